@@ -1,4 +1,4 @@
-"""import_profile: read a profile that was taken elsewhere into the store."""
+"""import_profile: import a profile that was taken elsewhere into the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIBLINGS, _FOLDERS = 2000, 2
 
 
 class ImportResult(Result):
-    """What was imported."""
+    """Summary of the imported workload."""
 
     workload: str
     name: str
@@ -31,24 +31,24 @@ class ImportResult(Result):
     arch: str | None
     device: str | None
     kernels: int | None
-    """None where samples are all there is, and they do not name their kernels."""
+    """None if the profile contains only samples that do not name their kernels."""
     dispatches: int | None
-    """Launches; None where samples are all there is."""
+    """Number of launches; None if the profile contains only samples."""
     counters: int
     passes: int
     passes_matched: int
     passes_unmatched: int
     events: int
-    """Of the timeline, where the profile is one."""
+    """Number of timeline events; 0 if the profile has no timeline."""
     samples: int
     warnings: list[str]
 
 
 def import_profile(
     store: Store,
-    path: Annotated[FilePath, Field(description="folder or file that the profiler wrote; rank_* for several")],
-    format: Annotated[Reference, Field(description="auto, or as an error lists them")] = "auto",
-    name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
+    path: Annotated[FilePath, Field(description="folder or file written by the profiler, or a pattern (rank_*)")],
+    format: Annotated[Reference, Field(description="auto, or a format name (an unknown one lists them)")] = "auto",
+    name: Annotated[Reference | None, Field(description="default: the name of the profile")] = None,
     tags: Tags | None = None,
     gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product, if the profile lacks it")] = None,
     code: Annotated[FilePath | None, Field(description="AMD program or code object of PC samples")] = None,
@@ -60,7 +60,7 @@ def import_profile(
     def label(manifest: Manifest, merged: MergedProfile) -> None:
         manifest.arch = _target(manifest, gpu)
         manifest.name, manifest.tags = name or _apart(store, manifest, merged, source), tags
-        # Where the profile lies says nothing of the sources that were profiled.
+        # The location of the profile is unrelated to the repository of the profiled program.
         manifest.commit, manifest.branch = revision()
 
     with as_one_folder(_existing(path, several=True)) as source:
@@ -88,9 +88,9 @@ def import_profile(
 
 
 def _apart(store: Store, manifest: Manifest, merged: MergedProfile, source: Path) -> str:
-    """The name that a profile states, with its folder where the store has another profile of that name.
+    """Return the name that the profile states, with its folder appended if another profile already uses that name.
 
-    The same profile imported again keeps its name, which then means the newer one.
+    Importing the same profile again keeps the name, which then refers to the newer workload.
     """
     stated, folder = manifest.name, "/".join(source.parts[-_FOLDERS:])
     own = (manifest.arch, manifest.command, merged.dispatches, len(merged.counters))
@@ -99,9 +99,9 @@ def _apart(store: Store, manifest: Manifest, merged: MergedProfile, source: Path
 
 
 def _existing(path: str, *, several: bool = False) -> list[Path]:
-    """The path with links followed, or with ``several`` what it names as a pattern (``rank_*``).
+    """Return the resolved path, or with ``several`` all paths that match it as a pattern (``rank_*``).
 
-    NotFound, with near names beside it, where there is none.
+    Raises NotFound, with similar names as suggestions, if nothing matches.
     """
     try:
         source = Path(path).expanduser()
@@ -112,36 +112,36 @@ def _existing(path: str, *, several: bool = False) -> list[Path]:
         beside = [p.name for p in islice(source.parent.iterdir(), _SIBLINGS)] if source.parent.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise BadInput(f"{path[:200]} cannot be read", getattr(error, "strerror", None) or str(error)) from error
-    raise NotFound(f"{path} does not exist", near(source.name, beside), "Give the folder or file of the profiler")
+    raise NotFound(f"{path} does not exist", near(source.name, beside), "Give the profiler's folder or file")
 
 
 def _target(manifest: Manifest, gpu: str | None) -> str | None:
-    """The target that the profile states, else the caller's; BadArgument where they contradict each other."""
+    """Return the target that the profile states, else the caller's; BadArgument if they contradict each other."""
     if gpu is None or gpu == manifest.arch:
         return manifest.arch
     if manifest.arch or manifest.vendor != targets.gpu(gpu).vendor:
         stated = manifest.arch or f"a GPU of {manifest.vendor}"
-        raise BadArgument(f"gpu={gpu!r} contradicts the profile", f"it was taken on {stated}", "Leave gpu out")
+        raise BadArgument(f"gpu={gpu!r} contradicts the profile", f"it was taken on {stated}", "Omit gpu")
     return gpu
 
 
 def _hints(done: Manifest) -> list[str]:
-    """How to read this workload; nothing of it is a fault."""
+    """Return hints on how to interpret this workload; none of them reports a fault."""
     hints = []
     if done.arch is None and done.counters:
         fitting = [t for t in targets.targets() if targets.gpu(t).vendor == done.vendor]
         hints.append(
-            f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(fitting)}."
+            f"The profile does not state its GPU. To compute metrics, import it with gpu= one of {', '.join(fitting)}."
         )
     if done.counters and done.vendor != "cpu":
-        hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
+        hints.append("Counter collection runs one kernel at a time, so the durations do not show overlap.")
     target = targets.find_target(done.arch)
     if target and target.agprs == "separate" and done.dispatches:
         hints.append(
-            f"On {done.arch} profilers report agpr equal to vgpr; the accumulation registers are not additional."
+            f"On {done.arch} profilers report agpr equal to vgpr; these are the same registers, not additional ones."
         )
     if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
-        hints.append("lds_bytes of profiler CSV files is static LDS only; dynamic LDS is not in it.")
+        hints.append("lds_bytes in profiler CSV files is static LDS only; it does not include dynamic LDS.")
     return hints
 
 
@@ -161,7 +161,7 @@ def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
         where = NextCall(
             tool="compute_timeline",
             arguments={"workload": done.id},
-            why="where the wall time goes: is the GPU the limit",
+            why="where the wall time goes, and whether the GPU is the limit",
         )
         return [where, kernels] if done.dispatches else [where]
     if has_code:

@@ -31,7 +31,7 @@ _TIMES = {
     **dict.fromkeys(("p95_ns", "std_ns"), "ns"),
     "cv_pct": "%",
 }
-"""``std_ns`` is that of the launches, and ``cv_pct`` its share of the mean: one launch has neither."""
+"""``std_ns`` is the standard deviation of the launches, ``cv_pct`` its share of the mean; both need two launches."""
 _TAKEN = {**dict.fromkeys(("vgpr", "agpr", "sgpr")), **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B")}
 _TRUST = dict.fromkeys(("status", "reason"))
 _KERNELS = {**dict.fromkeys(("rank", "kernel", "calls")), **_TIMES, **_TAKEN, "configurations": None, **_TRUST}
@@ -41,8 +41,8 @@ _SAMPLED = {
     "pct": "%",
     "instructions": None,
 }
-"""Of a profile without launches: ``pct`` is the share of all samples, or of all cycles in thread traces."""
-_NO_LAUNCHES = "The profile has samples or counts per instruction and no launches: kernels are listed by those."
+"""Columns for a profile without launches. ``pct`` is the share of all samples, or of all cycles in thread traces."""
+_NO_LAUNCHES = "The profile has samples or counts per instruction but no launches, so kernels are ordered by those."
 _LAUNCHES = {
     **dict.fromkeys(("number", "kernel", "configuration", "calls")),
     **_TIMES,
@@ -52,7 +52,7 @@ _LAUNCHES = {
     **_TRUST,
 }
 _COUNTED = "counted"
-"""The column of launches that hold counters, where only some were to be counted."""
+"""Column with the number of launches that have counters, shown if only some launches were to be counted."""
 By = Literal["kernel", "launch", "range"]
 _RANGES = {
     **dict.fromkeys(("range", "entered", "launches")),
@@ -62,16 +62,16 @@ _RANGES = {
     "host_ns": "ns",
 }
 _NESTED = (
-    "total_ns is the time of the launches within a range or ranges inside it, mean_ns the same for each time that it "
-    "was entered, host_ns the time that the program spent in it."
+    "total_ns is the time of the launches in a range and in ranges nested in it, mean_ns the same per entry of the "
+    "range, host_ns the time that the program spent in it."
 )
 _PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
 
 _NEAR_TIE = 0.01
-"""Of the time of the longest: what the next may lack to be as long."""
+"""The first two kernels count as nearly equal if their times differ by at most this share of the longer one."""
 _WHERE_IS = (
-    "Which workload holds a kernel: query_counters with SELECT DISTINCT workload, kernel FROM dispatches WHERE kernel "
-    "ILIKE '%name%'."
+    "To find the workloads that contain a kernel: query_counters with SELECT DISTINCT workload, kernel FROM dispatches "
+    "WHERE kernel ILIKE '%name%'."
 )
 _SPREAD = """quantile_cont(duration_ns, 0.95), stddev_samp(duration_ns),
        100 * stddev_samp(duration_ns) / nullif(avg(duration_ns), 0)"""
@@ -98,7 +98,7 @@ FROM {} ORDER BY pass_id"""
 
 
 class WorkloadDetail(Result):
-    """One workload's device facts and how it was taken."""
+    """Device facts and provenance of one workload."""
 
     id: str
     name: str
@@ -144,7 +144,7 @@ def list_workloads(
 def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
     workloads, broken = store.scan()
     rows = [_row(manifest) for manifest in reversed(workloads)]
-    notes = [f"Left out: {sentence}" for sentence in broken[:20]]
+    notes = [f"Skipped: {sentence}" for sentence in broken[:20]]
     if not rows:
         notes.append("The store is empty: import_profile reads a profile, `rooflens demo` loads the shipped samples.")
     if len(rows) > 1:
@@ -158,7 +158,7 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
 
 
 def _row(manifest: Manifest) -> list[Any]:
-    """One line of the list, in the order of ``_WORKLOADS``."""
+    """Return one row of the list, in the order of ``_WORKLOADS``."""
     shown = {
         "workload": manifest.id,
         "created": iso(manifest.created_ns),
@@ -210,7 +210,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
 
 
 def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
-    """What the rows shown take of the time of all; nothing where no row has a time, or they are ranges in ranges."""
+    """Return the share of the total time in the rows shown; nothing if no row has a time or the rows are ranges."""
     if "total_ms" not in shown.columns or len(rows) < 2:
         return []
     at = shown.columns.index("total_ns")
@@ -224,14 +224,16 @@ def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
 
 
 def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> list[str]:
-    """That the first two differ too little to be told apart."""
+    """Return a note if the times of the first two rows are too close for their order to matter."""
     if len(rows) < 2 or not {"total_ms", "rank"} <= columns.keys():
         return []
     at, share = list(columns).index("total_ms"), list(columns).index("pct")
     first, second = rows[0][at], rows[1][at]
     if not first or not second or first - second > _NEAR_TIE * first:
         return []
-    return [f"#1 and #2 are nearly equal ({rows[0][share]:.2f} and {rows[1][share]:.2f} %): their order says little."]
+    return [
+        f"#1 and #2 are nearly equal ({rows[0][share]:.2f} and {rows[1][share]:.2f} %): their order is not significant."
+    ]
 
 
 def _outliers(workload: Workload, by: By) -> list[Note]:
@@ -239,7 +241,7 @@ def _outliers(workload: Workload, by: By) -> list[Note]:
 
 
 def _next(workload: Workload, by: By) -> list[NextCall]:
-    """The metrics of what takes most of the time, and the configurations of kernels that have several."""
+    """Suggest the metrics of the kernel with the most time, and the configurations of kernels that have several."""
     longest = next(iter(workload.kernels.values()))
     calls = [
         NextCall(
@@ -253,7 +255,7 @@ def _next(workload: Workload, by: By) -> list[NextCall]:
             NextCall(
                 tool="list_workloads",
                 arguments={"workload": workload.id, "by": "launch"},
-                why="launch configurations apart, with their sizes and times",
+                why="launch configurations separately, with their sizes and times",
             )
         )
     if by != "range" and workload.has("ranges"):
@@ -261,7 +263,7 @@ def _next(workload: Workload, by: By) -> list[NextCall]:
             NextCall(
                 tool="list_workloads",
                 arguments={"workload": workload.id, "by": "range"},
-                why="time by the ranges that the program names",
+                why="time by the ranges that the program marks",
             )
         )
     return calls
@@ -273,7 +275,7 @@ def _lines(workload: Workload) -> list[NextCall]:
 
 
 def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Columns and rows of kernels by time."""
+    """Return the columns and rows of kernels by time."""
     rows = _rows(workload, "dispatches", _BY_TIME)
     if not rows and has_code(workload):
         kernels = sampled_kernels(workload)
@@ -299,7 +301,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _launches(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Columns and rows of launch configurations by time, each under the name of its kernel."""
+    """Return the columns and rows of launch configurations by time, each with the name of its kernel."""
     rows = [list(row) for row in workload.rows(_BY_LAUNCH.format(workload.relation("dispatches")))]
     labels = [row[0] for row in rows]
     named = []
@@ -314,7 +316,7 @@ def _launches(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]
 def _with_counted(
     workload: Workload, columns: dict[str, str | None], rows: list[list[Any]], names: list[str]
 ) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """With the launches that hold counters as a column, where only some were to be counted."""
+    """Add a column with the number of launches that have counters, if only some launches were to be counted."""
     if not workload.manifest.sampled:
         return columns, rows
     counted = counted_launches(workload)
@@ -322,11 +324,11 @@ def _with_counted(
 
 
 def _rows(workload: Workload, name: str, sql: str) -> list[list[Any]]:
-    """The rows of one query over one table of a workload; none where it has no such table."""
+    """Return the rows of a query over one table of a workload; none if the workload does not have the table."""
     return [list(row) for row in workload.rows(sql.format(workload.relation(name)))] if workload.has(name) else []
 
 
 def _trust(workload: Workload, kernel: str) -> tuple[str, str | None]:
-    """Whether the times of a kernel are to be trusted, and why not."""
+    """Return the status of the times of a kernel, and the reason if they are suspect."""
     doubt = workload.doubts.about(frozenset({DURATION}), [kernel])
     return ("suspect", doubt.text) if doubt else ("ok", None)

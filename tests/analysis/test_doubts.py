@@ -61,7 +61,7 @@ def test_a_doubt_concerns_the_kernels_it_was_seen_in_and_sums_over_them(store: S
 
 def test_replays_of_other_times_doubt_what_joins_them() -> None:
     passes = {"first": frozenset({"A", "B"}), "second": frozenset({"C", "D"})}
-    known = Doubts([Doubt("replay_spread", "joins replays", across=True)], passes)
+    known = Doubts([Doubt("replay_spread", "combines replays", across=True)], passes)
     for reads, joined in (
         ({"A", "B"}, False), ({"A", "C"}, True), ({"C", "D"}, False), ({"A", DURATION}, False), ({"C", DURATION}, True),
         ({"vgpr"}, False),

@@ -25,19 +25,19 @@ def opened(tmp_path_factory: pytest.TempPathFactory):
     [
         (None, None, []),
         (None, "0-19", []),
-        (None, [2], ["Ids begin at 0: dispatch 2 is launch 3 of 20."]),
+        (None, [2], ["Dispatch ids start at 0: dispatch 2 is launch 3 of 20."]),
         (
             None,
             [2, 20],
-            ["No dispatch 20: ids go from 0 to 19.", "Ids begin at 0: dispatch 2 is launch 3 of 20."],
+            ["No dispatch 20: ids go from 0 to 19.", "Dispatch ids start at 0: dispatch 2 is launch 3 of 20."],
         ),
         (None, "0-9,18-25,30,40,50", ["No dispatch 20-25, 30, 40 and 1 more: ids go from 0 to 19."]),
         (
             "kernel_2",
             [2, 3],
             [
-                "Left out: 1 of the dispatches named, which are of other kernels.",
-                "Ids begin at 0: dispatch 2 is launch 3 and dispatch 3 is launch 4 of 20.",
+                "Skipped 1 of the dispatches named, which belong to other kernels.",
+                "Dispatch ids start at 0: dispatch 2 is launch 3 and dispatch 3 is launch 4 of 20.",
             ],
         ),
         (None, f"1-{2**63 - 1}", [f"No dispatch 20-{2**63 - 1}: ids go from 0 to 19."]),

@@ -62,7 +62,7 @@ def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_they_are_a
     publish(store, [FMA])
     found = compute_roofline(store, "latest")
     assert [r["level"] for r in records(found.points)] == ["hbm"]
-    assert "No bytes moved, no point: #1 l2, #1 vl1d, #1 lds." in found.notes
+    assert "No bytes moved, so no point: #1 l2, #1 vl1d, #1 lds." in found.notes
     asked = compute_roofline(store, "latest", levels=["l2"])
     assert [r["bytes"] for r in records(asked.points)] == [0] and not any("No point" in n for n in asked.notes)
 
@@ -81,8 +81,8 @@ def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> 
     ]  # fmt: skip
     assert len(roofline_summary.points(made, numbers, unused_levels=True).rows) == len(rows)
     moved, unknown = roofline_summary.notes_on_unused_levels(made, numbers)
-    assert moved == "No bytes moved, no point: #2 l2."
-    assert unknown == 'Bytes or time not known: #1 hbm, l2; #2 lds. detail="full" says why.'
+    assert moved == "No bytes moved, so no point: #2 l2."
+    assert unknown == 'Bytes or time unknown: #1 hbm, l2; #2 lds. detail="full" gives the reasons.'
 
 
 def test_ridges_are_given_per_type_and_level(store: Store) -> None:

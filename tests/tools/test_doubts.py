@@ -24,7 +24,7 @@ from rooflens.tools.plot import plot
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.sql.computed_tables import metric_rows
 
-COLLECTING = "cycles of collecting"
+COLLECTING = "cycles of collection"
 PROFILES = {
     "cycles": "workloads/join_type_grid/MI300X_A1",
     "many": "workloads38/torch_trace__MI300X_A1",
@@ -95,13 +95,13 @@ def test_one_value_in_the_launches_of_all_kernels_is_no_count(store: Store) -> N
     answer = compute_metrics(store, "copied", ["atomics.l2_req", "valu.instructions"], kernel="global_atomic")
     found = {row["name"]: row for row in rows(answer.table)}
     assert {row["status"] for row in found.values()} == {"suspect"}
-    assert "one value stands in every dispatch" in found["atomics.l2_req"]["reason"]
+    assert "one value in all dispatches" in found["atomics.l2_req"]["reason"]
     assert "SQ did not count" in found["valu.instructions"]["reason"]
 
 
 def test_sql_over_counters_tells_what_is_doubted_of_the_columns_it_names(store: Store) -> None:
     [note] = query_counters(store, "SELECT kernel, tcc_atomic_sum, duration_ns FROM counters", "copied").notes
-    assert note.startswith("TCC_ATOMIC_sum of copied: one value stands in every dispatch")
+    assert note.startswith("TCC_ATOMIC_sum of copied: one value in all dispatches")
     assert query_counters(store, "SELECT sum(TCC_HIT_sum) FROM counters", "mixbench").notes == []
     assert (
         query_counters(store, "SELECT metric, status FROM metrics WHERE metric = 'l2.hit_rate_pct'", "copied").notes
@@ -145,7 +145,7 @@ def test_occupancy_of_registers_that_a_profiler_halves_is_suspect(store: Store) 
 def test_evidence_is_suspect_and_a_verdict_on_it_is_never_confident(store: Store) -> None:
     answer = diagnose_bottleneck(store, "cycles")
     (one,) = answer.kernels
-    # Shares of cycles are too low where 280,000 cycles of collecting are counted with the kernel's own.
+    # Shares of cycles are too low where 280,000 cycles of collection are counted with the kernel's own.
     assert one.verdict.subsystem == "latency" and one.verdict.doubt and one.verdict.confidence <= 0.65
     leading = one.findings[0]
     assert any(e.status == "suspect" and e.reason and e.reason.code == "doubted" for e in leading.evidence)
@@ -154,7 +154,7 @@ def test_evidence_is_suspect_and_a_verdict_on_it_is_never_confident(store: Store
 
 def test_replays_whose_times_differ_make_suspect_what_joins_them(store: Store) -> None:
     found = rows(compute_metrics(store, "mixbench", ["*"], limit=1000).table)
-    joining = [row for row in found if row["status"] == "suspect" and "joins replays" in row["reason"]]
+    joining = [row for row in found if row["status"] == "suspect" and "combines replays" in row["reason"]]
     assert joining
     assert next(row for row in found if row["name"] == "dispatch.duration_ns")["status"] == "ok"
 

@@ -88,7 +88,7 @@ def test_large_binary_and_shorter_files_are_refused_with_a_reason(tree: Path) ->
         file.truncate((4 << 20) + 1)
     binary.write_bytes(b"\x7fELF\0\n" * 3)
     assert "MiB" in shown(tree / "app", big).reason
-    assert "no text" in shown(tree / "app", binary).reason
+    assert "not a text file" in shown(tree / "app", binary).reason
     assert "has 3 lines" in shown(tree / "app", "src/a.hip", 4).reason
     assert shown(tree / "app", "src/a.hip", -1).reason and shown(tree / "app", "src/a.hip", 10**30).reason
 

@@ -1,4 +1,4 @@
-"""The tables of compare_workloads: pairs, groups, work, launches, what the change of time consists of, series."""
+"""The tables of compare_workloads: pairs, groups, work, launches, terms of the change of time, series of versions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FIGURES = 6
 _LEAST_POINTS = 0.5
 _MATCHED = {
     "text": "by their text",
-    "line": "by file and number: an edit that moves lines pairs the wrong ones",
-    "instruction": "as instructions, by text without registers and by loop: the profiles state no lines",
+    "line": "by file and line number: an edit that moves lines pairs the wrong ones",
+    "instruction": "as instructions, by text without registers and by loop: the profiles contain no lines",
 }
 _NORMALISED = 2
 _WorkRow = namedtuple("_WorkRow", "kernel quantity baseline candidate ratio speedup_per_unit status")
@@ -38,11 +38,11 @@ _MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round roun
 
 @dataclass(frozen=True)
 class Extent:
-    """How much tables show, None for all: pairs, work and metrics of each, lines, names of what one side alone has.
+    """Maximum number of rows that the tables show; None for all.
 
-    ``telling_terms`` are the pairs whose change is taken apart, ``measured`` those of which all metrics are compared,
-    which
-    takes longest. Names are shortened unless ``whole_names``.
+    ``explained`` limits the pairs whose change of time is split into terms, ``measured`` the pairs of which all metrics
+    are compared, which takes longest; ``kernels_of_one`` and ``metrics_of_one`` limit the names that only one workload
+    has. Names are shortened unless ``whole_names``.
     """
 
     pairs: int | None = None
@@ -56,11 +56,11 @@ class Extent:
     whole_names: bool = False
 
     def kernel_name(self, name: str) -> str:
-        """The name of a kernel or pair as the tables have it."""
+        """Return the name of a kernel or pair as the tables show it."""
         return name if self.whole_names else short(name)
 
     def pair(self, pair: Pair) -> str:
-        """A pair's name where its launches and metrics are told."""
+        """Return the name of a pair for the tables of its launches and metrics."""
         return pair.label if self.whole_names else brief_label(pair)
 
 
@@ -70,7 +70,7 @@ EVERYTHING = Extent(measured=20, whole_names=True)
 
 
 class _PairRow(NamedTuple):
-    """A pair; ``*_ms`` are those of a launch, of a group those of a round, and ``*_total_ms`` those of all launches."""
+    """A pair; ``*_ms`` are times of one launch (of a group: one round), ``*_total_ms`` those of all launches."""
 
     kernel: str
     match: str
@@ -111,7 +111,7 @@ class _StepRow(NamedTuple):
 
 
 def of_kernels(comparison: Comparison, extent: Extent) -> Table:
-    """One row a pair: time of a launch (of a group: of a round) and of all, speed-up with interval, verdict."""
+    """Return one row per pair: time per launch (of a group: per round) and of all, speed-up with interval, verdict."""
     rows = [_kernel(pair, comparison.other_gpu is not None, extent) for pair in comparison.pairs]
     units = dict.fromkeys((n for n in _PairRow._fields if n.endswith("_ms")), "ms")
     units |= dict.fromkeys((n for n in _PairRow._fields if n.endswith("_pct")), "%")
@@ -120,7 +120,7 @@ def of_kernels(comparison: Comparison, extent: Extent) -> Table:
 
 
 def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> _PairRow:
-    """The row of a pair; between different GPUs the plain ratio of times, with nothing that would judge it."""
+    """Return the row of a pair; between different GPUs only the ratio of times, without a judgement."""
     effect = compared.effect
     judged = None if other_gpu else effect
     per = next(iter(compared.per_unit), None) if compared.work.answer != "yes" else None
@@ -153,7 +153,7 @@ def _total_ms(side: Side) -> float | None:
 
 
 def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
-    """Which kernels a group matched on each side, their launches in all and in a round, and the sums."""
+    """Return the kernels that a group matched on each side, their launches in total and per round, and the sums."""
     rows: list[_MemberRow] = []
     for compared in (c for c in comparison.pairs if c.pair.how == "group"):
         for word, side in (("baseline", compared.before), ("candidate", compared.after)):
@@ -170,7 +170,7 @@ def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
 
 
 def of_work(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
-    """The quantities that tell whether the work was the same, in one round of launches, the most telling first."""
+    """Return the quantities that show whether the work was the same, per round of launches, most significant first."""
     rows = [
         _WorkRow(
             kernel=extent.pair(compared.pair),
@@ -188,7 +188,7 @@ def of_work(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
 
 
 def of_launches(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
-    """How the launches differ, and their clocks."""
+    """Return how the launches differ, and their clocks."""
     rows = [
         _LaunchRow(extent.pair(compared.pair), d.quantity, d.before, d.after, d.unit)
         for compared in pairs
@@ -198,9 +198,9 @@ def of_launches(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
 
 
 def of_terms(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
-    """Terms whose ms add up to the change of the time of a launch, and of all launches, and the factor of each.
+    """Return terms whose ms add up to the change of the time per launch and of all launches, with their factors.
 
-    None where no pair changed beyond noise, or nothing of the change can be told.
+    None if no pair changed beyond noise, or if the change cannot be split.
     """
     rows = []
     for compared in (c for c in pairs if c.telling_terms):
@@ -218,12 +218,12 @@ def of_terms(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
 
 
 def _delta_ms(total_ns: float, launches: int | None) -> tuple[float | None, float | None]:
-    """A change of the time of a launch, where both sides have as many, and of all."""
+    """Return a change of time per launch, if both sides have the same number of launches, and in total."""
     return _round_value(total_ns / launches / 1e6 if launches else None), _round_value(total_ns / 1e6)
 
 
 def of_shares(comparison: Comparison) -> Table:
-    """Different GPUs: the least time on each one's own theoretical ceilings as a share of its time, and CU-cycles."""
+    """For different GPUs: return the least time at each GPU's theoretical ceilings as a share of its time."""
     rows = []
     for compared in comparison.pairs[:_NORMALISED]:
         name = brief_label(compared.pair)
@@ -238,7 +238,7 @@ def of_shares(comparison: Comparison) -> Table:
 
 
 def _own_shares(side: Side, version: ComparedVersion) -> dict[str, float]:
-    """Resource -> its least time in percent of the time taken."""
+    """Return resource -> its least time in percent of the time taken."""
     if version.ceilings is None or not side.time_ns:
         return {}
     least = least_times(side, version.workload.arch, version.ceilings)
@@ -246,21 +246,21 @@ def _own_shares(side: Side, version: ComparedVersion) -> dict[str, float]:
 
 
 def _all_cycles(side: Side, version: ComparedVersion) -> float | None:
-    """The cycles of a round on all units."""
+    """Return the cycles of a round, added up over all compute units."""
     cycles = side.amount("clock.of")
     units = version.workload.facts.get("cu_per_gpu") if version.workload.arch else None
     return cycles * units if cycles and units else None
 
 
 def changed_metrics(comparison: Comparison, pairs: Sequence[ComparedPair]) -> list[tuple[ComparedPair, MetricChanges]]:
-    """What changed of each pair of single kernels."""
+    """Return what changed in each pair of single kernels."""
     before, after, other_gpu = comparison.before.workload, comparison.after.workload, comparison.other_gpu is not None
     single = [c for c in pairs if len(c.pair.before) == len(c.pair.after) == 1]
     return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], other_gpu)) for c in single]
 
 
 def of_metrics(changes: Sequence[tuple[ComparedPair, MetricChanges]], other_gpu: bool, extent: Extent) -> Table | None:
-    """The metrics that changed most; better and worse are said where the time says so too."""
+    """Return the metrics that changed most, rated better or worse only if the change of time agrees."""
     rows = [
         _metric(extent.pair(compared.pair), compared, change, other_gpu)
         for compared, told in changes
@@ -283,7 +283,7 @@ def _metric(kernel: str, compared: ComparedPair, change: MetricChange, other_gpu
 
 
 def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
-    """One row a step and pair: against the baseline and against the step before, with HBM traffic and bandwidth."""
+    """Return one row per version and pair: compared with the baseline and the previous version, with HBM traffic."""
     rows: list[_StepRow] = []
     last: dict[str, float] = {}
     for place, comparison in enumerate(steps):
@@ -308,7 +308,7 @@ def _first_step(comparison: Comparison, compared: ComparedPair, label: str, exte
 
 
 def _after(compared: ComparedPair, label: str) -> str:
-    """What a pair is called in the later version."""
+    """Return the name of a pair in the later version."""
     return label if compared.pair.how in ("group", "same_name") else compared.pair.after[0]
 
 
@@ -345,12 +345,12 @@ def _with_bandwidth(row: _StepRow, version: ComparedVersion, side: Side, amount:
 
 
 def names(kernels: Sequence[str], extent: Extent) -> list[str]:
-    """The first names of a list, and how many follow."""
+    """Return the first names of a list, and how many follow."""
     return few([extent.kernel_name(n) for n in kernels], extent.kernels_of_one)
 
 
 def few(listed: list[str], most: int | None) -> list[str]:
-    """The first of a list, and how many follow."""
+    """Return the first entries of a list, and how many follow."""
     more = [f"and {len(listed) - most} more"] if most is not None and len(listed) > most else []
     return listed[:most] + more
 
@@ -360,7 +360,7 @@ def _status(doubted: bool) -> str:
 
 
 def _round_value(value: float | None) -> float | None:
-    """A value with the digits that an answer needs."""
+    """Round a value to the digits that an answer needs."""
     return None if value is None else float(f"{value:.{_FIGURES}g}")
 
 
@@ -369,7 +369,7 @@ def _rounded_pair(before: float | None, after: float | None) -> tuple[float | No
 
 
 def changed_lines(comparison: Comparison) -> hotspots.LineChanges | None:
-    """What became of the lines of the pair that counts most; None where it is no pair of two sampled kernels."""
+    """Return the changed lines of the most important pair; None unless it is a pair of two sampled kernels."""
     main = comparison.main
     if main is None or not len(main.pair.before) == len(main.pair.after) == 1:
         return None
@@ -378,7 +378,7 @@ def changed_lines(comparison: Comparison) -> hotspots.LineChanges | None:
 
 
 def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
-    """Its lines whose share of the samples changed most."""
+    """Return the lines whose share of the samples changed most."""
     changed = [row for row in changes.lines if abs(row.difference) >= _LEAST_POINTS]
     rows = [
         _LineRow(
@@ -397,11 +397,11 @@ def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
 
 
 def about_lines(changes: hotspots.LineChanges | None) -> list[Note]:
-    """How lines were matched, and whether there are enough samples."""
+    """Return notes on how lines were matched, and on whether there are enough samples."""
     if changes is None:
         return []
     told = [Note("lines_matched", f"Lines were matched {_MATCHED[changes.how]}; shares are of each version's samples.")]
     if changes.few:
-        text = f"{min(changes.samples)} samples of a version are no evidence for a change of its lines."
+        text = f"{min(changes.samples)} samples in one version are too few to show a change of its lines."
         told.append(Note("few_samples", text))
     return told

@@ -1,4 +1,4 @@
-"""What tools say, and what they suggest, where launches of a kernel differ or only some of them were counted."""
+"""Notes and suggested calls for kernels whose launches differ or of which only some launches were counted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...analysis.workload import Selection, Workload
 from ..base.results import NextCall
 
 _FEW = 3
-"""Ids whose place among all launches is told, and gaps that are named."""
+"""Maximum number of ids whose position among all launches is stated, and of gaps that are listed."""
 
 
 def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]:
-    """Notes about the ids of a selection; none where all launches were asked for."""
+    """Return notes about the dispatch ids of a selection; none if the selection names no ids."""
     if selection.ranges is None:
         return []
     table, named_selection = workload.relation("dispatches"), Selection([], True, selection.ranges)
@@ -39,18 +39,18 @@ def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]
         sentences.append(Note("no_dispatch", f"No dispatch {missing}: ids go from {first} to {last}."))
     if other:
         sentences.append(
-            Note("other_kernels", f"Left out: {other} of the dispatches named, which are of other kernels.")
+            Note("other_kernels", f"Skipped {other} of the dispatches named, which belong to other kernels.")
         )
     if first == 0 and sum(high - low + 1 for low, high in present) <= min(_FEW, launches - 1):
         ids_present = [i for low, high in present for i in range(low, high + 1)]
         places = [workload.rows(f"SELECT count(*) FROM {table} WHERE dispatch_id <= {i}")[0][0] for i in ids_present]
         which = " and ".join(f"dispatch {i} is launch {n}" for i, n in zip(ids_present, places, strict=True))
-        sentences.append(Note("first_id", f"Ids begin at 0: {which} of {launches}."))
+        sentences.append(Note("first_id", f"Dispatch ids start at 0: {which} of {launches}."))
     return sentences
 
 
 def _gaps(wanted: Sequence[Range], present: Sequence[Range]) -> Iterator[Range]:
-    """What of ``wanted`` is not ``present``; both are sorted and separate."""
+    """Yield the parts of ``wanted`` that are not in ``present``; the ranges of both are sorted and disjoint."""
     remaining = iter(present)
     current = next(remaining, None)
     for low, high in wanted:
@@ -69,16 +69,17 @@ def _format_ranges(ids: Sequence[Range]) -> str:
 
 @dataclass(frozen=True)
 class About:
-    """Notes and calls to add to an answer."""
+    """Notes and suggested calls to add to an answer."""
 
     notes: list[str] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
 
 
 def about(workload: Workload, tool: str, selection: Selection, shown: Iterable[str]) -> About:
-    """What to know of the selected launches and of the kernels ``shown``, each with a figure over all of its launches.
+    """Return what to know about the selected launches and about the kernels ``shown``.
 
-    ``tool`` is what to call again, with the configurations apart.
+    Each of these kernels has one figure over all of its launches. ``tool`` is the tool to call again for separate
+    launch configurations.
     """
     spreads = outliers.configuration_spreads(workload, shown)
     notes = [
@@ -90,7 +91,7 @@ def about(workload: Workload, tool: str, selection: Selection, shown: Iterable[s
         NextCall(
             tool=tool,
             arguments={"workload": workload.id, "kernel": f"#{one.number}", "by": "launch"},
-            why=f"its {one.configurations} launch configurations apart",
+            why=f"its {one.configurations} launch configurations separately",
         )
         for one in spreads[:1]
     ]

@@ -1,4 +1,4 @@
-"""The short answer of compute_metrics to a preset: rows that say something, zeros and gaps by name, few digits."""
+"""The short answer of compute_metrics for presets: informative rows, names of zero and missing metrics, few digits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...analysis.engine.evaluation import Figure
 from ..base.results import Table, round_number, table
 
 _FEWER = 5
-"""Digits of what stands beside a value."""
+"""Significant digits of the numbers next to a value, such as its minimum and its peak."""
 IN_NOTES = Reason("doubted", "see notes")
 
 
 @dataclass(frozen=True)
 class Brief:
-    """Figures worth a row; the names of those that are zero, and of those without a value by status."""
+    """Figures that get a row, names of metrics that are zero, and names of metrics without a value, by status."""
 
     figures: list[Figure]
     zeros: list[str] = field(default_factory=list)
@@ -27,12 +27,12 @@ class Brief:
 
 
 def asked_for_presets(metrics: Sequence[str]) -> bool:
-    """Whether nothing was named but presets: what is in one is not what the caller asked for word by word."""
+    """Return whether only presets were named, so that no single metric was asked for by its name."""
     return all(word in catalog.presets() and word not in catalog.SUBSYSTEMS for word in metrics)
 
 
 def brief(figures: Sequence[Figure]) -> Brief:
-    """``figures`` without those that are zero beyond doubt, or have no value, for every kernel."""
+    """Return ``figures`` without those that are zero without doubt, or have no value, for every kernel."""
     by_name: dict[str, list[Figure]] = {}
     for figure in figures:
         by_name.setdefault(figure.name, []).append(figure)
@@ -51,7 +51,7 @@ def _nothing(figure: Figure) -> bool:
 
 
 def _short(figure: Figure) -> Figure:
-    """With the digits that a reader needs, no range where there is none, and a doubt told by the notes alone."""
+    """Return the figure with fewer digits, no range if all launches agree, and a doubt left to the notes."""
     told, apart = figure.reason is not None and figure.reason.code == "doubted", figure.min != figure.max
     return replace(
         figure,
@@ -70,13 +70,13 @@ _COLUMNS = {
     **dict.fromkeys(("unit", "status", "reason")),
 }
 _WORST = ("ok", "undefined", "not_supported", "not_collected", "suspect", "impossible")
-"""States from good to bad: the worst of its channels is that of the row."""
+"""Statuses from good to bad: the row of a metric gets the worst status of its channels."""
 
 
 def fold_channels(figures: Sequence[Figure], asked: Collection[str]) -> tuple[list[Figure], Table | None]:
-    """The figures without those of channels that nobody asked for one by one, and these as a table.
+    """Split off the figures of single L2 channels that were not asked for by name, and return them as a table.
 
-    ``imbalance_pct`` is 100 * (1 - mean / max): 0 where all channels do the same; None where max is not positive.
+    ``imbalance_pct`` is 100 * (1 - mean / max): 0 if all channels have the same value; None if max is not positive.
     """
     single = [f for f in figures if f.metric.per == "l2_channel" and not {f.id, f.name} & set(asked)]
     groups: dict[tuple[str, str | None], list[Figure]] = {}

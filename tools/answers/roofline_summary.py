@@ -1,4 +1,4 @@
-"""The short answer of compute_roofline: ceilings that the kernels meet, few digits, long names and reasons once."""
+"""The short answer of compute_roofline: relevant ceilings, few digits, long names and reasons only once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..base.results import Table, round_number
 
 _DIGITS = 7
 _LONG = 30
-"""Characters of a name that are said once; further rows have the kernel's number, which every tool takes for it."""
+"""Names longer than this are written out once; further rows have the kernel's number, which every tool accepts."""
 _ALWAYS = ("valu.f32", "valu.f64")
-"""Ceilings that tell devices apart, whatever the kernels do."""
+"""Ceilings that are always shown, because they characterise the device."""
 ABOVE = "as above"
 
 
 def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Table:
-    """The ceilings of the levels asked for and of what kernels did; the table says how many there are."""
+    """Return the ceilings of the requested levels and of the operations used; the table states how many exist."""
     at = table.columns.index("ceiling")
     wanted = {*_ALWAYS, *used, *(f"{level}.bw" for level in levels)}
     rows = [row for row in table.rows if row[at] in wanted or str(row[at]).startswith("valu.issue")]
@@ -26,9 +26,11 @@ def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Ta
 
 
 def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
-    """The points without those of no operations, where a kernel has others, and, unless ``unused_levels``, without
-    those of levels that it moves nothing through, or whose bytes were not collected; each kernel keeps one. Long texts
-    stand once.
+    """Return the points that matter for a short answer.
+
+    Drops points of zero operations if the kernel has others and, unless ``unused_levels``, points of levels through
+    which the kernel moves no bytes or whose bytes were not collected; each kernel keeps at least one point. Long texts
+    appear once.
     """
     rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
     has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
@@ -49,34 +51,36 @@ def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Tab
 
 
 def notes_on_unused_levels(table: Table, numbers: dict[str, str]) -> list[str]:
-    """Notes on the levels of which a short table has no points."""
+    """Return notes on the levels for which a short table has no points."""
     kernel, level, moved = (table.columns.index(name) for name in ("kernel", "level", "bytes"))
     with_others = _moving(table)
     none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
     told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
-    notes = [f"No bytes moved, no point: {', '.join(told)}."] if told else []
+    notes = [f"No bytes moved, so no point: {', '.join(told)}."] if told else []
     unknown: dict[str, list[str]] = {}
     for row in table.rows:
         if _not_collected(table, row) and row[level] not in (at := unknown.setdefault(row[kernel], [])):
             at.append(row[level])
     said = "; ".join(f"{numbers.get(name, name)} {', '.join(at)}" for name, at in unknown.items())
-    return [*notes, f'Bytes or time not known: {said}. detail="full" says why.'] if said else notes
+    return [*notes, f'Bytes or time unknown: {said}. detail="full" gives the reasons.'] if said else notes
 
 
 def _moving(table: Table) -> set[Any]:
-    """The kernels that move bytes at some level."""
+    """Return the kernels that move bytes at some level."""
     kernel, moved = (table.columns.index(name) for name in ("kernel", "bytes"))
     return {row[kernel] for row in table.rows if row[moved]}
 
 
 def _not_collected(table: Table, row: list[Any]) -> bool:
-    """Whether a point lacks the counters of its level's bytes."""
+    """Return whether a point lacks the counters for the bytes of its level."""
     return row[table.columns.index("bytes")] is None and row[table.columns.index("status")] == "not_collected"
 
 
 def pipes(table: Table) -> Table:
-    """What bounds each kernel, without the shares that its line of loads says, and without reasons for a bound that it
-    shows; times are in the points."""
+    """Return what bounds each kernel, without times, shares and obvious reasons.
+
+    The shares are in the kernel's line of loads and the times in the points.
+    """
     bound = table.columns.index("bound")
     obvious = all(row[bound] in ("memory", "compute") for row in table.rows)
     said = {n for n in table.columns if n.endswith("_pct")} | {"time_ns", *(["why"] if obvious else [])}
@@ -85,14 +89,14 @@ def pipes(table: Table) -> Table:
 
 
 def operations(table: Table) -> Table:
-    """The work by data type without the ceilings, which have a table of their own."""
+    """Return the work by data type, without the ceilings, which have their own table."""
     left_out = [table.columns.index(name) for name in ("ceiling", "n")]
     rows = [[None if i in left_out else v for i, v in enumerate(row)] for row in table.rows]
     return _shorten_table(table.model_copy(update={"rows": rows}), None)
 
 
 def _shorten_table(table: Table, leave_out: Collection[str] | None) -> Table:
-    """A table with short numbers, without columns that are empty throughout: all such, or those named."""
+    """Round numbers and drop empty columns: all of them if ``leave_out`` is None, else only those named."""
     kept = [
         i
         for i, name in enumerate(table.columns)
@@ -112,7 +116,7 @@ def _number(value: Any) -> Any:
 
 
 def _once(table: Table, numbers: dict[str, str]) -> Table:
-    """Long names of kernels, and reasons, in their first row only."""
+    """Keep long kernel names and reasons in their first row only."""
     kernel, reason = table.columns.index("kernel"), table.columns.index("reason")
     named, last, rows = set[str](), None, list[list[Any]]()
     for row in table.rows:

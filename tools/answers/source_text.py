@@ -1,4 +1,4 @@
-"""Lines of source files that a profile names, as far as the user allowed: only below the folders of --source-root."""
+"""Source lines that a profile refers to, read only from the folders that the user allowed with --source-root."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from ..base.untrusted_text import plain_text
 OPTION = "--source-root"
 MOST_ROOTS = 32
 _BYTES, _LINE = 4 << 20, 400
-"""Of a file that is read, and characters of a line that are shown."""
+"""Maximum bytes of a file that is read, and maximum characters of a line that is shown."""
 _CONTEXT = 20
 _PARTS = 64
-"""Of a path that is looked for."""
+"""Maximum parts of a path that is searched for."""
 _SUFFIXES = (
     ".asm", ".c", ".cc", ".cl", ".cpp", ".cu", ".cuh", ".cxx", ".f", ".f90", ".h", ".hh", ".hip", ".hpp", ".hxx",
     ".inc", ".inl", ".ipp", ".jl", ".ll", ".mlir", ".ptx", ".py", ".pyx", ".rs", ".s", ".tpp",
 )  # fmt: skip
-"""How files of source end: a profile may name any other file below a folder, and none of those is shown."""
+"""File name extensions of source files: a profile may name any file below an allowed folder; others are not shown."""
 _roots: ContextVar[tuple[Path, ...]] = ContextVar("source_roots", default=())
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """Lines by their number, or why there are none."""
+    """Source lines by line number, or the reason why there are none."""
 
     lines: dict[int, str] = field(default_factory=dict)
     reason: str = ""
 
 
 def roots_of(folders: Sequence[str]) -> tuple[Path, ...]:
-    """The folders that the user allows, links followed. Raises BadArgument for what is none."""
+    """Return the folders that the user allows, with links resolved. Raises BadArgument for an unusable folder."""
     if len(folders) > MOST_ROOTS:
-        raise BadArgument(f"{OPTION} is given {len(folders)} times", f"{MOST_ROOTS} folders are taken at most")
+        raise BadArgument(f"{OPTION} is given {len(folders)} times", f"{MOST_ROOTS} folders are allowed at most")
     roots = []
     for folder in folders:
         try:
@@ -51,14 +51,17 @@ def roots_of(folders: Sequence[str]) -> tuple[Path, ...]:
             why = getattr(error, "strerror", None) or str(error)
             raise BadArgument(f"{OPTION} {plain_text(folder)} cannot be used", why, "Name a folder") from error
         if not root.is_dir() or root == Path(root.anchor):
-            raise BadArgument(f"{OPTION} {plain_text(folder)} cannot be used", "it is no folder, or all of them")
+            raise BadArgument(
+                f"{OPTION} {plain_text(folder)} cannot be used",
+                "it is not a folder, or it is the root of the file system",
+            )
         roots.append(root)
     return tuple(dict.fromkeys(roots))
 
 
 @contextmanager
 def allowing(roots: Sequence[Path]) -> Iterator[None]:
-    """Allow source files below these folders while a tool answers."""
+    """Allow reading source files below these folders while a tool answers."""
     token = _roots.set(tuple(roots))
     try:
         yield
@@ -67,15 +70,16 @@ def allowing(roots: Sequence[Path]) -> Iterator[None]:
 
 
 def is_any_folder_allowed() -> bool:
-    """Whether the user allowed any folder."""
+    """Return whether the user allowed any folder."""
     return bool(_roots.get())
 
 
 def source_lines(file: str, line: int, context: int = 0) -> SourceText:
-    """Line ``line`` of a file that a profile names, and ``context`` lines before and after it.
+    """Return line ``line`` of a file that a profile names, with ``context`` lines before and after it.
 
-    A path that is not there is looked for by its end: a profile is often read where the source lies elsewhere. Hidden
-    characters are shown by their numbers, as a compiler saw them. Never raises: ``reason`` says why there is no text.
+    If the path does not exist, the file is searched by the end of its path, because a profile is often read on a
+    machine where the source is in another place. Hidden characters are shown as their code points. Never raises:
+    ``reason`` says why there is no text.
     """
     roots = _roots.get()
     if not roots:
@@ -84,7 +88,7 @@ def source_lines(file: str, line: int, context: int = 0) -> SourceText:
     if isinstance(text, str):
         return SourceText(reason=text)
     if not 1 <= line <= len(text):
-        return SourceText(reason=f"the file has {count_text(len(text), 'line')}: it is another version of it")
+        return SourceText(reason=f"the file has {count_text(len(text), 'line')}: it is another version")
     context = min(max(context, 0), _CONTEXT)
     first, last = max(1, line - context), min(len(text), line + context)
     return SourceText({n: text[n - 1] for n in range(first, last + 1)})
@@ -92,26 +96,26 @@ def source_lines(file: str, line: int, context: int = 0) -> SourceText:
 
 @lru_cache(maxsize=16)
 def _content(file: str, roots: tuple[Path, ...]) -> tuple[str, ...] | str:
-    """The lines of a file as they are shown, or why they are not."""
+    """Return the lines of a file as they are shown, or the reason why they are not."""
     path = _locate_file(file, roots)
     if path is None:
-        return f"it does not lie below a folder that is allowed ({OPTION})"
+        return f"it is not below an allowed folder ({OPTION})"
     if path.suffix.lower() not in _SUFFIXES:
-        return "its name does not end like a file of source"
+        return "its name does not have the extension of a source file"
     try:
         content = _read(path, roots)
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     if content is None:
-        return f"it is no plain file below a folder that is allowed, or has more than {_BYTES >> 20} MiB"
+        return f"it is not a regular file below an allowed folder, or has more than {_BYTES >> 20} MiB"
     if b"\0" in content:
-        return "it is no text"
+        return "it is not a text file"
     text = content.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
     return tuple(map(_visible_line, text.split("\n")))  # as compilers count lines
 
 
 def _locate_file(file: str, roots: Sequence[Path]) -> Path | None:
-    """The file that is meant, links followed: the path itself, else the longest end of it that lies below a root."""
+    """Return the resolved path of the file: the path itself, else its longest trailing part that is below a root."""
     named = PurePosixPath(file)
     parts = [part for part in named.parts if part != "/"]
     if not parts or len(parts) > _PARTS or "\0" in file:
@@ -134,7 +138,7 @@ def _below(path: Path, roots: Sequence[Path]) -> bool:
 
 
 def _read(path: Path, roots: Sequence[Path]) -> bytes | None:
-    """The content of a plain file; None where it is none, too large, or was swapped for one elsewhere meanwhile."""
+    """Return the content of a regular file; None if it is not one, too large, or was swapped for one elsewhere."""
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(opened, "rb") as handle:
         about = os.fstat(handle.fileno())
@@ -147,7 +151,7 @@ def _read(path: Path, roots: Sequence[Path]) -> bytes | None:
 
 
 def _visible_line(line: str) -> str:
-    """A line with tabs as spaces, and characters that would not be seen as their numbers."""
+    """Return a line with tabs as spaces, and with invisible characters as their code points."""
     return "".join(islice(map(_visible, line.expandtabs(4).rstrip()), _LINE))
 
 

@@ -1,4 +1,4 @@
-"""What a caller gives a tool, looked at before anything is made of it: sizes, text, numbers; and a refusal in words."""
+"""Validation of the arguments of a tool call: size, text and number checks, with readable error messages."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from ...analysis.base.text import shorten
 from .untrusted_text import plain_text
 
 MOST_CHARACTERS = 1_000_000
-"""Of all arguments of one call together."""
+"""Limit on the characters of all arguments of one call together."""
 _MOST_VALUES = 200_000
 _DEEPEST = 16
 _NAMED = 60
-"""Characters of a name that a refusal repeats."""
+"""Characters of an argument name that an error message repeats."""
 _TOLD = 300
 _KINDS = ("function-", "list[", "dict[", "str", "int", "float", "constrained-", "lax-or-strict", "nullable")
-"""How pydantic names the alternatives of a type in the place of an error."""
+"""Prefixes that pydantic adds to the location of an error to name the alternatives of a type."""
 
 
 @cache
 def model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
-    """The model of the arguments of a tool, whose first parameter is the store; unknown names are refused."""
+    """Return the pydantic model of the arguments of a tool, without its first parameter (the store).
+
+    The model rejects unknown argument names.
+    """
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
         p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
@@ -40,7 +43,7 @@ def model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
 
 
 def validate_arguments(tool: str, model: type[pydantic.BaseModel], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments as the tool takes them; BadArgument or LimitExceeded say which one is wrong and what is allowed."""
+    """Return the validated arguments; BadArgument or LimitExceeded name the wrong argument and what is allowed."""
     left = [MOST_CHARACTERS, _MOST_VALUES]
     for name, value in arguments.items():
         _sound(tool, _place_name(name), value, name in _switches(model), left)
@@ -52,12 +55,12 @@ def validate_arguments(tool: str, model: type[pydantic.BaseModel], arguments: di
 
 
 def prepare(model: type[pydantic.BaseModel]) -> None:
-    """Find out once what is found out for every call."""
+    """Compute what is cached per model before the first call, so that no call has to wait for it."""
     _switches(model)
 
 
 def _sound(tool: str, name: str, value: Any, switch: bool, left: list[int]) -> None:
-    """Refuse what no argument may hold: too much, half a character, NUL, numbers that are none, yes for a number."""
+    """Reject values that no argument may contain: too large, lone surrogates, NUL, NaN, booleans for numbers."""
 
     def bad(why: str) -> BadArgument:
         return BadArgument(f"Bad arguments for {tool}", f"{name}: {why}")
@@ -69,15 +72,15 @@ def _sound(tool: str, name: str, value: Any, switch: bool, left: list[int]) -> N
         if isinstance(part, str):
             left[0] -= len(part)
             if left[0] >= 0 and not part.isascii() and any("\ud800" <= c <= "\udfff" for c in part):
-                raise bad("it holds half of a surrogate pair, which is no character")
+                raise bad("it contains half of a surrogate pair, which is not a character")
             if left[0] >= 0 and "\0" in part:
-                raise bad("it holds a NUL character")
+                raise bad("it contains a NUL character")
         elif isinstance(part, bool):
             if not switch:
-                raise bad("true and false are no value for it")
+                raise bad("true and false are not valid values for it")
         elif isinstance(part, float):
             if not math.isfinite(part):
-                raise bad("NaN and Infinity are no numbers here")
+                raise bad("NaN and Infinity are not accepted")
         elif isinstance(part, int):
             left[0] -= part.bit_length() // 4
         elif isinstance(part, dict):
@@ -87,7 +90,7 @@ def _sound(tool: str, name: str, value: Any, switch: bool, left: list[int]) -> N
         if min(left) < 0 or len(waiting) > left[1]:
             raise LimitExceeded(
                 f"The arguments of {tool} are too large",
-                f"the argument {name} goes beyond {MOST_CHARACTERS:,} characters or {_MOST_VALUES:,} values in all",
+                f"with {name} they exceed {MOST_CHARACTERS:,} characters or {_MOST_VALUES:,} values in total",
                 "Ask for less at once",
             )
         if depth > _DEEPEST:
@@ -96,7 +99,7 @@ def _sound(tool: str, name: str, value: Any, switch: bool, left: list[int]) -> N
 
 @cache
 def _switches(model: type[pydantic.BaseModel]) -> frozenset[str]:
-    """The arguments that take true and false."""
+    """Return the names of the arguments that accept true and false."""
     properties = model.model_json_schema()["properties"]
     return frozenset(name for name, schema in properties.items() if '"boolean"' in json.dumps(schema))
 
@@ -116,7 +119,7 @@ def _explain_errors(tool: str, model: type[pydantic.BaseModel], error: pydantic.
 
 
 def _reason(item: Any) -> str:
-    """Why a value is refused, with the bound and without the value."""
+    """Return why a value is rejected, with the limit but without the value."""
     if item["type"] == "string_too_long":
         return f"at most {item['ctx']['max_length']} characters; it has {len(item['input'])}"
     if item["type"] == "too_long":
@@ -129,22 +132,22 @@ def _place_name(place: Any) -> str:
 
 
 NAME_LIMIT, TAG_LIMIT = 120, 32
-"""Characters of a name or tag, and tags of a workload."""
+"""Maximum characters of a name or tag, and maximum tags of a workload."""
 
 
 def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:
-    """Name and tags as the caller gave them, without spaces around; BadArgument for one that cannot be used."""
+    """Return the caller's name and tags, stripped of surrounding spaces; raises BadArgument for an unusable one."""
     shown = _check_label(name, "name") if name is not None else None
     return shown, [_check_label(t, "tag") for t in (tags or [])[:TAG_LIMIT]]
 
 
 def _check_label(text: str, kind: str) -> str:
-    """A name or tag given by the caller; BadArgument where it could not be shown or found again."""
+    """Return a name or tag, stripped; raises BadArgument if it could not be displayed or found again."""
     if not text.strip() or len(text) > NAME_LIMIT or plain_text(text, NAME_LIMIT) != text.strip():
         raise BadArgument(
             f"The {kind} {plain_text(text, 40)!r} cannot be used",
             f"it must be visible text of at most {NAME_LIMIT} characters",
         )
     if text.strip() == "latest":
-        raise BadArgument(f"The {kind} 'latest' cannot be used", "it stands for the newest workload")
+        raise BadArgument(f"The {kind} 'latest' cannot be used", "it always refers to the newest workload")
     return text.strip()

@@ -1,6 +1,6 @@
-"""The parameters that several tools take, each with its meaning and its bounds.
+"""Parameters that several tools share, each with its description and its bounds.
 
-A client reads the meaning in the schema of every tool; a bound when it is broken.
+A client reads the descriptions in the schema of each tool; the bounds appear in the error when a value exceeds them.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 REFERENCE_CHARACTERS = 300
-"""Of an id, a name, a target: whatever names one thing."""
+"""Maximum length of an id, a name, a target: whatever identifies one thing."""
 KERNEL_CHARACTERS = 8_000
-"""Of a kernel's name or pattern: the longest name that is kept, as an answer may show it."""
+"""Maximum length of a kernel's name or pattern: the longest name that is stored, as an answer may show it."""
 SENTENCE_CHARACTERS = 10_000
 PATH_CHARACTERS = 4_096
 SQL_CHARACTERS = 65_536
 DISPATCH_IDS, DISPATCH_CHARACTERS = 10_000, 100_000
-"""Of dispatches: ids in a list, characters in a text."""
+"""Maximum number of dispatch ids in a list, and of characters in a text."""
 LARGEST_ID = 2**63 - 1
 METRIC_NAMES, TAG_LABELS, CEILING_NAMES = 2_000, 100, 200
 LEVEL_NAMES, VERSIONS, GROUPS, PATTERNS = 20, 100, 50, 50
 WORDS, WORD_CHARACTERS, VARIABLES = 10_000, 131_072, 1_000
-"""Of a command and its environment: what Linux takes for one word."""
+"""Limits of a command and its environment; the length of a word is what Linux accepts for one argument."""
 LONGEST_ASKED_S, LONGEST_RUN_S = 3_600.0, 604_800.0
 MOST_ROWS, MOST_SKIPPED = 100_000, 10**9
 LARGEST_RATE = 1e15
-"""GB/s or GFLOP/s: a million times what any machine has."""
+"""In GB/s or GFLOP/s: a million times the rate of any existing machine."""
 _FILE_NAME_BYTES = 255
 _TOO_MANY_DIGITS = re.compile(r"\d{20}")
 MOST_REGISTERS, MOST_BYTES, MOST_ITEMS = 1_000_000, 2**40, 2**31
@@ -38,7 +38,7 @@ def _path(text: str) -> str:
     if not text.strip():
         raise PydanticCustomError("blank", "it is empty; give the path of a file or folder")
     if any(len(part.encode()) > _FILE_NAME_BYTES for part in text.split("/")):
-        raise PydanticCustomError("long_name", "a name in it has more bytes than any file system takes")
+        raise PydanticCustomError("long_name", "one of its names is longer than any file system allows")
     return text
 
 
@@ -57,7 +57,7 @@ def _ids(text: str) -> str:
 def _at_least_one(metrics: list[str]) -> list[str]:
     if not metrics:
         raise PydanticCustomError(
-            "no_metrics", 'it is empty; name some, leave it out for the preset overview, or give ["*"] for all'
+            "no_metrics", 'it is empty; name some, omit it for the preset overview, or give ["*"] for all'
         )
     return metrics
 
@@ -84,12 +84,12 @@ CountedKernels = Annotated[Pattern | None, Field(description="RE2: count only th
 MostPasses = Annotated[MaxPasses | None, Field(description="most passes")]
 WorkloadName = Annotated[Reference, Field(description='id, id prefix, name or "latest"')]
 KernelName = Annotated[Pattern | None, Field(description="name (RE2) or rank: #1,#3; #1.2")]
-"""What a rank means is told once, where kernels are asked for most."""
+"""The short description. Only KernelNameInFull explains ranks, to keep the schemas of the other tools short."""
 KernelNameInFull = Annotated[
     Pattern | None,
     Field(description='name (RE2 pattern), or rank by time: "#1", "#1,#3"; "#1.2": its 2nd launch configuration'),
 ]
-By = Annotated[Literal["kernel", "launch"], Field(description="launch: launch configurations apart")]
+By = Annotated[Literal["kernel", "launch"], Field(description="launch: launch configurations separately")]
 Dispatches = Annotated[
     Annotated[list[Annotated[int, Field(ge=0, le=LARGEST_ID)]], Field(max_length=DISPATCH_IDS)]
     | Annotated[str, Field(max_length=DISPATCH_CHARACTERS), AfterValidator(_ids)]
@@ -99,13 +99,13 @@ Dispatches = Annotated[
 Datatype = Annotated[
     Reference | None,
     Field(
-        description="operations: default floating point; iop, a type (f16, i8), a pipe's (matrix.bf16), or all "
+        description="operations: default floating point; iop, a type (f16, i8), one of a pipe (matrix.bf16), or all "
         "(a point each)"
     ),
 ]
 CeilingSource = Annotated[
     Literal["empirical", "theoretical"],
-    Field(description="empirical: measured, theory if none"),
+    Field(description="empirical: measured, else theoretical"),
 ]
 CeilingValues = Annotated[
     dict[Reference, Annotated[float, Field(ge=-LARGEST_RATE, le=LARGEST_RATE)]],
@@ -137,7 +137,7 @@ Replay = Annotated[
 ]
 HypothesisText = Annotated[
     Sentence | None,
-    Field(description="what the change should do; for the log"),
+    Field(description="expected effect of the change; for the log"),
 ]
 ChangeText = Annotated[Sentence | None, Field(description="what was changed; for the log")]
 Tags = Annotated[

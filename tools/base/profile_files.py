@@ -1,4 +1,4 @@
-"""Files of a profile: finding, opening and naming them, and the session that reads them."""
+"""Files of a profile: finding, opening and naming them, and the database session that reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def open_regular(path: Path) -> io.BufferedReader:
     """Open ``path`` for reading; BadInput unless it is a regular file (a pipe or device could block for ever).
 
-    Files of the kernel (/proc/kmsg) say that they are empty and may block or never end: they are read as they say.
+    Kernel files such as /proc/kmsg report a size of zero but may block or never end, so a file of size zero is
+    read as empty.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -42,7 +43,7 @@ def open_regular(path: Path) -> io.BufferedReader:
     state = os.fstat(handle)
     if not stat.S_ISREG(state.st_mode):
         os.close(handle)
-        raise BadInput(f"{path.name} is no regular file", "a folder, pipe or device cannot be imported")
+        raise BadInput(f"{path.name} is not a regular file", "a folder, pipe or device cannot be imported")
     if state.st_size == 0:
         os.close(handle)
         handle = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -50,21 +51,21 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether ``path``, all links followed, is a regular file or folder below ``folder``."""
+    """Return whether ``path``, with all links resolved, is a regular file or folder below ``folder``."""
     try:
         return path.resolve(strict=True).is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):  # a name may hold a NUL
+    except (OSError, RuntimeError, ValueError):  # a name may contain a NUL
         return False
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the content is gzip, whatever the file is called."""
+    """Return whether the content is gzip, regardless of the file name."""
     with open_regular(path) as file:
         return file.read(2) == _GZIP_MAGIC
 
 
 def head(path: Path, limit: int) -> bytes:
-    """The first ``limit`` bytes of the content, decompressed where it is gzip."""
+    """Return the first ``limit`` bytes of the content, decompressed if it is gzip."""
     with open_regular(path) as file:
         start = file.read(2)
         file.seek(0)
@@ -79,14 +80,14 @@ def head(path: Path, limit: int) -> bytes:
 
 
 class _UnpackedFile:
-    """The content of a gzip file as it is read; LimitExceeded where it grows without measure."""
+    """Decompressed content of a gzip file; raises LimitExceeded if it expands beyond the limit."""
 
     def __init__(self, path: Path, file: io.BufferedReader) -> None:
         self.path, self.blocks, self.rest = path, _inflate(path, file), b""
         self.total, self.most = 0, _most_unpacked(path)
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, none at the end."""
+        """Return at most ``size`` bytes, and none at the end of the content."""
         if not self.rest:
             self.rest = next((block for block in self.blocks if block), b"")
             self.total += len(self.rest)
@@ -98,29 +99,29 @@ class _UnpackedFile:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[io.BufferedReader | _UnpackedFile]:
-    """The content of a file of any size, unpacked where it is gzip, to be read in blocks."""
+    """Open a file of any size for reading in blocks, decompressed if it is gzip."""
     with open_regular(path) as file:
         yield _UnpackedFile(path, file) if file.peek(2)[:2] == _GZIP_MAGIC else file
 
 
 def _most_unpacked(path: Path) -> int:
-    """Bytes that a gzip file may unpack to."""
+    """Return the maximum number of bytes that a gzip file may unpack to."""
     return min(max(size_limits.GZIP_FREE, size_limits.GZIP_RATIO * path.stat().st_size), size_limits.GZIP_MOST)
 
 
 def _bomb(path: Path, most: int) -> LimitExceeded:
     return LimitExceeded(
         f"{path.name} unpacks to more than {most >> 20} MiB",
-        f"that is over {size_limits.GZIP_RATIO} times its size, or more than a profile reaches",
-        "Unpack it yourself and import the plain file if it is genuine",
+        f"that is over {size_limits.GZIP_RATIO} times its size, or larger than any profile",
+        "If it is genuine, unpack it yourself and import the plain file",
     )
 
 
 def check_text(path: Path) -> list[bytes]:
-    """Refuse, in one fast pass, what DuckDB would not: an endless line, or a gzip file that grows without measure.
+    """Scan a CSV file once and reject what DuckDB accepts silently: endless lines and gzip bombs.
 
-    DuckDB 2.0 silently drops the rest of a file from a line that is longer than its buffer. Returns the cells that
-    it would take for other numbers than they are (1_000 for 1000), every one as often as it is there.
+    DuckDB 2.0 silently drops the rest of a file after a line that is longer than its buffer. Returns the cells that
+    DuckDB would read as different numbers (``1_000`` as 1000), each as often as it occurs.
     """
     bomb = _most_unpacked(path)
     total = unbroken = 0
@@ -135,7 +136,7 @@ def check_text(path: Path) -> list[bytes]:
                 raise BadInput(
                     f"{path.name} is damaged",
                     f"it has a line of more than {size_limits.LINE >> 20} MiB",
-                    "Is it the CSV file that the profiler wrote?",
+                    "Check that it is the CSV file that the profiler wrote",
                 )
             if gzipped and total > bomb:
                 raise _bomb(path, bomb)
@@ -147,7 +148,7 @@ def check_text(path: Path) -> list[bytes]:
     if len(different := set(strange)) > size_limits.STRANGE_NUMBERS:
         example = plain_text(min(different).decode(errors="replace"), 40)
         raise BadInput(
-            f"{path.name} holds {count_text(len(strange), 'number')} with underscores",
+            f"{path.name} contains {count_text(len(strange), 'number')} with underscores",
             f"for instance {example!r}, which no profiler writes",
             "Remove the underscores",
         )
@@ -155,7 +156,7 @@ def check_text(path: Path) -> list[bytes]:
 
 
 def small_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a small CSV file as texts, spaces trimmed; at most 1 MiB is read and foreign bytes are replaced."""
+    """Return the rows of a small CSV file as stripped text; reads at most 1 MiB and replaces undecodable bytes."""
     text = head(path, _BLOCK).decode("utf-8-sig", errors="replace").replace("\x00", "")
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -168,7 +169,7 @@ def small_table(path: Path) -> list[dict[str, str]]:
 
 
 def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
-    """Decompressed blocks of one or several gzip members; BadInput where the stream is broken."""
+    """Yield decompressed blocks of one or several gzip members; raises BadInput if the stream is broken."""
     while file.peek(1):
         unpacker = zlib.decompressobj(wbits=31)
         while not unpacker.eof:
@@ -188,20 +189,22 @@ def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
 
 
 HOTSPOTS_STEP = "hotspots"
-"""The step of a run that samples instructions, and its folder."""
+"""Name of the step of a run that samples instructions, and of its folder."""
 STEP_PATTERN = rf"timing|{HOTSPOTS_STEP}|pass_\d+"
 _STEP = re.compile(STEP_PATTERN)
 _LOOKED_AT = 2000
 
 
 def step_of(file: Path) -> str | None:
-    """The run that a file belongs to by its folder's name; None outside such a folder."""
+    """Return the step of a run that a file belongs to, from its folder's name; None outside such a folder."""
     return file.parent.name if _STEP.fullmatch(file.parent.name) else None
 
 
 def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """The file ``path``, or the files in it and one level below that end in ``suffixes``, run of times first; none
-    that leads out of the folder."""
+    """Return the file ``path``, or the files in it and one level below whose names end in ``suffixes``.
+
+    The timing run comes first. Files and folders that link to a place outside ``path`` are skipped.
+    """
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -213,20 +216,20 @@ def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
-    """Times first, then by name, numbers in it by value: run_2 before run_10; samples last."""
+    """Sort key of folders: the timing run first, samples last, others by name with numbers by value (run_2, run_10)."""
     parts = re.findall(r"\d{1,9}|\D+|\d+", folder.name)
     by_name = [(int(p), "") if p.isdecimal() and len(p) < 10 else (-1, p) for p in parts]
     return folder.name != "timing", folder.name == HOTSPOTS_STEP, by_name
 
 
 WORK = "work"
-"""Sub-folder of a draft for what is not published: files of passes and what the database spills."""
+"""Sub-folder of a draft for files that are not published: files of passes and what the database spills."""
 _MEMORY = "1200MB"
 
 
 @contextmanager
 def unreadable_as_bad_input(source: Path) -> Iterator[None]:
-    """Turn a refusal of the file system to show part of the profile into BadInput; a full disk is another matter."""
+    """Turn file system errors on the profile into BadInput; errors of the disk, such as a full one, pass through."""
     try:
         yield
     except OSError as error:
@@ -238,20 +241,20 @@ def unreadable_as_bad_input(source: Path) -> Iterator[None]:
 
 @contextmanager
 def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A private database with bounded memory that spills into ``work``; what data and machine do to it are Problems."""
+    """Open a private database with bounded memory that spills into ``work``; its errors become Problems."""
     import duckdb
 
     con = open_own_database(2, temp_directory=str(work / "spill"), autoload_known_extensions="false")
     try:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET preserve_insertion_order = true")
-        # Its time grows with the square of the columns: 89 s for 10,000 of them.
+        # The time of this optimizer grows with the square of the number of columns: 89 s for 10,000 columns.
         con.execute("SET disabled_optimizers = 'common_subexpressions'")
         yield con
     except duckdb.OutOfMemoryException as error:
         raise write_problem(work / "spill", error) or LimitExceeded(
-            f"{source.name} needs more than {_MEMORY} to import",
+            f"{source.name} needs more than {_MEMORY} of memory to import",
             "it has too many columns or kernels",
-            "Import less of it",
+            "Import a smaller part of it",
         ) from error
     except (duckdb.IOException, duckdb.DataError) as error:
         raise write_problem(work / "spill", error) or BadInput(

@@ -1,4 +1,4 @@
-"""How a tool says how far it is while it works: to a client as progress, to a person as a line, else to nobody."""
+"""Progress reporting: a tool reports its progress to a listener, such as an MCP client or a terminal, if any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...analysis.base.text import inert, shorten
 
 
 class Activity(str):
-    """What is being done, in words; ``share`` is how much of it is done, 0 to 1, where that is known."""
+    """Description of the current activity; ``share`` is the completed fraction from 0 to 1, or None if unknown."""
 
     __slots__ = ("share",)
     share: float | None
@@ -30,7 +30,7 @@ _last_s: ContextVar[float] = ContextVar("progress_last", default=0.0)
 
 
 def report(activity: str, share: float | None = None) -> None:
-    """Say what is being done and how far it is ("read 40,000 rows of a.csv"), and the share of all that is done.
+    """Report the current activity ("read 40,000 rows of a.csv") and the completed fraction.
 
     Calls in quick succession are dropped.
     """
@@ -42,7 +42,7 @@ def report(activity: str, share: float | None = None) -> None:
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Within, ``listener`` gets what ``report`` is told."""
+    """Send what is reported within the block to ``listener``."""
     token = _listener.set(listener)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The shapes that every tool result is made of: columnar tables, notes and suggested next calls."""
+"""The building blocks of every tool result: columnar tables, notes and suggested next calls."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pydantic
 
 
 class Table(pydantic.BaseModel):
-    """A columnar table: one unit a column, rows as lists, and what was left out."""
+    """A columnar table: names and units of the columns, the rows as lists, and whether rows were omitted."""
 
     columns: list[str]
     units: list[str | None]
     rows: list[list[Any]]
     total_rows: int | None
-    """Rows before the limit; None where counting them was not possible."""
+    """Number of rows before the limit; None if they could not be counted."""
     truncated: bool = False
 
 
 class NextCall(pydantic.BaseModel):
-    """A literal call that is worth making next, built from ids and closed sets only."""
+    """A suggested next call that can be made as it is, built from ids and closed sets only."""
 
     tool: str
     arguments: dict[str, Any]
@@ -28,26 +28,26 @@ class NextCall(pydantic.BaseModel):
 
 
 class Result(pydantic.BaseModel):
-    """What every tool answers besides its own fields."""
+    """Fields that every tool result has in addition to its own."""
 
     EXACT: ClassVar[frozenset[str]] = frozenset()
-    """Fields that the caller is to use letter for letter, made of the caller's own words: they are not escaped."""
+    """Fields that the caller must use verbatim and that consist of the caller's own text, so they are not escaped."""
     NAMES_AS_STORED: ClassVar[bool] = False
-    """Whether the text too has kernels' full names, because the caller may go on with them elsewhere."""
+    """Whether the text rendering also shows full kernel names, because the caller may use them in another tool."""
     notes: list[str] = []
     next: list[NextCall] = []
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
-        """What a model gets to a call with these arguments; scripts that lift the cap get the whole."""
+        """Return the short form of the result for these arguments; scripts that lift the size cap get all of it."""
         return self
 
 
 _EXACT = 1e15
-"""Whole numbers below it have all of their digits."""
+"""Whole numbers below this keep all of their digits."""
 
 
 def round_number(value: float | None, digits: int = 6) -> float | int | None:
-    """A number with the digits of a short answer, a whole one without a point."""
+    """Round a number to ``digits`` significant digits; whole numbers become ``int`` and keep all of their digits."""
     if value is None:
         return None
     if value.is_integer() and abs(value) < _EXACT:
@@ -58,7 +58,7 @@ def round_number(value: float | None, digits: int = 6) -> float | int | None:
 def table(
     columns: Mapping[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0
 ) -> Table:
-    """A Table of ``rows[offset:offset + limit]``; ``columns`` maps each column's name to its unit."""
+    """Return a Table of ``rows[offset:offset + limit]``; ``columns`` maps each column's name to its unit."""
     end = len(rows) if limit is None else offset + limit
     return Table(
         columns=list(columns),
@@ -70,6 +70,6 @@ def table(
 
 
 def table_of(row: type[tuple[Any, ...]], rows: Sequence[tuple[Any, ...]], units: Mapping[str, str] = {}) -> Table:
-    """A Table with a column for each field of a named tuple; ``units`` of those that have one."""
+    """Return a Table with a column for each field of a named tuple; ``units`` gives the unit of some columns."""
     names: tuple[str, ...] = getattr(row, "_fields")  # noqa: B009 - every named tuple has it, no type says so
     return table({name: units.get(name) for name in names}, [list(r) for r in rows])

@@ -1,38 +1,38 @@
-"""What a profile may be at most: a small file must neither keep the machine busy nor fill its memory."""
+"""Size limits of a profile, so that a small file can neither occupy the machine for long nor exhaust its memory."""
 
 from __future__ import annotations
 
 MOST_COLUMNS = 8_000
-"""Counters or metrics of a profile. All metrics of one GPU are about 3,000; DuckDB's time grows with their square."""
+"""Counters or metrics of a profile. One GPU has about 3,000 metrics; DuckDB's time grows with their square."""
 MOST_PROCESSES = 500
-"""Processes with launches in one file; each costs some queries."""
+"""Processes with launches in one file; each takes several queries."""
 MOST_RUNS = 50_000
-"""Processes that a JSON file may describe, most of them without launches."""
+"""Processes that a JSON file may describe; most of them have no launches."""
 EMPTY_CELLS = 5_000_000
-"""Launches times counters of a pass that may be empty anyhow; above, one value must stand for SPARSE of them."""
+"""Cells (launches times counters) of a pass that may be empty. Beyond it, at least one in SPARSE must have a value."""
 SPARSE = 100
 GZIP_FREE, GZIP_RATIO, GZIP_MOST = 32 << 20, 60, 8 << 30
-"""Bytes that any gzip file may unpack to, how many times its size a larger one, and how many at the most."""
+"""Unpacked bytes that are always allowed for a gzip file, the allowed ratio to its size, and the absolute maximum."""
 LINE = 4 << 20
 """Bytes of a line of text."""
 STRANGE_NUMBERS = 50
-"""Different cells such as 1_000 that are named and left out before a file is refused."""
+"""Different cells such as 1_000 that are named and skipped before the whole file is rejected."""
 NAMED_COLUMNS = 8
-"""Columns with cells that are no numbers which are named one by one."""
+"""Columns with non-numeric cells that are named individually."""
 TEXT = 20_000
-"""Characters of a text taken from a database; kernel names are cut well below."""
+"""Characters of a text read from a database; kernel names are cut to far less."""
 DATABASE_VALUE = 8 << 20
-"""Bytes of one value or row of a database, also of what its views compute."""
+"""Bytes of one value or row of a database, including values that its views compute."""
 DATABASE_PATIENCE_S, DATABASE_BYTES_PER_S = 4.0, 2 << 20
-"""Seconds of CPU time that the queries of a database may take in all, and more of them for a larger one."""
+"""CPU seconds that all queries of a database may take, and the size in bytes that adds a further second."""
 REPORT_PATIENCE_S, REPORT_BYTES_PER_S, REPORT_MOST_S = 5.0, 1 << 20, 300.0
-"""Seconds of CPU time for a report of ncu, more of them for a larger one, and the most."""
+"""CPU seconds for reading a report of ncu, the size in bytes that adds a further second, and the maximum."""
 REPORT_MEMORY = 6_000_000_000
 """Bytes of memory for the library that reads a report of ncu."""
 REPORT_PAGE, REPORT_PAGE_RATIO = 32 << 20, 200
-"""Bytes of the page that a report of ncu may become, and how many times its size."""
+"""Bytes of the text page that a report of ncu may expand to, and the allowed ratio to its size."""
 
 
 def patience_s(size: int, start: float, bytes_per_s: int) -> float:
-    """Seconds that reading a file of ``size`` bytes may take."""
+    """Return the seconds that reading a file of ``size`` bytes may take."""
     return start + size / bytes_per_s

@@ -1,4 +1,4 @@
-"""Text of a profile made safe to store and to show: no control, bidi or ANSI characters, bounded length."""
+"""Make text from a profile safe to store and show: no control, bidi or ANSI characters, and a bounded length."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ _NOTE_LIMIT = 1000
 _CUT_AT = KERNEL_LIMIT - 20
 _SUFFIX = r"( \[clone \.kd\]| \(\.kd\)|\.kd)$"
 NO_NAME = "(no name)"
-"""Stands for a name that nobody told."""
+"""Placeholder for a missing name."""
 
 
 def plain_text(text: str, limit: int = 200) -> str:
-    """``text`` on one line: terminal sequences and invisible characters gone, cut after ``limit`` characters."""
+    """Return ``text`` on one line, without terminal sequences and invisible characters, cut to ``limit`` characters."""
     shown = visible(text[: 8 * limit]).strip(" ")
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 
 def plain_log_text(text: str | None) -> str:
-    """A text for the experiment log as it is kept."""
+    """Return a text as it is stored in the experiment log."""
     return plain_text(text or "", _NOTE_LIMIT)
 
 
 def bounded_name(expression: str) -> str:
-    """SQL that cuts a kernel name of absurd length; the hash of the whole keeps such names apart."""
+    """Return SQL that cuts an overlong kernel name; a hash of the whole name keeps different names distinct."""
     cut = f"left({expression}, {_CUT_AT}) || ' #' || left(md5({expression}), 12)"
     return f"CASE WHEN length({expression}) > {KERNEL_LIMIT} THEN {cut} ELSE {expression} END"
 
 
 def visible_name(expression: str) -> str:
-    """SQL that does for a kernel name what plain_text does, without cutting it."""
+    """Return SQL that applies plain_text to a kernel name, without cutting it."""
     return f"coalesce(nullif(trim({visible_sql(expression)}), ''), '{NO_NAME}')"
 
 
 def plain_kernel_name(expression: str) -> str:
-    """SQL that strips what profilers append to a kernel's name: `` [clone .kd]``, `` (.kd)``, ``.kd``."""
+    """Return SQL that strips what profilers append to a kernel's name: `` [clone .kd]``, `` (.kd)``, ``.kd``."""
     return f"regexp_replace({expression}, '{_SUFFIX}', '')"
 
 
@@ -50,25 +50,25 @@ _REACH = 64
 
 
 def decimal(text: str) -> float | None:
-    """The number that ``text`` is: digits, point and exponent; None for ``1_000``, ``0x10``, ``nan`` and all else."""
+    """Parse a plain decimal number with optional exponent; None for ``1_000``, ``0x10``, ``nan`` and anything else."""
     text = text.strip()
     return float(text) if len(text) <= _DIGITS_LIMIT and _DECIMAL.fullmatch(text) else None
 
 
 def grouped_number(text: str) -> float | None:
-    """The same, also with commas between groups of three digits: ``2,230``, but not ``2,23``."""
+    """Parse a decimal number that may have commas between groups of three digits: ``2,230``, but not ``2,23``."""
     text = text.strip()
     return decimal(text.replace(",", "") if _GROUPED.fullmatch(text) else text)
 
 
 def whole(text: str, most_digits: int = 18) -> int | None:
-    """The whole number that ``text`` is; None where it is none, or has absurdly many digits."""
+    """Parse a whole number; None if ``text`` is not one or has more than ``most_digits`` digits."""
     text = text.strip()
     return int(text) if 0 < len(text) <= most_digits and text.isascii() and text.isdecimal() else None
 
 
 def numbers_with_underscores(block: bytes) -> list[bytes]:
-    """The cells of a part of a CSV file that are numbers written like ``1_000``, which DuckDB takes for 1000."""
+    """Return the cells in part of a CSV file that are written like ``1_000``, which DuckDB would read as 1000."""
     cells = []
     for match in _UNDERSCORED.finditer(block):
         before = block[max(0, match.start() - _REACH) : match.start()]

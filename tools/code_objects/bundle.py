@@ -1,4 +1,4 @@
-"""Finds AMD GPU code in a file: a code object, a clang offload bundle (plain or compressed), or a host ELF with one.
+"""Find AMD GPU code in a file: a code object, a clang offload bundle (plain or compressed), or a host ELF with one.
 
 Formats: LLVM documentation, Clang Offload Bundler. HIP keeps the bundles of a program in the section .hip_fatbin.
 """
@@ -25,7 +25,7 @@ _ZLIB, _ZSTD = 0, 1
 
 
 def code_objects(file: FileWindow, budget: Budget) -> Iterator[Elf]:
-    """Every AMD GPU ELF in the file. BadInput for a file that is none of the known kinds."""
+    """Yield every AMD GPU ELF in the file. BadInput for a file of an unknown kind."""
     start = file.first_bytes(len(BUNDLE))
     if start.startswith(MAGIC):
         yield from _elf_code_objects(open_elf(file), budget)
@@ -33,8 +33,8 @@ def code_objects(file: FileWindow, budget: Budget) -> Iterator[Elf]:
         yield from _bundle_code_objects(file, budget)
     else:
         raise BadInput(
-            "This is no GPU code object",
-            "it begins with no mark of an ELF file or an offload bundle" if start else "it is empty",
+            "This is not a GPU code object",
+            "it does not start like an ELF file or an offload bundle" if start else "it is empty",
             "Give an ELF file (.hsaco, .o, .so, executable) or an offload bundle that hipcc or clang wrote",
         )
 
@@ -45,12 +45,12 @@ def _elf_code_objects(elf: Elf, budget: Budget) -> Iterator[Elf]:
         yield elf
         return
     if elf.machine == "EM_CUDA":
-        raise BadInput("This is NVIDIA code", "only AMD code objects are read", "Give registers and LDS as numbers")
+        raise BadInput("This is NVIDIA code", "only AMD code objects can be read", "Give registers and LDS as numbers")
     fat = elf.sections_named(budget, b".hip_fatbin\0")
     if not fat:
         bitcode = elf.sections_named(budget, BUNDLE, b".llvm.offloading\0")
         raise BadInput(
-            "This ELF file holds no AMD GPU code",
+            "This ELF file contains no AMD GPU code",
             "its GPU part is still LLVM bitcode (-fgpu-rdc)" if bitcode else "it has no section .hip_fatbin",
             "Give the linked program" if bitcode else "Give a file that hipcc or clang built for an AMD GPU",
         )
@@ -59,7 +59,7 @@ def _elf_code_objects(elf: Elf, budget: Budget) -> Iterator[Elf]:
 
 
 def _bundle_code_objects(window: FileWindow, budget: Budget) -> Iterator[Elf]:
-    """The code objects of bundles that follow one another, each at the start of a page."""
+    """Yield the code objects of consecutive bundles, each of which starts on a page boundary."""
     at = 0
     while at < window.size:
         rest = window.part(at, window.size - at)
@@ -78,9 +78,9 @@ def _bundle_code_objects(window: FileWindow, budget: Budget) -> Iterator[Elf]:
 
 
 def _read_bundle(window: FileWindow, budget: Budget) -> tuple[int, list[FileWindow]]:
-    """The bytes that one bundle takes, and the ELF files for GPUs in it."""
+    """Return the size of one bundle in bytes, and the ELF files for GPUs in it."""
     if window.first_bytes(len(BUNDLE)) != BUNDLE:
-        raise BadInput("The offload bundle is damaged", "what was compressed is no bundle")
+        raise BadInput("The offload bundle is damaged", "its compressed content is not a bundle")
     count = int.from_bytes(window.read_at(len(BUNDLE), 8), "little")
     budget.spend("headers", count)
     at, end = len(BUNDLE) + 8, 0
@@ -98,10 +98,10 @@ def _read_bundle(window: FileWindow, budget: Budget) -> tuple[int, list[FileWind
 
 
 def _unpack(window: FileWindow, budget: Budget) -> tuple[int, FileWindow]:
-    """The bytes that a compressed bundle takes, and the bundle in it, which is never larger than it states."""
+    """Return the size of a compressed bundle in bytes, and the unpacked bundle, which never exceeds its stated size."""
     version, method = Struct("<HH").unpack(window.read_at(4, 4))
     if version not in _SIZES or method not in (_ZLIB, _ZSTD):
-        raise BadInput(f"The bundle is compressed in a way not known (version {version}, method {method})")
+        raise BadInput(f"The bundle uses an unknown compression (version {version}, method {method})")
     head = 8 + _SIZES[version].size
     *whole, size = _SIZES[version].unpack(window.read_at(8, head - 8))
     if size > _UNPACKED_LIMIT:
@@ -121,7 +121,7 @@ def _unpack(window: FileWindow, budget: Budget) -> tuple[int, FileWindow]:
 
 
 def _decompress(packed: bytes, method: int, size: int) -> bytes:
-    """At most one byte more than ``size``."""
+    """Decompress at most one byte more than ``size``."""
     import zstandard
 
     try:
@@ -133,7 +133,7 @@ def _decompress(packed: bytes, method: int, size: int) -> bytes:
 
 
 def _next_bundle(window: FileWindow, used: int, budget: Budget) -> int:
-    """The first page after ``used`` bytes on which a bundle starts, or the end."""
+    """Return the first page after ``used`` bytes on which a bundle starts, or the end."""
     for at in range(-(-used // _PAGE) * _PAGE, window.size, _PAGE):
         budget.spend("headers", 1)
         start = window.part(at, min(len(BUNDLE), window.size - at)).read()

@@ -1,4 +1,4 @@
-"""The instructions of a part of an AMD code object, by LLVM's llvm-objdump where one is installed."""
+"""Disassemble a part of an AMD code object with LLVM's llvm-objdump, if one is installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROCM = ("opt/rocm*/llvm/bin", "opt/rocm*/lib/llvm/bin")
 _OTHERS = ("usr/lib/llvm-*/bin", "usr/local/llvm*/bin")
 _NAME = "llvm-objdump"
 _NEWEST, _OLDEST = 30, 15
-"""Releases of LLVM that distributions install under a name with their number."""
+"""Range of LLVM releases that distributions install under a name with their number."""
 _LINE = re.compile(
     r"\t(?P<text>\S.*?)\s*// (?P<offset>[0-9A-F]{8,16}): (?P<words>[0-9A-F]{8}(?: [0-9A-F]{8}){0,7})(?:\s|$)"
 )
@@ -33,10 +33,10 @@ _TEXT_LIMIT = 200
 
 
 def disassemblers(roots: Roots | None = None) -> list[Path]:
-    """Every llvm-objdump: ROCm's own, those of the search path with a number in their name (newest first), then others.
+    """Return every llvm-objdump: that of ROCm, those with a number in their name (newest first), then others.
 
-    An old one may not know a new GPU, which only shows when it is asked; the next one is tried then. What is plainly
-    called llvm-objdump is often the oldest of several.
+    An old version may not support a new GPU, which only shows when it is run; the next one is tried then. The program
+    named plain llvm-objdump is often the oldest of several.
     """
     roots = roots or Roots()
     outside = replace(roots, search="")
@@ -48,9 +48,10 @@ def disassemblers(roots: Roots | None = None) -> list[Path]:
 
 
 def instructions(program: Path, file: Path, span: tuple[int, int], most: int) -> Iterator[AmdInstruction]:
-    """The instructions at the addresses of ``span`` of a code object that is a file of our own, at most ``most``.
+    """Yield at most ``most`` instructions at the addresses of ``span`` in a code object file that rooflens wrote.
 
-    Called in a child with limits, which the program inherits; nothing where it cannot read the file.
+    Must be called in a child process with limits, which the program inherits. Yields nothing if the program cannot
+    read the file.
     """
     start, stop = span
     words = [str(program), "-d", f"--start-address={start:#x}", f"--stop-address={stop:#x}", str(file)]
@@ -80,21 +81,23 @@ _MOST = 300_000
 
 @dataclass(frozen=True)
 class Function:
-    """A function: its name as the linker has it, its first address and the one after its last."""
+    """A function: its linker name, its first address and the address after its last."""
 
     name: str
     span: tuple[int, int]
 
 
 def functions(file: Any) -> list[Function]:
-    """The functions of an ELF file by address; BadInput where its symbols are damaged."""
+    """Return the functions of an ELF file by address; BadInput if its symbols are damaged."""
     names_by_span: dict[tuple[int, int], str] = {}
     try:
         for table in (file.get_section_by_name(name) for name in _TABLES):
             if table is None:
                 continue
             if (count := table.num_symbols()) > _MOST:
-                raise LimitExceeded(f"The code object has {count_text(count, 'symbol')}", f"{_MOST:,} are read")
+                raise LimitExceeded(
+                    f"The code object has {count_text(count, 'symbol')}", f"at most {_MOST:,} can be read"
+                )
             for symbol in table.iter_symbols():
                 start, size = symbol["st_value"], symbol["st_size"]
                 if symbol["st_info"]["type"] == "STT_FUNC" and size:
@@ -105,14 +108,14 @@ def functions(file: Any) -> list[Function]:
 
 
 class FunctionLookup:
-    """Functions by address."""
+    """Finds functions by address."""
 
     def __init__(self, parts: list[Function]) -> None:
         self._parts = sorted(parts, key=lambda p: p.span)
         self._starts = [p.span[0] for p in self._parts]
 
     def __call__(self, address: int) -> Function | None:
-        """The function around an address."""
+        """Return the function that contains an address."""
         place = bisect_right(self._starts, address) - 1
         function = self._parts[place] if place >= 0 else None
         return function if function and address < function.span[1] else None

@@ -1,4 +1,4 @@
-"""ELF of a code object, read through a window of the file."""
+"""Read the ELF structure of a code object through a window of the file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...analysis.base.problems import BadInput, LimitExceeded
 from ...analysis.base.text import count_text
 
 READ_LIMIT = 64 << 20
-"""Bytes that one read may ask for; a table of notes or a compressed bundle is never larger."""
+"""Maximum bytes of one read; a table of notes or a compressed bundle is never larger."""
 
 
 @dataclass
 class Budget:
-    """What may still be spent on one file, so that a small file cannot keep rooflens busy or fill its memory."""
+    """Remaining limits for one file, so that a small file cannot occupy rooflens for long or exhaust its memory."""
 
     headers: int = 300_000
     objects: int = 10_000
@@ -29,7 +29,7 @@ class Budget:
     unpacked_bytes: int = 2 << 30
 
     def spend(self, what: str, amount: int) -> None:
-        """Take ``amount`` of one allowance; LimitExceeded where it is used up."""
+        """Take ``amount`` from one limit; LimitExceeded if it is used up."""
         left = getattr(self, what)
         if amount > left:
             allowed = getattr(Budget, what)
@@ -42,18 +42,19 @@ class Budget:
 
 
 class FileWindow:
-    """A read-only view of ``size`` bytes of a file, itself a file for pyelftools; no read can ask for absurd sizes."""
+    """A read-only view of ``size`` bytes of a file that pyelftools accepts as a file and that limits read sizes."""
 
     def __init__(self, file: IO[bytes], start: int, size: int) -> None:
         self._file, self._start, self.size, self._at = file, start, size, 0
 
     def read(self, count: int = -1) -> bytes:
-        """As a file's; BadInput before memory is taken for more than READ_LIMIT."""
+        """Read like a file; BadInput, before memory is allocated, for more than READ_LIMIT."""
         left = max(self.size - self._at, 0)
         count = left if count < 0 else min(count, left)
         if count > READ_LIMIT:
             raise BadInput(
-                "The file cannot be used", f"one of its tables has {count_text(count, 'byte')}; {READ_LIMIT:,} are read"
+                "The file cannot be used",
+                f"one of its tables has {count_text(count, 'byte')}; at most {READ_LIMIT:,} can be read",
             )
         self._file.seek(self._start + self._at)
         data = self._file.read(count)
@@ -61,21 +62,21 @@ class FileWindow:
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """As a file's."""
+        """Seek like a file."""
         self._at = max((0, self._at, self.size)[whence] + offset, 0)
         return self._at
 
     def tell(self) -> int:
-        """As a file's."""
+        """Return the position, like a file."""
         return self._at
 
     def first_bytes(self, count: int) -> bytes:
-        """The first bytes, fewer where there are no more."""
+        """Return the first bytes, or fewer if the view is shorter."""
         self.seek(0)
         return self.read(count)
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """Exactly these bytes; BadInput where the file ends before them."""
+        """Return exactly these bytes; BadInput if the file ends before them."""
         part = self.part(offset, count)
         data = part.read()
         if len(data) < count:
@@ -83,14 +84,14 @@ class FileWindow:
         return data
 
     def part(self, offset: int, size: int) -> FileWindow:
-        """A view of a part; BadInput where it does not lie inside."""
+        """Return a view of a part; BadInput if it exceeds this view."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise self._cut_problem(offset, size)
         return FileWindow(self._file, self._start + offset, size)
 
     def _cut_problem(self, offset: int, size: int) -> BadInput:
         return BadInput(
-            "The file is cut off or damaged",
+            "The file is truncated or damaged",
             f"{count_text(size, 'byte is', 'bytes are')} announced at offset {offset:,} of {self.size:,}",
             "Copy or build it again",
         )
@@ -102,7 +103,7 @@ _NOTE = Struct("<III")
 
 @dataclass(frozen=True)
 class Header:
-    """One section or program header: what it describes and where that lies."""
+    """One section or program header: what it describes and where that is."""
 
     kind: str | int
     offset: int
@@ -112,7 +113,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Elf:
-    """An ELF file in a window, its machine and target flags."""
+    """An ELF file in a window, with its machine and target flags."""
 
     file: ELFFile
     window: FileWindow
@@ -120,17 +121,17 @@ class Elf:
     flags: int
 
     def sections(self, budget: Budget) -> list[Header]:
-        """The section headers."""
+        """Return the section headers."""
         count = _read_or_refuse(self.file.num_sections)
         return self._headers(budget, count, ("e_shoff", "e_shentsize"), self.file.structs.Elf_Shdr, "sh_", "sh_size")
 
     def segments(self, budget: Budget) -> list[Header]:
-        """The program headers."""
+        """Return the program headers."""
         count = _read_or_refuse(self.file.num_segments)
         return self._headers(budget, count, ("e_phoff", "e_phentsize"), self.file.structs.Elf_Phdr, "p_", "p_filesz")
 
     def sections_named(self, budget: Budget, *starts: bytes) -> list[Header]:
-        """The sections whose name starts so."""
+        """Return the sections whose names begin with any of ``starts``."""
         sections, index = self.sections(budget), _read_or_refuse(self.file.get_shstrndx)
         if index >= len(sections):
             return []
@@ -138,7 +139,7 @@ class Elf:
         return [h for h in sections if names.startswith(starts, h.name)]
 
     def notes(self, budget: Budget) -> Iterator[tuple[bytes, int, bytes]]:
-        """Owner, type and content of the notes of its segments, or of its sections where it has no segments."""
+        """Yield owner, type and content of the notes of its segments, or of its sections if it has no segments."""
         tables = [s for s in self.segments(budget) if s.kind == "PT_NOTE"]
         for table in tables or [s for s in self.sections(budget) if s.kind == "SHT_NOTE"]:
             budget.spend("note_bytes", table.size)
@@ -155,7 +156,7 @@ class Elf:
 
 
 def open_elf(window: FileWindow) -> Elf:
-    """The ELF file in a window; BadInput where its header cannot be read."""
+    """Return the ELF file in a window; BadInput if its header cannot be read."""
     file = _read_or_refuse(lambda: ELFFile(window))  # type: ignore[arg-type]
     return Elf(file, window, file["e_machine"], file["e_flags"])
 
@@ -168,15 +169,15 @@ def _notes(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
         content = at + -(-name_size // 4) * 4
         if content + size > len(table):
             raise BadInput(
-                "The ELF file is damaged", f"a note of {count_text(size, 'byte')} lies in a table of {len(table):,}"
+                "The ELF file is damaged", f"a note of {count_text(size, 'byte')} is in a table of {len(table):,}"
             )
         yield table[at : at + name_size].rstrip(b"\0"), kind, table[content : content + size]
         at = content + -(-size // 4) * 4
 
 
 def _read_or_refuse(read: Any) -> Any:
-    """What pyelftools reads, or BadInput where the file does not hold it."""
+    """Return what pyelftools reads, or raise BadInput if the file does not contain it."""
     try:
         return read()
     except (ELFError, UnicodeDecodeError) as error:
-        raise BadInput("The ELF file is cut off or damaged", str(error)[:200], "Copy or build it again") from error
+        raise BadInput("The ELF file is truncated or damaged", str(error)[:200], "Copy or build it again") from error

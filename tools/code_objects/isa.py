@@ -1,6 +1,6 @@
-"""What an AMD instruction is, by its text: its class, where it branches to, and which operation a wait waits for.
+"""Properties of an AMD instruction from its text: its class, its branch target, and what a wait waits for.
 
-The text is as LLVM writes it, in a code object's disassembly and in what rocprofv3 writes beside its samples.
+The text is as LLVM writes it, in the disassembly of a code object and in the samples of rocprofv3.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _BRANCH = re.compile(r"(?:s_branch|s_cbranch_\w+|s_call_b64 s\[\d+:\d+\],)\s+(\d
 _WAIT = re.compile(r"(\w+cnt)\((\d{1,3})\)")
 _NUMBER = re.compile(r"\b(0x[0-9a-f]{1,4}|\d{1,5})\b")
 _LEAVES = ("s_branch", "s_endpgm", "s_setpc")
-"""What is never followed by the next instruction."""
+"""Instructions after which execution never continues with the next instruction."""
 _FIXED = re.compile(
     r"(?:scratch|buffer)_(?P<way>load|store)_\w+ (?:off, v\S+|v(?:\d+|\[\d+:\d+\]), off), (?:s\[\d+:\d+\], |off\b|s\d+)"
 )
 _TARGET_FAR = 1 << 15
 _WORD = 4
 _STEPS, _STEPS_OF_ALL = 20_000, 1_000_000
-"""Instructions that are walked back over for one wait, and for all waits of a kernel."""
+"""Number of instructions that are searched backwards for one wait, and for all waits of a kernel."""
 _RETURNS = re.compile(r"\b(?:glc|sc0|th:TH_ATOMIC_RETURN)\b")
 
 
 @dataclass(frozen=True)
 class WaitCounter:
-    """A counter of memory operations under way that a wave can wait on."""
+    """A counter of pending memory operations that a wave can wait for."""
 
     name: str
     starts: tuple[str, ...]
     in_order: bool
     stores: bool | None
-    """Whether only stores count, or only what is no store; None for both."""
+    """Whether only stores count (True), or only other operations (False); None for both."""
     only_loads_on: tuple[str, ...]
-    """How targets begin on which stores have a counter of their own."""
+    """Prefixes of targets on which stores have a separate counter."""
     ordered: tuple[str, ...] = ()
-    """How the names of those begin that end in order among themselves, of a counter that is not in order."""
+    """Prefixes of operations that end in order among themselves, if the counter as a whole is not in order."""
 
     def counts(self, text: str, gpu: str) -> bool:
-        """Whether an instruction raises it."""
+        """Return whether an instruction increments the counter."""
         if not text.startswith(self.starts) or class_of(text) == "fence":
             return False
         stores = False if self.only_loads_on and gpu.startswith(self.only_loads_on) else self.stores
@@ -59,7 +59,7 @@ class AmdInstruction:
     offset: int
     """Its address in the code object."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     text: str
 
 
@@ -97,7 +97,7 @@ def _data() -> _IsaTables:
 
 
 def class_of(text: str) -> str | None:
-    """The class of an instruction (isa.toml); None of what is none."""
+    """Return the class of an instruction (isa.toml); None if the text is not an instruction."""
     for one in _data().classes:
         if text.startswith(one.starts) and (not one.holds or any(part in text for part in one.holds)):
             return one.name
@@ -105,7 +105,7 @@ def class_of(text: str) -> str | None:
 
 
 def class_sql(text: str) -> str:
-    """``class_of`` as SQL over an expression."""
+    """Return ``class_of`` as SQL over an expression."""
     cases = []
     for one in _data().classes:
         fits = " OR ".join(f"starts_with({text}, {sql_literal(start)})" for start in one.starts)
@@ -115,16 +115,18 @@ def class_sql(text: str) -> str:
 
 
 def at_fixed_place(text: str) -> str | None:
-    """The class of an access to scratch at an address that is the same for all lanes, as that of a spilled register
-    is: also through a buffer, as before gfx940. None of everything else."""
+    """Return the class of a scratch access at an address that is the same for all lanes; None for anything else.
+
+    Spilled registers are accessed in this way, before gfx940 also through a buffer.
+    """
     match = _FIXED.match(text)
     return f"scratch_{match['way']}" if match else None
 
 
 def target_of(offset: int, text: str) -> int | None:
-    """Where a direct branch leads; None of everything else.
+    """Return the target of a direct branch; None for anything else.
 
-    The distance is in words from the instruction behind it, in two's complement of 16 bits.
+    The distance is in words from the next instruction, as a 16-bit two's complement number.
     """
     if (match := _BRANCH.match(text)) is None:
         return None
@@ -133,13 +135,13 @@ def target_of(offset: int, text: str) -> int | None:
 
 
 def waits_of(text: str) -> dict[str, int]:
-    """Counter -> how many operations may still be under way behind a wait; empty of what is no wait."""
+    """Return counter -> number of operations that may still be pending after a wait; empty if it is not a wait."""
     if class_of(text) != "wait":
         return {}
     known = _data().counters
     name, _, rest = text.partition(" ")
     if own := [part for part in name.split("_") if part in known]:
-        # One wait for two counters holds both, the first in the upper byte.
+        # One wait for two counters contains both, the first in the upper byte.
         number = _NUMBER.search(rest)
         value = int(number[1], 0) if number else 0
         shifts = range(8 * (len(own) - 1), -1, -8)
@@ -148,11 +150,12 @@ def waits_of(text: str) -> dict[str, int]:
 
 
 def producers(code: Sequence[AmdInstruction], gpu: str) -> dict[int, list[int]]:
-    """Offset of every wait -> offsets of the operations whose end it awaits, one for each way that leads there.
+    """Return the offset of every wait -> offsets of the operations that it waits for, one for each path to the wait.
 
-    ``code`` is a kernel in the order of addresses. Operations of an ordered counter end as they were issued: a wait
-    that lets n go on ends with the one before the last n. Of an unordered counter only a wait for all can be told,
-    and the newest stands for them; or any wait, where all under way end in order among themselves.
+    ``code`` is a kernel in the order of addresses. Operations of an ordered counter end in the order of issue, so a
+    wait that leaves n pending waits for the one before the last n. For an unordered counter, only a wait for all is
+    exact, and the newest operation represents them; or any wait, if all pending operations end in order among
+    themselves.
     """
     flow = _Flow(code)
     offsets_of_wait: dict[int, set[int]] = {}
@@ -171,7 +174,7 @@ def producers(code: Sequence[AmdInstruction], gpu: str) -> dict[int, list[int]]:
 
 
 class _Flow:
-    """The ways through a kernel, backwards."""
+    """The paths through a kernel, followed backwards."""
 
     def __init__(self, code: Sequence[AmdInstruction]) -> None:
         places = {one.offset: i for i, one in enumerate(code)}
@@ -186,9 +189,10 @@ class _Flow:
     def before(
         self, start: int, still: int, counted: set[int], waits: Mapping[int, int], unknown: Set[int] = frozenset()
     ) -> list[int]:
-        """On each way back from ``start`` the instruction that counts and has ``still`` others that count behind it.
+        """Return, for each path back from ``start``, the counted instruction followed by ``still`` other counted ones.
 
-        A way ends at an earlier wait that already awaited it, and at an ``unknown`` one, whose end nobody can tell.
+        A path ends at an earlier wait that already waited for it, and at an ``unknown`` instruction, whose end cannot
+        be determined.
         """
         waiting, seen, places = deque([(start, still)]), {(start, still)}, []
         while waiting and len(seen) < _STEPS and self._steps > 0:
@@ -210,6 +214,6 @@ class _Flow:
 
 
 def _writes_only(text: str) -> bool:
-    """Whether a memory operation returns nothing."""
+    """Return whether a memory operation returns nothing."""
     name = text.partition(" ")[0]
     return "_store" in name or ("_atomic" in name and not _RETURNS.search(text))

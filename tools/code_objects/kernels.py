@@ -1,4 +1,4 @@
-"""Reads the kernels of AMD code objects: registers, LDS, scratch, spills and work-group sizes.
+"""Read the kernels of AMD code objects: registers, LDS, scratch, spills and work-group sizes.
 
 Source of the keys: LLVM documentation, AMDGPU usage guide, code object V3 to V6 metadata (a note in MessagePack).
 """
@@ -39,7 +39,7 @@ _WANTED = (".name", ".reqd_workgroup_size", ".uses_dynamic_stack", *_INTEGERS)
 
 @dataclass(frozen=True)
 class CodeKernel:
-    """What one kernel was compiled to. Registers are per work-item (SGPRs per wave), LDS and scratch in bytes."""
+    """Compilation results of one kernel. Registers are per work-item (SGPRs per wave), LDS and scratch in bytes."""
 
     name: str
     gpu: str
@@ -47,7 +47,7 @@ class CodeKernel:
     target: str
     """The processor with its features: gfx90a:sramecc+:xnack-."""
     vgprs: int
-    """Architectural VGPRs. The note's .vgpr_count is the total where AGPRs are used; they are taken out here."""
+    """Architectural VGPRs. With AGPRs, .vgpr_count in the note is the total, from which they are subtracted here."""
     agprs: int
     sgprs: int
     lds_bytes: int
@@ -56,9 +56,9 @@ class CodeKernel:
     vgpr_spills: int
     sgpr_spills: int
     max_workgroup_size: int
-    """The most work-items that it was compiled for; 1,024 where the source does not say."""
+    """Maximum work-items that it was compiled for; 1,024 if the source does not say."""
     workgroup_size: int | None
-    """The size that the source requires, where it does."""
+    """The size that the source requires, if it does."""
     wave_size: int
     cu_mode: bool
     """Built with cumode for gfx10 and later."""
@@ -66,10 +66,10 @@ class CodeKernel:
 
 
 def read(path: Path) -> list[CodeKernel]:
-    """The kernels of a .hsaco, .o, offload bundle, library or executable, of every GPU target in it.
+    """Return the kernels of a .hsaco, .o, offload bundle, library or executable, for every GPU target in it.
 
-    The file is untrusted: BadInput for what is no AMD code object, cut off or damaged, LimitExceeded for one that
-    announces absurd amounts.
+    The file is untrusted: raises BadInput for a file that is not an AMD code object, truncated or damaged, and
+    LimitExceeded for one that announces excessive sizes.
     """
     budget, kernels, objects = Budget(), [], 0
     with open_regular(path) as file:
@@ -79,12 +79,12 @@ def read(path: Path) -> list[CodeKernel]:
             kernels += kernels_of(elf, budget)
     if not kernels:
         why = f"{objects} code objects without kernels" if objects else "no code for an AMD GPU"
-        raise BadInput(f"{plain_text(path.name)} holds no kernel", f"it has {why}")
+        raise BadInput(f"{plain_text(path.name)} contains no kernels", f"it has {why}")
     return kernels
 
 
 def kernels_of(elf: Elf, budget: Budget) -> list[CodeKernel]:
-    """The kernels of one code object; it has a note for every part that the linker put into it."""
+    """Return the kernels of one code object, which has a note for every part that the linker put into it."""
     notes = list(elf.notes(budget))
     if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
         raise BadInput("The code object has the old version 2 format", fix="Build it for version 4 or later")
@@ -100,7 +100,7 @@ def kernels_of(elf: Elf, budget: Budget) -> list[CodeKernel]:
 
 
 def _unpack_metadata(content: bytes, budget: Budget) -> tuple[str | None, list[dict[str, Any]]]:
-    """The target and the wanted entries of every kernel; everything else is skipped without building objects."""
+    """Return the target and the needed entries of every kernel; everything else is skipped without parsing."""
     reader = msgpack.Unpacker(
         max_buffer_size=len(content) + 1, max_array_len=_CONTAINER_LIMIT, max_map_len=_CONTAINER_LIMIT
     )
@@ -129,7 +129,7 @@ def _entries(reader: Any) -> dict[str, Any]:
 
 
 def _keys(reader: Any) -> Iterator[str]:
-    """The keys of the map that comes next; its values are the caller's to read."""
+    """Yield the keys of the next map; the caller must read the value after each key."""
     count = reader.read_map_header()
     if count > _KEY_LIMIT:
         raise ValueError(f"a map of {count_text(count, 'entry')}")
@@ -143,11 +143,11 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
     every = [*numbers.values(), *(size if isinstance(size, list) else [size])]
     whole = all(isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every)
     if not isinstance(entries.get(".name"), str) or not whole:
-        raise _damaged_metadata("a name or a number in it is none")
+        raise _damaged_metadata("a name or a number in it is invalid")
     gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
     vgprs = numbers[".vgpr_count"] - (agprs if _has_unified_registers(gpu) else 0)
     if vgprs < 0:
-        raise _damaged_metadata("it counts more AGPRs than registers in all")
+        raise _damaged_metadata("it counts more AGPRs than registers in total")
     return CodeKernel(
         name=plain_text(entries[".name"], KERNEL_LIMIT),
         gpu=gpu,
@@ -168,7 +168,7 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
 
 
 def _machine(number: int) -> str:
-    """The target by the flags of the ELF header, for code objects V3, which do not name it."""
+    """Return the target from the flags of the ELF header, for code objects V3, which do not state it."""
     machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
     return machines.get(number, f"unknown (machine {number:#x})")
 
@@ -184,34 +184,34 @@ def _damaged_metadata(why: str) -> BadInput:
 
 _RANK = re.compile(r"#(\d{1,9})")
 _SIBLINGS = 2000
-"""Files beside a missing one that are looked at for near names."""
+"""Maximum number of files next to a missing one that are searched for similar names."""
 GENERIC = "-generic"
-"""How targets of generic code end, which runs on several GPUs."""
+"""Suffix of targets of generic code, which runs on several GPUs."""
 
 
 def select(path: str, gpu: str | None, kernel: str | None) -> tuple[str, list[CodeKernel]]:
-    """The name of the file and its kernels for ``gpu`` (None: all) that ``kernel`` means, in the file's order.
+    """Return the name of the file, and its kernels for ``gpu`` (None: all) that match ``kernel``, in file order.
 
-    ``kernel`` is a name, a regular expression, or "#n" for the n-th. NotFound and BadArgument name what there is.
+    ``kernel`` is a name, a regular expression, or "#n" for the n-th. NotFound and BadArgument list what exists.
     """
     source = _existing(path)
     return source.name, _matching(_of_target(read(source), gpu, source.name), kernel, source.name)
 
 
 def _of_target(kernels: list[CodeKernel], gpu: str | None, name: str) -> list[CodeKernel]:
-    """The kernels for one GPU, or all; generic code counts for the GPU that the caller names."""
+    """Return the kernels for one GPU, or all; generic code counts for the GPU that the caller names."""
     if gpu is None:
         return kernels
     own = [k for k in kernels if gpu in (k.gpu, k.target)]
     own = own or [k for k in kernels if k.gpu.endswith(GENERIC) and gpu in targets.targets()]
     if not own:
         has = ", ".join(sorted({k.target for k in kernels})[:20])
-        raise BadArgument(f"{name} has no code for {gpu}", f"it has code for {has}", "Leave gpu out for all")
+        raise BadArgument(f"{name} has no code for {gpu}", f"it has code for {has}", "Omit gpu for all")
     return own
 
 
 def _matching(kernels: list[CodeKernel], pattern: str | None, name: str) -> list[CodeKernel]:
-    """The kernels meant by a name, a regular expression, or #n for the n-th."""
+    """Return the kernels that match a name, a regular expression, or #n for the n-th."""
     if pattern is None:
         return kernels
     if rank := _RANK.fullmatch(pattern.strip()):
@@ -234,12 +234,12 @@ def _matching(kernels: list[CodeKernel], pattern: str | None, name: str) -> list
 
 
 def _existing(path: str) -> Path:
-    """A regular file; NotFound with near names where there is none."""
+    """Return a regular file; NotFound with similar names if it does not exist."""
     try:
         source = Path(path).expanduser()
         if source.is_file():
             return source
-        kind = "a folder" if source.is_dir() else "no regular file" if source.exists() else None
+        kind = "a folder" if source.is_dir() else "not a regular file" if source.exists() else None
         beside = [p.name for p in islice(source.parent.iterdir(), _SIBLINGS)] if source.parent.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise BadInput(f"{path[:200]} cannot be read", getattr(error, "strerror", None) or str(error)) from error

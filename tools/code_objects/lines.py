@@ -1,7 +1,7 @@
-"""From addresses of an AMD code object to source lines and the functions inlined there, by its DWARF.
+"""Map addresses of an AMD code object to source lines and inlined functions, using its DWARF.
 
-Formats: DWARF Debugging Information Format, versions 4 and 5. The file is untrusted and pyelftools has no limits of its
-own: this is run in a child with limits (resolve.py).
+Formats: DWARF Debugging Information Format, versions 4 and 5. The file is untrusted and pyelftools has no limits, so
+this must run in a child process with limits (resolve.py).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..base.untrusted_text import plain_text
 
 PATH_LIMIT, NAME_LIMIT = 1000, 300
 MOST_INLINED = 12
-"""Levels of inlining that are told of an address, innermost first."""
+"""Maximum levels of inlining that are returned for an address, innermost first."""
 _HOPS, _DEPTH = 8, 200
 _SCOPES = ("DW_TAG_inlined_subroutine", "DW_TAG_lexical_block", "DW_TAG_try_block", "DW_TAG_catch_block")
 _HOLDERS = ("DW_TAG_namespace", "DW_TAG_module")
 Span = tuple[int, int]
-"""First address and the one after the last."""
+"""First address and the address after the last."""
 
 
 @dataclass(frozen=True)
@@ -38,37 +38,37 @@ class InlineFrame:
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """The source of an address; ``inlined`` are the functions that it was inlined through, innermost first."""
+    """The source of an address; ``inlined`` are the functions through which it was inlined, innermost first."""
 
     file: str | None = None
     line: int | None = None
-    """None for what the compiler made without a line (DWARF line 0)."""
+    """None for code that the compiler generated without a line (DWARF line 0)."""
     inlined: tuple[InlineFrame, ...] = ()
 
 
 @dataclass(frozen=True)
 class LineLookup:
-    """Places by address; ``reason`` says why there are none, or what is missing of them."""
+    """Source places by address; ``reason`` says why there are none, or what is missing."""
 
     places: dict[int, SourcePlace]
     reason: str = ""
 
 
 def has_lines(file: Any) -> bool:
-    """Whether an ELF file holds DWARF line tables."""
+    """Return whether an ELF file contains DWARF line tables."""
     return file.get_section_by_name(".debug_line") is not None or file.get_section_by_name(".zdebug_line") is not None
 
 
 def locate(file: Any, addresses: Iterable[int]) -> LineLookup:
-    """The source of ``addresses`` (virtual addresses of the ELF file, as profilers call them offsets).
+    """Return the source of ``addresses``, which are virtual addresses of the ELF file (offsets in profilers).
 
-    Raises BadInput where the DWARF is damaged.
+    Raises BadInput if the DWARF is damaged.
     """
     wanted = sorted(set(addresses))
     if not has_lines(file):
         return LineLookup({}, "it was built without -g: it has no line table")
     try:
-        # Neither relocations, which linked code has none of, nor other files that a debug link may name.
+        # Ignore relocations, which linked code does not have, and other files that a debug link may refer to.
         dwarf = file.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
         places: dict[int, SourcePlace] = {}
         for unit in dwarf.iter_CUs():
@@ -86,13 +86,13 @@ def locate(file: Any, addresses: Iterable[int]) -> LineLookup:
         TypeError,
         OverflowError,
     ) as error:
-        # What pyelftools raises on damaged input depends on where it noticed.
+        # The exception of pyelftools for damaged input depends on where it notices the damage.
         raise BadInput("The DWARF of the code object is damaged", plain_text(str(error), 160)) from error
     return LineLookup(places)
 
 
 def _unit_places(dwarf: Any, unit: Any, wanted: Sequence[int]) -> dict[int, SourcePlace]:
-    """The places of those addresses that a compilation unit holds."""
+    """Return the places of the addresses that belong to a compilation unit."""
     top = unit.get_top_DIE()
     spans = _spans(dwarf, unit, top)
     if spans and not _inside(spans, wanted):
@@ -109,7 +109,7 @@ def _unit_places(dwarf: Any, unit: Any, wanted: Sequence[int]) -> dict[int, Sour
 
 
 def _lines(program: Any, wanted: Sequence[int], files: dict[int, str]) -> dict[int, tuple[str | None, int | None]]:
-    """File and line of addresses by the rows of a line program, which end where the next row of a sequence begins."""
+    """Return file and line of addresses; a row of a line program applies up to the start of the next row."""
     rows: list[tuple[int, int, int]] = []
     lines_by_address: dict[int, tuple[str | None, int | None]] = {}
     for entry in program.get_entries():
@@ -128,7 +128,7 @@ def _lines(program: Any, wanted: Sequence[int], files: dict[int, str]) -> dict[i
 
 
 def _files(dwarf: Any, program: Any, folder: str | None) -> dict[int, str]:
-    """The paths of a line program by number: from 0 since DWARF 5, from 1 before."""
+    """Return the paths of a line program by number: from 0 since DWARF 5, from 1 before."""
     header = program.header
     late = header["version"] >= 5
     folders = [_text(f) or "" for f in header["include_directory"]]
@@ -146,7 +146,7 @@ def _files(dwarf: Any, program: Any, folder: str | None) -> dict[int, str]:
 def _chains(
     dwarf: Any, unit: Any, top: Any, wanted: Sequence[int], files: dict[int, str]
 ) -> dict[int, tuple[InlineFrame, ...]]:
-    """The inlined functions around addresses, innermost first."""
+    """Return the inlined functions around addresses, innermost first."""
     frames_by_address: dict[int, list[InlineFrame]] = {}
     names: dict[int, str] = {}
     for function in _functions(top):
@@ -174,7 +174,7 @@ def _chains(
 
 
 def _functions(top: Any) -> Iterator[Any]:
-    """The functions of a unit, also those in its namespaces."""
+    """Yield the functions of a unit, including those in its namespaces."""
     waiting = [(child, 1) for child in top.iter_children()]
     while waiting:
         entry, depth = waiting.pop()
@@ -185,7 +185,7 @@ def _functions(top: Any) -> Iterator[Any]:
 
 
 def _name(entry: Any, known: dict[int, str]) -> str:
-    """The name of an inlined function, which another entry holds."""
+    """Return the name of an inlined function, which another entry contains."""
     offset = entry.offset
     for _ in range(_HOPS):
         if entry.offset in known:
@@ -200,7 +200,7 @@ def _name(entry: Any, known: dict[int, str]) -> str:
 
 
 def _spans(dwarf: Any, unit: Any, entry: Any) -> list[Span]:
-    """The addresses that an entry covers."""
+    """Return the address ranges that an entry covers."""
     low = _number(entry, "DW_AT_low_pc", None)
     if (high := entry.attributes.get("DW_AT_high_pc")) is not None and low is not None:
         return [(low, high.value if high.form.startswith("DW_FORM_addr") else low + high.value)]
@@ -219,7 +219,7 @@ def _spans(dwarf: Any, unit: Any, entry: Any) -> list[Span]:
 
 
 def _inside(spans: Sequence[Span], addresses: Sequence[int]) -> list[int]:
-    """Those of the sorted addresses that lie in any of the spans, sorted."""
+    """Return the sorted addresses that are in any of the spans."""
     inside: set[int] = set()
     for low, high in spans:
         inside.update(addresses[bisect_left(addresses, low) : bisect_left(addresses, high)])

@@ -1,7 +1,7 @@
-"""Instructions and source lines at addresses of an AMD code object, read in a child with limits.
+"""Read instructions and source lines at addresses of an AMD code object, in a child process with limits.
 
-Neither the DWARF nor the code of a profile can be trusted: whoever built it may have made it to be endless. What the
-child tells before it is ended is kept.
+Neither the DWARF nor the code of a profile can be trusted: they may have been crafted to take for ever. What the child
+process sends before it is stopped is kept.
 """
 
 from __future__ import annotations
@@ -27,59 +27,59 @@ from .kernels import CodeKernel, kernels_of
 from .lines import InlineFrame, SourcePlace, locate
 
 MOST_INSTRUCTIONS, MOST_FUNCTIONS = 300_000, 300
-"""Read of one code object: those of the functions that are asked for first."""
+"""Maximum number read from one code object; the functions of the first addresses are read first."""
 _MOST_BYTES = 512 << 20
-"""Of one code object, which is copied for the disassembler."""
+"""Maximum size of a code object, which is copied for the disassembler."""
 _LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=60, file_bytes=_MOST_BYTES, nice=5)
 _WALL_S = 120.0
 _BATCH = 2_000
 _PIECE = 16 << 20
 _SUFFIX = ".kd"
-"""What the symbol of a kernel's descriptor ends in, by which profilers name kernels."""
+"""Suffix of the symbol of a kernel descriptor, by which profilers refer to kernels."""
 
 
 @dataclass(frozen=True)
 class DecodedInstruction:
-    """One instruction as it is known: a profile may lack its text, a code object its line."""
+    """One instruction as far as it is known: a profile may lack its text, a code object its line."""
 
     offset: int
     text: str
     kind: str | None
     target: int | None
-    """Where it branches to."""
+    """Address that it branches to."""
     waits_for: tuple[int, ...]
-    """Addresses of the operations whose end a wait awaits."""
+    """Addresses of the operations that a wait waits for."""
     function: str
     spill: bool | None = None
-    """Whether it saves or restores a register; None where the code object does not tell, or it is another access."""
+    """Whether it saves or restores a register; None if unknown, or if it is another access."""
     place: SourcePlace = field(default_factory=SourcePlace)
 
 
 @dataclass(frozen=True)
 class CodeQuery:
-    """What is wanted of a code object."""
+    """What to look up in a code object."""
 
     path: Path
     addresses: Sequence[int]
-    """In the order of their importance."""
+    """Addresses in the order of their importance."""
     gpu: str | None = None
     """The target that the profile was taken on."""
     kernels: Mapping[str, int | None] = field(default_factory=dict)
-    """Kernels of the code object as the profile names them -> where they begin, as far as it says."""
+    """Kernels of the code object by their name in the profile -> their start address, if known."""
 
 
 @dataclass
 class ResolvedCode:
-    """Instructions by address, and what could not be told, in words."""
+    """Instructions by address, and descriptions of what is missing."""
 
     code: dict[int, DecodedInstruction] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
 def resolve_code(query: CodeQuery, work: Path, programs: Sequence[Path] | None = None) -> ResolvedCode:
-    """The functions around the addresses that are asked for; ``work`` is a folder for what is unpacked.
+    """Return the functions around the requested addresses; ``work`` is a folder for the unpacked code object.
 
-    Raises nothing for a file that cannot be read: ``missing`` says why.
+    Raises nothing for an unreadable file; ``missing`` contains the reason.
     """
     job = {
         "path": str(query.path),
@@ -95,7 +95,7 @@ def resolve_code(query: CodeQuery, work: Path, programs: Sequence[Path] | None =
             while "end" not in (message := child.receive()):
                 _add_message(resolved, message)
     except (TimeoutError, ChildLost):
-        resolved.missing.append(f"{name}: reading it took more time or memory than is given to one file")
+        resolved.missing.append(f"{name}: reading it took more time or memory than one file may use")
     except ChildBug as bug:
         resolved.missing.append(f"{name}: it could not be read ({plain_text(str(bug).strip().splitlines()[-1], 160)})")
     finally:
@@ -104,7 +104,7 @@ def resolve_code(query: CodeQuery, work: Path, programs: Sequence[Path] | None =
 
 
 def _add_message(resolved: ResolvedCode, message: Mapping[str, Any]) -> None:
-    """Add what the child tells."""
+    """Add the contents of a message from the child process."""
     for offset, text, kind, target, waits, function, spill in message.get("code", ()):
         resolved.code[offset] = DecodedInstruction(offset, text, kind, target, tuple(waits), function, spill)
     for offset, file, line, chain in message.get("places", ()):
@@ -120,7 +120,7 @@ def _unpacked_file(work: Path) -> Path:
 
 
 def _answer(channel: Channel, job: dict[str, Any]) -> None:
-    """The child's work."""
+    """The main function of the child process."""
     path = Path(job["path"])
     name = plain_text(path.name, 120)
     try:
@@ -163,7 +163,7 @@ def _send_code(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, pa
         channel.send({"missing": "no llvm-objdump is installed, so code objects were not disassembled"})
     elif wanted and not read:
         asked = plain_text(", ".join(job["programs"]), 200)
-        why = f"no llvm-objdump here knows the instructions of {job['gpu'] or 'its GPU'} ({asked}); a newer LLVM may"
+        why = f"no llvm-objdump here supports the instructions of {job['gpu'] or 'its GPU'} ({asked}); a newer LLVM may"
         channel.send({"missing": f"{name}: {why}"})
     try:
         lookup = locate(elf.file, offsets)
@@ -181,7 +181,7 @@ def _send_code(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, pa
 
 
 def _kind(text: str, kernel: CodeKernel | None) -> tuple[str | None, bool | None]:
-    """The class of an instruction, and whether it is a spill, with what the notes say of its kernel."""
+    """Return the class of an instruction, and whether it is a spill, using the notes about its kernel."""
     fixed = at_fixed_place(text) if kernel and kernel.scratch_bytes else None
     kind = fixed or class_of(text)
     if kernel is None or kind not in ("scratch_load", "scratch_store"):
@@ -190,7 +190,7 @@ def _kind(text: str, kernel: CodeKernel | None) -> tuple[str | None, bool | None
 
 
 def _choose_elf(elves: Iterable[Elf], job: Mapping[str, Any]) -> tuple[Elf | None, list[Function], str]:
-    """The code object that holds the kernels, its functions, or else why none fits."""
+    """Return the code object that contains the kernels, and its functions, or else why none matches."""
     kernels = {name.removesuffix(_SUFFIX): start for name, start in job["kernels"].items()}
     seen, other_build = 0, False
     for elf in elves:
@@ -203,12 +203,12 @@ def _choose_elf(elves: Iterable[Elf], job: Mapping[str, Any]) -> tuple[Elf | Non
         if (known or not kernels) and not moved and _functions_around(parts, job["addresses"]):
             return elf, parts, ""
     if other_build:
-        return None, [], "its kernels lie at other addresses than in the profile: it is another build"
-    return None, [], f"none of its {seen} code objects holds the kernels of the profile"
+        return None, [], "its kernels are at other addresses than in the profile, so it is another build"
+    return None, [], f"none of its {seen} code objects contains the kernels of the profile"
 
 
 def _functions_around(parts: list[Function], addresses: Sequence[int]) -> list[Function]:
-    """The functions around addresses, in the order of these."""
+    """Return the functions around addresses, in the order of the addresses."""
     result: dict[Function, None] = {}
     around = FunctionLookup(parts)
     for address in addresses:
@@ -220,9 +220,11 @@ def _functions_around(parts: list[Function], addresses: Sequence[int]) -> list[F
 
 
 def _write_copy(window: FileWindow, work: Path) -> Path:
-    """The code object as a file of its own. Raises LimitExceeded for one that is too large."""
+    """Write the code object to a separate file. Raises LimitExceeded if it is too large."""
     if window.size > _MOST_BYTES:
-        raise LimitExceeded(f"The code object has {window.size >> 20:,} MiB", f"{_MOST_BYTES >> 20} are read")
+        raise LimitExceeded(
+            f"The code object has {window.size >> 20:,} MiB", f"at most {_MOST_BYTES >> 20} can be read"
+        )
     out = _unpacked_file(work)
     with out.open("wb") as file:
         for start in range(0, window.size, _PIECE):

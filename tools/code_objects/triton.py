@@ -1,4 +1,4 @@
-"""Kernels that Triton compiled: in which file and line they were written, from the caches that it leaves on disk."""
+"""Find the source file and line of kernels that Triton compiled, from the caches that it leaves on disk."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...analysis.base.problems import Problem
 from ..base.profile_files import head
 
 PLACES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "HOME")
-"""Variables that say where the caches are."""
+"""Environment variables that determine where the caches are."""
 _NAME = re.compile(r"[A-Za-z_]\w{0,200}")
 _LOCATION = re.compile(rb'^#loc = loc\("([^"\n]{1,1000})":(\d{1,7}):\d+\)', re.MULTILINE)
-"""Of the kernel itself; further numbers behind #loc are of its statements."""
+"""Location of the kernel itself; #loc with a number refers to statements."""
 _HEAD = 20_000
 _ENTRIES = 5_000
-"""Of one cache that are looked into; each holds one kernel in one form."""
+"""Maximum entries of one cache that are searched; each contains one kernel in one form."""
 
 
 @dataclass(frozen=True)
 class TritonSource:
-    """Where a kernel was written: in a program, or in what torch.compile generated."""
+    """Source of a kernel: in a program, or in code that torch.compile generated."""
 
     kernel: str
     file: str
@@ -33,7 +33,7 @@ class TritonSource:
 
 
 def caches(environment: Mapping[str, str]) -> list[Path]:
-    """The folders in which Triton, by itself and under torch.compile, keeps what it compiled with these variables."""
+    """Return the folders in which Triton, directly and under torch.compile, caches compiled kernels."""
     stated = environment.get("TRITON_CACHE_DIR")
     own = (
         [Path(stated)] if stated else [Path(environment["HOME"]) / ".triton" / "cache"] if "HOME" in environment else []
@@ -44,10 +44,10 @@ def caches(environment: Mapping[str, str]) -> list[Path]:
 
 
 def sources(kernels: Iterable[str], folders: Iterable[Path], since_s: float) -> list[TritonSource]:
-    """Where those of ``kernels`` were written of which that is certain.
+    """Return the sources of those ``kernels`` for which they are unambiguous.
 
-    Graphs number their kernels from 0 each, so that one name may stand for several: then what was compiled after
-    ``since_s`` (seconds of the epoch) decides, and nothing is said where that is not one either.
+    Each graph numbers its kernels from 0, so one name may refer to several kernels. In this case, only kernels compiled
+    after ``since_s`` (seconds of the epoch) count, and the name is skipped if it is still ambiguous.
     """
     names = [kernel for kernel in kernels if _NAME.fullmatch(kernel)]
     places_by_kernel: dict[str, dict[tuple[str, int], float]] = {}
@@ -69,7 +69,7 @@ def sources(kernels: Iterable[str], folders: Iterable[Path], since_s: float) -> 
 
 
 def _read_location(file: Path) -> tuple[tuple[str, int], float] | None:
-    """The location that a file of Triton's first form of a kernel states, and when the file was written."""
+    """Return the location in a .ttir file, Triton's first form of a kernel, and when the file was written."""
     try:
         when = file.stat().st_mtime
         stated = _LOCATION.search(head(file, _HEAD))

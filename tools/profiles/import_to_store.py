@@ -1,4 +1,4 @@
-"""The import of a profile into the store: read it, judge its figures, publish the workload."""
+"""Import of a profile into the store: read it, check its figures, publish the workload."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KNOWN = ("rank", "host", "pid")
 
 
 def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, manifest: Manifest, merged: MergedProfile) -> None:
-    """Write the table where the profile is of several processes that are told apart; says so in the notes."""
+    """Write the table ranks if the profile contains several distinguishable processes, and add notes about them."""
     places = merged.places
     if len(places) < 2:
         return
@@ -62,7 +62,7 @@ def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, manifest: Manifest, m
 
 
 def _launch_sums(con: duckdb.DuckDBPyConnection, stored: Path, places_sql: str) -> str:
-    """SQL: the places with what each launched."""
+    """Return SQL for the places of processes with the totals of what each launched."""
     launches = parquet([stored])
     stated = {row[0] for row in con.execute(f"DESCRIBE FROM {launches}").fetchall()}
     keys = ", ".join(c if c in stated else f"NULL AS {c}" for c in _KNOWN)
@@ -88,7 +88,7 @@ _MOST_KERNELS = 1000
 def missing_line_info(
     con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile
 ) -> list[Note]:
-    """The flags that kernels of a profile in ``folder`` need for lines in their samples; none where all have them."""
+    """Return notes on the compiler flags that kernels need to get source lines; none if all samples have lines."""
     stored = folder / "samples.parquet"
     if not stored.is_file():
         return []
@@ -96,8 +96,11 @@ def missing_line_info(
 
 
 def shares_without_lines(con: duckdb.DuckDBPyConnection, samples: str) -> dict[str, float]:
-    """Kernel -> its samples without a line as a share of all samples, in per cent; ``samples`` is a FROM item with
-    the columns of the table samples. Where not even the instruction is known, the program may well have lines."""
+    """Return kernel -> its samples without a source line as a percentage of all samples.
+
+    ``samples`` is a FROM item with the columns of the table samples. Samples without a known instruction do not count,
+    because the program may well have line information.
+    """
     rows = con.execute(
         "SELECT kernel, 100.0 * sum(count) FILTER (source_line IS NULL AND instruction IS NOT NULL) "
         "/ sum(sum(count)) OVER () AS share "
@@ -114,10 +117,11 @@ def import_to_store(
     samples: Sequence[Mapping[str, Any]] = (),
     code: Sequence[Path] = (),
 ) -> tuple[Manifest, MergedProfile]:
-    """Read the profile at ``source`` into a new workload.
+    """Read the profile at ``source`` into a new workload and return its manifest and what was merged.
 
-    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged;
-    ``samples`` of the device's sensors are kept beside them; ``code`` may hold the code of sampled kernels.
+    ``amend`` may correct what the reader found about the profile as a whole, before its figures are checked.
+    ``samples`` are readings of the device's sensors, which are stored with the workload. ``code`` are files that may
+    contain the code of sampled kernels.
     """
     with unreadable_as_bad_input(source):
         ranks = ranks_of(source, format)
@@ -152,14 +156,15 @@ def import_to_store(
 
 _MOST = 100_000
 _UNLINKED = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
-"""Another file system, one without links, or files of others that may be read and not linked."""
+"""Errors of a hard link to another file system, to one without links, or to a file that may be read but not linked."""
 _SIGNS = frozenset("*?[")
 
 
 def matches(path: Path) -> list[Path]:
-    """What the last part of ``path`` fits as a pattern (``*``, ``?``, ``[...]``) in its folder, sorted; else nothing.
+    """Return the entries of a folder that match the last part of ``path`` (``*``, ``?``, ``[...]``), sorted.
 
-    Hidden names and links are not among them: what lies elsewhere was not meant.
+    Returns nothing if ``path`` is not a pattern. Hidden names and links are skipped, because a pattern is not meant
+    to reach files in other places.
     """
     if _SIGNS.isdisjoint(path.name) or not path.parent.is_dir():
         return []
@@ -174,10 +179,10 @@ def matches(path: Path) -> list[Path]:
 
 @contextmanager
 def as_one_folder(paths: list[Path]) -> Iterator[Path]:
-    """A folder, called as theirs, that holds these files and folders and nothing else: hard links where that is
-    possible, else copies. It is gone afterwards.
+    """Yield a temporary folder with only these files and folders, named after their common folder.
 
-    LimitExceeded where they are too many files, or copies do not fit; BadInput where one cannot be read.
+    The files are hard links if possible, else copies. Raises LimitExceeded if there are too many files or no room for
+    copies, and BadInput if a file cannot be read.
     """
     if len(paths) == 1:
         yield paths[0]
@@ -185,8 +190,8 @@ def as_one_folder(paths: list[Path]) -> Iterator[Path]:
     parent = paths[0].parent.resolve()
     files = list(islice((file for one in paths for file in _files(one)), _MOST + 1))
     if len(files) > _MOST:
-        what = f"What the pattern names holds more than {_MOST} files"
-        raise LimitExceeded(what, fix="Name the profiles, not what is around them")
+        what = f"The pattern matches more than {_MOST} files"
+        raise LimitExceeded(what, fix="Use a pattern that matches only the profiles")
     with scratch() as room:
         folder = room / (parent.name or "profile")
         folder.mkdir()
@@ -201,7 +206,7 @@ def as_one_folder(paths: list[Path]) -> Iterator[Path]:
 
 
 def _files(one: Path) -> Iterator[Path]:
-    """The regular files of a match: itself, or those below it. Links, pipes and devices are left out."""
+    """Yield the regular files of a match: itself, or those below it. Links, pipes and devices are skipped."""
     if not one.is_dir():
         if one.is_file():
             yield one
@@ -216,7 +221,7 @@ def _files(one: Path) -> Iterator[Path]:
 def _is_regular(file: Path) -> bool:
     try:
         return stat.S_ISREG(file.lstat().st_mode)
-    except OSError:  # it was removed meanwhile
+    except OSError:  # the file was removed in the meantime
         return False
 
 
@@ -229,7 +234,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
         if shutil.disk_usage(target.parent).free < 2 * source.stat().st_size:
             raise LimitExceeded(
                 f"There is no room for a copy of {source.name}",
-                "profiles that a pattern names are put into one folder for reading",
-                "Put them into a folder of their own and import that, or set TMPDIR to a larger disk",
+                "profiles that a pattern matches are copied into one folder for reading",
+                "Move them into one folder and import that, or set TMPDIR to a larger disk",
             ) from None
         shutil.copyfile(source, target)

@@ -1,4 +1,4 @@
-"""The one list of formats that are read: their names, their files, and the modules that read those."""
+"""The list of all supported profile formats: their names, their files, and the modules that read them."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """One format, and its reader, whose module is imported when it is needed.
+    """One format and its reader, whose module is imported when it is first needed.
 
-    A reader has ``detect(path)``, or what it is called after a colon, whether a file or folder looks like its format,
-    and ``read(con, path, out)``, which writes the tables of the profile into the folder ``out``.
+    The reader module has two functions: ``detect(path)`` (or another name, given after a colon) returns whether a file
+    or folder looks like the format, and ``read(con, path, out)`` writes the tables of the profile into ``out``.
     """
 
     name: str
-    """As users write it: mostly that of the program that writes it."""
+    """Name as users write it, usually that of the program that writes the format."""
     files: str
-    """What belongs to it, in words."""
+    """Description of the files that belong to the format."""
     reader: str
     takes_code: bool = False
-    """Whether its reader takes files with the code of sampled kernels."""
+    """Whether the reader accepts files with the code of sampled kernels."""
     by_rank: bool = False
-    """Whether a folder with a profile per rank is read rank by rank; other readers take all of it at once."""
+    """Whether a folder with one profile per rank is read rank by rank; other readers read all of it at once."""
 
     def detect(self, path: Path) -> bool:
-        """Whether ``path`` looks like its format."""
+        """Return whether ``path`` looks like this format."""
         module, _, name = self.reader.partition(":")
         return bool(getattr(self._module(module), name or "detect")(path))
 
     def read(
         self, con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
     ) -> tuple[Manifest, MergedProfile]:
-        """Write the tables of the profile at ``path`` into ``out``; BadInput names the file at fault.
+        """Write the tables of the profile at ``path`` into ``out``; BadInput names the faulty file.
 
-        ``code`` are files that may hold the code of sampled kernels, for readers that take some.
+        ``code`` are files that may contain the code of sampled kernels; readers that cannot use them do not get them.
         """
         given = {"code": code} if self.takes_code else {}
         manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
@@ -113,7 +113,7 @@ FORMATS = (  # in the order in which format="auto" tries them
     ),
     Format(
         "cupti",
-        "folder or file of our recorder of kernel times (HOST_PID.record)",
+        "folder or file of the rooflens recorder of kernel times (HOST_PID.record)",
         "cupti.read",
     ),
     Format(
@@ -125,28 +125,28 @@ FORMATS = (  # in the order in which format="auto" tries them
     Format("perf", "output of perf stat (text, -x, or -j)", "perf.read"),
 )
 _LOOKED_AT = 200
-_SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
-    ".nsys-rep": "a report of NVIDIA Nsight Systems: nsys export --type sqlite makes a file that can be read",
-    ".pftrace": "no Perfetto trace, although it is called one",
+_SUFFIXES = {  # file name suffix -> description of a file that cannot be read
+    ".nsys-rep": "a report of NVIDIA Nsight Systems: convert it with nsys export --type sqlite",
+    ".pftrace": "not a Perfetto trace, although its name says so",
     ".otf2": "an OTF2 trace",
-    ".db.gz": "a compressed database: unpack it and import that",
-    ".json.gz": "a compressed JSON file, but no trace in Chrome's format",
-    ".zip": "an archive: unpack it and import what it holds",
-    ".tar": "an archive: unpack it and import what it holds",
-    ".tar.gz": "an archive: unpack it and import what it holds",
-    ".tgz": "an archive: unpack it and import what it holds",
+    ".db.gz": "a compressed database: unpack it and import the result",
+    ".json.gz": "a compressed JSON file, but not a trace in Chrome's format",
+    ".zip": "an archive: unpack it and import the contents",
+    ".tar": "an archive: unpack it and import the contents",
+    ".tar.gz": "an archive: unpack it and import the contents",
+    ".tgz": "an archive: unpack it and import the contents",
 }
 _ANALYSED = (b"compute_workload", b"compute_metric_definition")
-"""Tables of the database that ``rocprof-compute analyze`` writes, named in its first pages."""
+"""Tables in the database that ``rocprof-compute analyze`` writes; their names appear in its first pages."""
 _FIRST_PAGES = 1 << 18
-_STARTS = {  # first bytes of a file -> what it is
+_STARTS = {  # first bytes of a file -> description
     b"SQLite format 3\x00": "a SQLite database without the tables of rocpd or Nsight Systems",
-    b"PERFILE2": "recorded samples of perf",
+    b"PERFILE2": "samples of perf record",
 }
 
 
 def reader_for(path: Path, format: str) -> Format:
-    """The format of that name, or for "auto" the first that recognises ``path``."""
+    """Return the format with this name, or for "auto" the first one that recognises ``path``."""
     readers = {known.name: known for known in FORMATS}
     if format != "auto":
         if format not in readers:
@@ -155,20 +155,22 @@ def reader_for(path: Path, format: str) -> Format:
     for known in FORMATS:
         if known.detect(path):
             return known
-    readable = "Readable are: " + "; ".join(known.files for known in FORMATS)
+    readable = "Supported formats: " + "; ".join(known.files for known in FORMATS)
     if kind := _unreadable(path):
         what = f"{path.name} is {kind}" if path.is_file() else kind
         raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
     raise BadInput(
-        f"{path.name} is no profile that rooflens knows",
-        "no file in it, or its content, fits a known format",
-        f"Name the folder or file that the profiler wrote. {readable}",
+        f"{path.name} is not a profile that rooflens recognises",
+        "no file in it matches a known format by name or content",
+        f"Give the folder or file that the profiler wrote. {readable}",
     )
 
 
 def ranks_of(path: Path, format: str) -> tuple[Format, list[RankProfile]] | None:
-    """The profiles of single ranks in the folder ``path`` and their format; None where their names do
-    not tell ranks, or their reader takes all of them at once."""
+    """Return the format and the profiles of single ranks in the folder ``path``.
+
+    None if the file names do not state ranks, or if the reader of the format reads all ranks at once.
+    """
     units = units_of(path)
     for known in FORMATS if units else ():
         if known.by_rank and format in ("auto", known.name):
@@ -179,7 +181,7 @@ def ranks_of(path: Path, format: str) -> tuple[Format, list[RankProfile]] | None
 
 
 def _unreadable(path: Path) -> str | None:
-    """What ``path``, or the first telling file of the folder ``path``, is; None where nothing is recognised."""
+    """Describe ``path``, or the first recognised file of the folder ``path``; None if nothing is recognised."""
     if path.is_file():
         return _kind(path)
     if not path.is_dir():
@@ -195,12 +197,12 @@ def _kind(file: Path) -> str | None:
     except Problem:
         return None
     if start.startswith(b"SQLite") and all(table in start for table in _ANALYSED):
-        return "a result of rocprof-compute analyze, figures without counters: import the folder that was analysed"
+        return "a result of rocprof-compute analyze, without counters: import the folder that was analysed"
     return next((what for mark, what in _STARTS.items() if start.startswith(mark)), None)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Files of the folder and of its sub-folders, a bounded number of them."""
+    """Yield a bounded number of files of the folder and of its sub-folders."""
     here = sorted(folder.iterdir())[:_LOOKED_AT]
     yield from (p for p in here if p.is_file())
     for below in here:

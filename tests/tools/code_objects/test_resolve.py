@@ -164,7 +164,7 @@ def test_where_only_an_old_objdump_is_installed_the_reason_names_it_and_the_gpu(
     found = disassembled(installed, tmp_path)
     assert found.code[WAIT] == DecodedInstruction(WAIT, "", None, None, (), "", None, SourcePlace("/src/lines.hip", 16))
     assert found.missing == [
-        f"lines_gfx942.hsaco: no llvm-objdump here knows the instructions of gfx942 ({old}); a newer LLVM may"
+        f"lines_gfx942.hsaco: no llvm-objdump here supports the instructions of gfx942 ({old}); a newer LLVM may"
     ]
 
 

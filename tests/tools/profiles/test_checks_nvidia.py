@@ -93,4 +93,4 @@ def test_what_is_counted_beside_a_share_above_the_whole_is_not_said_to_exceed_it
     done = bench.manifest(load({"lts__t_sector_hit_rate.pct": 140, "lts__t_sectors_srcunit_tex.sum": 0}))
     of = {c: d.text for d in done.doubts for c in d.counters}
     assert "exceeds 100 %" in of["lts__t_sector_hit_rate.pct"]
-    assert "counted beside" in of["lts__t_sectors_srcunit_tex.sum"]
+    assert "counted with" in of["lts__t_sectors_srcunit_tex.sum"]

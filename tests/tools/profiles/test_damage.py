@@ -35,11 +35,11 @@ def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=2
     [
         (b"", "is empty"),
         (b"\n\n  \n", "is empty"),
-        (HEADER, "holds no rows"),
+        (HEADER, "contains no rows"),
         (b"Dispatch_ID,GPU_ID,SQ_WAVES\n0,2,16\n", "no column of kernel names"),
-        (HEADER.replace(b"GPU_ID", b"SQ_WAVES") + ROW, "names columns twice.*sq_waves"),
-        (HEADER.replace(b"GPU_ID", b"sq_Waves").replace(b"sq_", b"SQ_") + ROW, "names columns twice"),
-        (HEADER.replace(b"GPU_ID", b"Kernel_Name") + ROW, "names columns twice.*Kernel_Name"),
+        (HEADER.replace(b"GPU_ID", b"SQ_WAVES") + ROW, "has duplicate columns.*sq_waves"),
+        (HEADER.replace(b"GPU_ID", b"sq_Waves").replace(b"sq_", b"SQ_") + ROW, "has duplicate columns"),
+        (HEADER.replace(b"GPU_ID", b"Kernel_Name") + ROW, "has duplicate columns.*Kernel_Name"),
         (HEADER + ROW + b"1,k,2,1024\n", "Line: 3.*Columns: 8"),
         (HEADER + ROW + ROW.strip() + b",9,9\n", "Line: 3.*Columns: 8"),
         (HEADER + b'0,"k(int,2,1024,256,16,1,2\n', "unterminated quote"),
@@ -55,7 +55,7 @@ def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=2
         (b"\x00" * 4096, "binary"),
     ],
     ids=[
-        "empty", "blank", "header only", "no kernels", "counter twice", "counter twice but for case", "kernels twice",
+        "empty", "blank", "only a header", "no kernels", "counter twice", "counter twice but for case", "kernels twice",
         "short row", "long row", "open quote", "mixed line ends", "latin-1", "latin-1 header", "utf-16",
         "utf-16 without mark", "program", "endless header", "too many columns", "endless row", "nul bytes",
     ],
@@ -85,7 +85,7 @@ def test_text_among_numbers_is_null_with_column_count_and_example(bench):
     assert bench.column(done, "counters", "SQ_WAVES") == [16.0, None, 18.0]
     assert bench.column(done, "counters", "SQ_BUSY_CYCLES") == [1.0, 2.0, 3.0]
     assert bench.column(done, "dispatches", "grid") == [1024, 1024, None]
-    texts = [w for w in done.warnings if "holds text" in w]
+    texts = [w for w in done.warnings if "contains text" in w]
     assert any("SQ_WAVES" in w and "1 of 3 rows" in w and "<error>" in w for w in texts)
     assert any("Grid_Size" in w and "'big'" in w for w in texts)
 
@@ -108,7 +108,7 @@ def test_launch_data_that_no_launch_can_have_is_null_with_a_warning(bench):
 def test_columns_that_are_no_counters_are_left_out_and_named(bench):
     done = bench.load(bench.workload(SQ_WAVES=[16], **{"my notes\x1b[2J": ["x"], "Duration_NS": [1], "row": [1]}))
     assert bench.manifest(done).counters == ["SQ_WAVES"]
-    (found,) = [w for w in done.warnings if "left out" in w]
+    (found,) = [w for w in done.warnings if "skipped" in w]
     assert "my notes" in found and "\x1b" not in found
 
 
@@ -116,7 +116,7 @@ def test_control_bidi_and_terminal_characters_leave_kernel_names(bench):
     hostile = "\x1b[31mevil\x1b[0m\u202e(int)\u200b \x07\x00end\x1b]0;title\x07"
     done = bench.load(bench.workload(SQ_WAVES=[16, 16, 16], Kernel_Name=[hostile, "tab\tbed", ""]))
     assert bench.column(done, "dispatches", "kernel") == ["evil(int)   end", "tab bed", "(no name)"]
-    assert any("2 kernel names held control" in w for w in done.warnings)
+    assert any("2 kernel names contained control" in w for w in done.warnings)
     assert any("(no name)" in w for w in done.warnings)
 
 
@@ -218,11 +218,11 @@ def test_pipes_and_devices_never_hang(bench, name, kind):
         (folder / name).symlink_to("/dev/zero")
     with at_most(5):
         if name == "pmc_perf.csv":
-            with pytest.raises(BadInput, match="no regular file|link out"):
+            with pytest.raises(BadInput, match="not a regular file|symbolic link"):
                 bench.load(folder)
             assert bench.is_clean()
         elif name == "SQ_LEVEL_WAVES.csv" and kind == "pipe":
-            with pytest.raises(BadInput, match="no regular file"):
+            with pytest.raises(BadInput, match="not a regular file"):
                 bench.load(folder)
         else:
             assert bench.load(folder).dispatches == 1
@@ -243,14 +243,14 @@ def test_a_link_out_of_the_folder_is_not_followed(bench):
     (folder / "SQ_LEVEL_WAVES.csv").symlink_to(outside / "SQ_LEVEL_WAVES.csv")
     done = bench.load(folder)
     assert bench.manifest(done).counters == ["SQ_WAVES"]
-    assert any("SQ_LEVEL_WAVES.csv is a link out" in w for w in done.warnings)
+    assert any("SQ_LEVEL_WAVES.csv is a symbolic link" in w for w in done.warnings)
 
 
 def test_a_linked_folder_outside_is_not_followed(bench):
     outside = bench.workload("elsewhere/MI200", SQ_WAVES=[16])
     (bench.folder / "root").mkdir()
     (bench.folder / "root" / "MI200").symlink_to(outside)
-    with pytest.raises(BadInput, match="no profile that rooflens knows"):
+    with pytest.raises(BadInput, match="not a profile that rooflens recognises"):
         bench.load(bench.folder / "root")
 
 

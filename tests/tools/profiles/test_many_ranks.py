@@ -71,7 +71,7 @@ def test_sizes_in_names_are_no_ranks_and_those_from_zero_are(tmp_path: Path) -> 
 
 def test_several_processes_that_all_claim_rank_zero_have_none() -> None:
     places, (warning,) = settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(0, "a", 2)])
-    assert [p.rank for p in places] == [None, None] and "not known" in warning.text
+    assert [p.rank for p in places] == [None, None] and "unknown" in warning.text
     assert settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(1, "a", 2)])[1] == []
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_rank_is_named_and_left_out_and_is_missing(four):
     (four.folder / "app/1/pmc_perf.csv").write_bytes(b"\x00\x01")
     done = four.load(four.folder / "app")
     assert done.dispatches == 8 and {r for (r,) in four.rows(done, "dispatches", "rank")} == {0, 2, 3}
-    assert any(w.startswith("rank 1 (1): ") and w.endswith("It was left out.") for w in done.warnings)
+    assert any(w.startswith("rank 1 (1): ") and w.endswith("It was skipped.") for w in done.warnings)
     assert any(w.startswith("Rank 1 is missing") for w in done.warnings)
 
 
@@ -145,13 +145,13 @@ def test_most_of_all_ranks_decide_on_the_target_not_the_first(bench):
     done = bench.load(bench.folder / "app")
     assert done.arch == "gfx942" and done.dispatches == 4
     (said,) = (w for w in done.warnings if "ran on" in w)
-    assert said == "Ranks 0-1 ran on gfx90a, the others on gfx942: they were left out. Import them alone."
+    assert said == "Ranks 0-1 ran on gfx90a, the others on gfx942: they were skipped. Import them separately."
 
 
 def test_where_no_rank_can_be_read_nothing_is_left_behind(four):
     for rank in range(4):
         (four.folder / f"app/{rank}/pmc_perf.csv").write_bytes(b"\x00")
-    with pytest.raises(BadInput, match="No rank of app can be read"):
+    with pytest.raises(BadInput, match="No rank of app could be read"):
         four.load(four.folder / "app")
     assert four.is_clean()
 

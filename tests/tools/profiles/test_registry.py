@@ -87,7 +87,7 @@ def test_recorded_output_of_rocprofv3_has_its_reader(shared, name):
 def test_what_is_no_profile_gets_the_list_of_formats(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     for path in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(BadInput, match="no profile that rooflens knows") as found:
+        with pytest.raises(BadInput, match="not a profile that rooflens recognises") as found:
             reader_for(path, "auto")
         assert all(profiler.files in found.value.text for profiler in FORMATS)
 

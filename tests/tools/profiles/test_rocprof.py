@@ -136,7 +136,7 @@ def test_a_system_of_several_kinds_of_gpu_is_resolved_by_the_node(bench, shared)
     beside.write_text(text.replace("*** Done ***", "") + gpu)
     done = bench.load(file)
     assert done.arch is None
-    assert any("does not tell which GPU" in w and "gfx90a, gfx942" in w for w in done.warnings)
+    assert any("does not state which GPU" in w and "gfx90a, gfx942" in w for w in done.warnings)
     rows = [
         [7 if h == "gpu-id" else c for h, c in zip([*V1.split(",")], r, strict=False)] + list(r[17:])
         for r in [v1_row(0, 1024)]
@@ -257,7 +257,7 @@ def test_a_folder_with_results_among_other_files(bench):
 def test_a_folder_with_several_profiles_asks_for_one(bench):
     v1(bench, ["SQ_WAVES"], [v1_row(0, 1024)], "a.csv")
     v1(bench, ["SQ_WAVES"], [v1_row(0, 1024)], "b.csv")
-    with pytest.raises(BadInput, match=r"holds 2 files of dispatches. a.csv, b.csv"):
+    with pytest.raises(BadInput, match=r"contains 2 files of dispatches. a.csv, b.csv"):
         bench.load(bench.folder / "run")
 
 

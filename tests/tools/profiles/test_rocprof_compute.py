@@ -255,7 +255,7 @@ def test_root_folder_and_own_files_mean_the_workload(bench, path):
 def test_a_root_with_several_models_asks_for_one(bench):
     bench.workload("root/MI200", SQ_WAVES=[16])
     bench.workload("root/MI300X_A1", SQ_WAVES=[16])
-    with pytest.raises(BadInput, match=r"holds 2 workloads.*MI200, MI300X_A1"):
+    with pytest.raises(BadInput, match=r"contains 2 workloads.*MI200, MI300X_A1"):
         bench.load(bench.folder / "root")
 
 
@@ -265,7 +265,7 @@ def test_a_second_file_of_one_pass_is_left_out_and_told(bench):
     bench.workload(file="old/SQ_LEVEL_WAVES.csv", SQ_ACCUM_PREV_HIRES=[7])
     done = bench.load(folder)
     assert bench.column(done, "counters", "SQ_LEVEL_WAVES_ACCUM") == [9.0]
-    assert any("old/SQ_LEVEL_WAVES.csv was left out" in w for w in done.warnings)
+    assert any("old/SQ_LEVEL_WAVES.csv was skipped" in w for w in done.warnings)
 
 
 def test_options_of_the_profiler_tell_about_filters(bench):
@@ -294,7 +294,7 @@ def test_names_that_are_no_counters_are_left_out_of_the_long_form(bench):
     once = {"Dispatch_ID": [0] * 5, "Start_Timestamp": [10] * 5, "End_Timestamp": [30] * 5}
     done = bench.load(bench.workload(Counter_Name=names, Counter_Value=[16, 1, 2, 3, 4], **once))
     assert bench.manifest(done).counters == ["SQ_WAVES"] or bench.manifest(done).counters == ["SQ_Waves"]
-    assert any("3 names that are no counters" in w for w in done.warnings)
+    assert any("3 names that are not counters" in w for w in done.warnings)
     assert bench.rows(done, "counter_instances", "counter, instance, value") == [("TCC_HIT", 3, 4.0)]
 
 
@@ -332,4 +332,4 @@ def test_samples_beside_counters_are_those_of_the_launches_that_their_run_repeat
     assert set(code) == {("dots", launch) for grid, launch in size.values() if grid != 32}
     (folder / "ps_file_results.json").write_text('{"rocprofiler-sdk-tool": [{"buffer_records"')
     done = bench.load(folder)
-    assert done.samples == 0 and any("Its samples were left out" in warning for warning in done.warnings)
+    assert done.samples == 0 and any("Its samples were skipped" in warning for warning in done.warnings)

@@ -61,4 +61,4 @@ def test_statistics_of_api_calls_are_refused(bench, names):
 def test_text_among_the_totals_is_null_with_a_warning(bench):
     done = bench.load(bench.csv("run/results.stats.csv", HEADER, [("k", "many", 5, 5, 5)]))
     assert bench.rows(done, "kernel_stats", "calls, total_ns, mean_ns") == [(None, 5, None)]
-    assert any("column Calls holds text" in w for w in done.warnings)
+    assert any("column Calls contains text" in w for w in done.warnings)

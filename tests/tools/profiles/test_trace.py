@@ -114,4 +114,4 @@ def test_a_damaged_trace_is_left_out_and_told(bench, recorded):
     shutil.copytree(recorded, folder)
     (folder / TRACE).write_text("Domain,Function\nM,aten::mm\n")
     done = bench.load(folder)
-    assert done.dispatches == 20 and any("has no column" in n and "left out" in n for n in done.notes)
+    assert done.dispatches == 20 and any("has no column" in n and "skipped" in n for n in done.notes)

@@ -43,5 +43,5 @@ def test_its_verdict_is_unsure_with_the_reason_and_the_other_is_not(
 ) -> None:
     uneven, even = (recorded[1][kernel].verdict for kernel in (UNEVEN, EVEN))
     assert uneven.confidence < 0.7
-    assert "replays of this launch lasted differently, by 48 %" in str(uneven.doubt)
+    assert "replays of this launch differ in duration by 48 %" in str(uneven.doubt)
     assert even.doubt is None

@@ -1,4 +1,4 @@
-"""Figures that contradict themselves: shares beyond the whole, counted in replays that did not do the same."""
+"""Figures that contradict themselves: shares beyond the whole, from counters of replays that did different work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .imported_tables import LISTED, CheckResult, CheckResults, ImportedTables, 
 
 
 class _DraftStore(Store):
-    """The tables of a workload that is being written."""
+    """Store with the tables of a workload that is still being written."""
 
     def file(self, manifest: Manifest, table: str) -> Path | None:
         path = self.root / f"{table}.parquet"
@@ -27,7 +27,7 @@ class _DraftStore(Store):
 
 
 def contradictions(folder: Path, manifest: Manifest, merged: MergedProfile) -> dict[str, Doubt]:
-    """Metric -> what its value, beyond any limit, doubts: its counters, where no single pass holds all of them."""
+    """Return metric -> doubt for metrics with an impossible value whose counters are not all from one pass."""
     target = manifest.arch or ""
     if target not in catalog.targets_with_metrics():
         return {}
@@ -50,17 +50,17 @@ def _doubt(target: str, beyond: list[Figure], merged: MergedProfile) -> Doubt:
     worst = max(beyond, key=lambda f: abs(f.value or 0.0))
     read = frozenset[str]().union(*(f.reads for f in beyond)) & set(merged.counters) - {DURATION}
     kernels = tuple(dict.fromkeys(f.kernel or "" for f in beyond))
-    cannot_be = f"{worst.name} is {worst.value:.4g} {worst.unit}, which cannot be"
+    cannot_be = f"{worst.name} is {worst.value:.4g} {worst.unit}, which is impossible"
     return Doubt(
         "contradiction",
-        f"{cannot_be}: counters of different replays, collect them in one pass",
+        f"{cannot_be}: its counters are from different replays, collect them in one pass",
         same_block(target, sorted(read), merged.counters),
         kernels=kernels if len(kernels) < merged.kernels else None,
     )
 
 
 def same_block(target: str | None, counters: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """These counters, and of the known ones those of the same part of the hardware, where passes are not told."""
+    """Return these counters plus the known ones of the same hardware blocks, since the pass of each is unknown."""
     blocks = (
         {catalog.block(target, c) for c in counters} - {None} if target in catalog.targets_with_metrics() else set()
     )
@@ -68,12 +68,12 @@ def same_block(target: str | None, counters: Iterable[str], known: Iterable[str]
 
 
 _ONE_CLOCK = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max")
-"""The same cycles of the same clock, counted in different replays of ncu."""
+"""The same cycles of the same clock, which ncu counts in different replays."""
 _UNEVEN_PCT = threshold("replays.uneven_pct")
 
 
 def uneven_replays(tables: ImportedTables) -> CheckResults:
-    """Launches whose replays lasted differently, by the cycles of one clock in two units counted in different replays.
+    """Report launches whose replays took different times, by the cycles of one clock counted in two replays.
 
     What a kernel does may depend on chance or on the order in which its work-groups run.
     """
@@ -85,12 +85,12 @@ def uneven_replays(tables: ImportedTables) -> CheckResults:
     if spread_by_kernel:
         of, most = count_text(tables.merged.kernels, "kernel"), max(spread_by_kernel.values())
         text = (
-            f"In {len(spread_by_kernel)} of {of} the replays of one launch lasted differently, by up to {most:.0f} % "
-            f"({some_names(list(spread_by_kernel))}): what they do depends on "
+            f"In {len(spread_by_kernel)} of {of} the replays of one launch differ in duration by up to {most:.0f} % "
+            f"({some_names(list(spread_by_kernel))}): their work depends on "
             "chance or scheduling, and figures of different replays do "
             "not belong together"
         )
-        fix = "Profile with a fixed seed, or few metrics in one pass: plan_profile."
+        fix = "Profile with a fixed seed, or with few metrics in one pass: plan_profile."
         yield CheckResult(
             "uneven_replays",
             f"{text}. {fix}",
@@ -99,12 +99,12 @@ def uneven_replays(tables: ImportedTables) -> CheckResults:
 
 
 def _uneven_doubt(pct: float, kernels: tuple[str, ...]) -> Doubt:
-    brief = f"replays of this launch lasted differently, by {pct:.0f} %"
+    brief = f"replays of this launch differ in duration by {pct:.0f} %"
     return Doubt("uneven_replays", brief, (EVERY_COUNTER,), times=True, kernels=kernels)
 
 
 def _group_by_spread(spread_by_kernel: Mapping[str, float]) -> Iterator[tuple[float, tuple[str, ...]]]:
-    """Kernels by how far apart their replays are, in percent: each of a few by itself, of many those of ten percent."""
+    """Group kernels by the spread of their replays in percent: by 1 % if there are few kernels, else by 10 %."""
     step = 1 if len(spread_by_kernel) <= LISTED else 10
     groups: dict[int, list[str]] = {}
     for name, pct in spread_by_kernel.items():

@@ -1,4 +1,4 @@
-"""Plausibility of an imported workload: faults of collection, each a named warning and the counters that it doubts."""
+"""Plausibility checks of an imported workload: each failed check is a named warning with the counters it doubts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _SPREAD = threshold("replays.spread")
 _SPREAD_PCT = threshold("replays.spread_launches_pct")
 _WARP = 32
 _MOSTLY_PCT = threshold("replays.mostly_pct")
-_DOUBT_EVERYTHING = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
-"""Warnings of readers that doubt every counter."""
+_DOUBT_EVERYTHING = {"xcds_missing": "some launches lack XCDs: sums over XCDs are too low"}
+"""Codes of reader warnings that cast doubt on every counter, with the text of the doubt."""
 _TOLD_ONE_BY_ONE = 3
-"""Contradictions that are told one by one."""
+"""Number of contradictions that are reported individually."""
 _NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
-"""Checks that say of counters that they mean nothing."""
+"""Codes of checks that report counters without any meaning."""
 
 
 def faults(
     con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile
 ) -> list[CheckResult]:
-    """What looks wrong in the tables written to ``folder``."""
+    """Run all checks on the tables written to ``folder`` and return what looks wrong."""
     checks = [
         check
         for p in merged.passes
@@ -59,7 +59,7 @@ def faults(
 
 
 def _drop_contradictions_of_uncounted(results: list[CheckResult]) -> list[CheckResult]:
-    """Without the contradictions of counters of which it is told already that they were not counted."""
+    """Drop contradictions of counters that another check already reports as not counted."""
     uncounted = {
         c for one in results if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None for c in d.counters
     }
@@ -69,19 +69,19 @@ def _drop_contradictions_of_uncounted(results: list[CheckResult]) -> list[CheckR
 
 
 def _summarise_contradictions(results: list[CheckResult]) -> list[CheckResult]:
-    """With the contradictions beyond a few as one: what they doubt stays apart."""
+    """Combine all but the first few contradictions into one result that keeps their separate doubts."""
     broken = [one for one in results if one.code == "identity"]
     more = broken[_TOLD_ONE_BY_ONE:]
     if len(more) < 2:
         return results
     doubts = tuple(d for one in more for d in one.doubts)
     names = some_names([" with ".join(d.counters[:2]) for d in doubts])
-    text = f"{len(more)} more pairs of counters contradict each other: {names}. What is made of them is suspect."
+    text = f"{len(more)} more pairs of counters contradict each other: {names}. Figures computed from them are suspect."
     return [one for one in results if one not in more] + [CheckResult("identity", text, doubts)]
 
 
 def doubts_of_readers(warnings: list[Note]) -> list[Doubt]:
-    """What the warnings of a reader doubt."""
+    """Return the doubts that follow from the warnings of a reader."""
     return [
         Doubt(code, text, (EVERY_COUNTER,))
         for code, text in _DOUBT_EVERYTHING.items()
@@ -90,7 +90,7 @@ def doubts_of_readers(warnings: list[Note]) -> list[Doubt]:
 
 
 def _replay_spread(tables: ImportedTables) -> CheckResults:
-    """How far the duration of one dispatch differs between replays."""
+    """Check how much the duration of one dispatch differs between replays."""
     times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
     if len(times) < 2:
         return
@@ -99,12 +99,14 @@ def _replay_spread(tables: ImportedTables) -> CheckResults:
     if spread > _SPREAD:
         differs = f"by {100 * spread:.0f} % in the median"
         text = f"The duration of a dispatch differs between the {count_text(len(times), 'replay')} {differs}"
-        doubt = Doubt("replay_spread", f"joins replays whose times differ {differs}", across=True)
-        yield CheckResult("replay_spread", f"{text}: a ratio of figures of two replays is as uncertain.", (doubt,))
+        doubt = Doubt("replay_spread", f"combines replays whose times differ {differs}", across=True)
+        yield CheckResult(
+            "replay_spread", f"{text}: a ratio of figures from two replays is equally uncertain.", (doubt,)
+        )
 
 
 def _known_defects(manifest: Manifest) -> CheckResults:
-    """Versions of AMD's tools that are known to write wrong values."""
+    """Check for versions of AMD's tools that are known to write wrong values."""
     release = tuple(int(n) for n in re.findall(r"\d+", (manifest.tool_version or "").split("-")[0])[:3])
     target = find_target(manifest.arch)
     for defect in target.defect if target else []:
@@ -114,7 +116,7 @@ def _known_defects(manifest: Manifest) -> CheckResults:
 
 
 def _waves(tables: ImportedTables) -> CheckResults:
-    """SQ_WAVES against the launch: whole work-groups of whole waves."""
+    """Compare SQ_WAVES with the launch size: whole work-groups of whole waves."""
     if not tables.has("SQ_WAVES"):
         return
     wave = int(tables.facts.get("wave_size", WAVE))
@@ -129,15 +131,15 @@ def _waves(tables: ImportedTables) -> CheckResults:
         yield CheckResult("waves_vs_grid", text, (_waves_doubt(spelt, tables.kernels_where(wrong)),))
     none, known = tables.count_where('"SQ_WAVES" = 0')
     if none:
-        text = f"In {none:.0f} of {count_text(int(known), 'dispatch')} SQ_WAVES is zero, which no launch can be"
+        text = f"In {none:.0f} of {count_text(int(known), 'dispatch')} SQ_WAVES is zero, which is impossible"
         blind = tuple(c for c in tables.merged.counters if block_of(c.partition("@")[0]) == block_of("SQ_WAVES"))
         seen = tables.kernels_where('"SQ_WAVES" = 0')
-        doubt = Doubt("no_waves", "SQ_WAVES is zero, which no launch can be: SQ did not count", blind, kernels=seen)
-        yield CheckResult("no_waves", f"{text}: the counters of SQ in these launches mean nothing.", (doubt,))
+        doubt = Doubt("no_waves", "SQ_WAVES is zero, which is impossible: SQ did not count", blind, kernels=seen)
+        yield CheckResult("no_waves", f"{text}: the SQ counters of these launches are meaningless.", (doubt,))
 
 
 def _warps(tables: ImportedTables) -> CheckResults:
-    """Warps launched against the launch: whole blocks of whole warps."""
+    """Compare the warps launched with the launch size: whole blocks of whole warps."""
     name = tables.first_collected("smsp__warps_launched.sum", "sm__warps_launched.sum")
     if name is None:
         return
@@ -157,7 +159,7 @@ def _waves_doubt(counters: Sequence[str], kernels: tuple[str, ...] | None) -> Do
 
 
 def _broken_identities(tables: ImportedTables) -> CheckResults:
-    """Relations that counters of every launch keep, whatever it does."""
+    """Check relations that the counters of every launch must satisfy, whatever it does."""
     relations = (
         counter_names.identities_of(tables.arch, tables.facts) if find_target(tables.arch) and tables.arch else []
     )
@@ -169,18 +171,18 @@ def _broken_identities(tables: ImportedTables) -> CheckResults:
         if bad:
             names = " and ".join([*one.counters, *(["the time"] if one.times else [])][:2])
             text = f"In {bad:.0f} of {count_text(int(of), 'launch')} {names} contradict each other: {one.text}"
-            brief = f"{names} contradict each other ({one.text}): one did not count, or they are of different work"
+            brief = f"{names} contradict each other ({one.text}): one did not count, or they are from different work"
             doubt = Doubt("identity", brief, tuple(one.counters), one.times, kernels=tables.kernels_where(one.wrong))
-            yield CheckResult("identity", f"{text}. What is made of them is suspect.", (doubt,))
+            yield CheckResult("identity", f"{text}. Figures computed from them are suspect.", (doubt,))
 
 
 def _condition_counts(condition: str) -> tuple[str, str]:
-    """SQL that has a value where a condition holds, and where it can be judged."""
+    """Return SQL that has a value where a condition holds, and SQL that has a value where it can be evaluated."""
     return f"CASE WHEN {condition} THEN 1 END", f"({condition})"
 
 
 def _ncu_replays(tables: ImportedTables) -> CheckResults:
-    """How far the duration of one launch differs between the replays of ncu."""
+    """Check how much the duration of one launch differs between the replays of ncu."""
     low, high = "gpu__time_duration.min", "gpu__time_duration.max"
     if not tables.has(low, high):
         return
@@ -188,18 +190,20 @@ def _ncu_replays(tables: ImportedTables) -> CheckResults:
     if spread > _SPREAD:
         text = f"Longest and shortest duration of a launch differ by {100 * spread:.0f} % in the median"
         doubt = Doubt("replay_spread", f"durations of replays differ by {100 * spread:.0f} %", times=True)
-        yield CheckResult("replay_spread", f"{text}: a ratio of figures of two replays is as uncertain.", (doubt,))
+        yield CheckResult(
+            "replay_spread", f"{text}: a ratio of figures from two replays is equally uncertain.", (doubt,)
+        )
 
 
 def _multiplexed_events(tables: ImportedTables) -> CheckResults:
-    """Events that shared a hardware counter, so that their counts are estimates."""
+    """Check for events that shared a hardware counter, so that their counts are estimates."""
     shared = [c for c in tables.merged.counters if c.endswith(RUNNING)]
     if not shared:
         return
     running = dict(zip(shared, tables.ask(*(f"min({sql_name(c)})" for c in shared)), strict=True))
     text = (
         f"{some_names([c.removesuffix(RUNNING) for c in shared])} were counted only part of the time "
-        f"(down to {min(running.values()):.0f} %) and scaled up: ratios of them are estimates; ask for fewer events in "
+        f"(down to {min(running.values()):.0f} %) and scaled up: ratios of them are estimates; request fewer events in "
         "one run."
     )
     seldom = tuple(c.removesuffix(RUNNING) for c, share in running.items() if share < _MOSTLY_PCT)
@@ -208,7 +212,7 @@ def _multiplexed_events(tables: ImportedTables) -> CheckResults:
 
 
 def _run_spread(tables: ImportedTables) -> CheckResults:
-    """How uncertain the mean of repeated runs is."""
+    """Check how uncertain the mean of repeated runs is."""
     name = "duration_time:error_pct"
     if not tables.has(name):
         return
@@ -216,11 +220,11 @@ def _run_spread(tables: ImportedTables) -> CheckResults:
     if error > _SPREAD_PCT:
         text = f"The elapsed time of repeated runs is uncertain by {error:.0f} % (standard error)"
         doubt = Doubt("run_spread", f"times of runs are uncertain by {error:.0f} %", ("duration_time",), times=True)
-        yield CheckResult("run_spread", f"{text}: smaller differences between two such means tell nothing.", (doubt,))
+        yield CheckResult("run_spread", f"{text}: smaller differences between two means are not significant.", (doubt,))
 
 
 def _contradictions(folder: Path, manifest: Manifest, merged: MergedProfile, known: Iterable[Doubt]) -> CheckResults:
-    """Figures that contradict themselves, in one sentence, unless another check told already."""
+    """Report figures that contradict themselves in one sentence, unless another check already explains them."""
     above = [d for d in known if d.code == "above_100"]
     explained = [({c for d in above for c in d.counters}, d.seen_in) for d in above]
     against = {
@@ -231,8 +235,8 @@ def _contradictions(folder: Path, manifest: Manifest, merged: MergedProfile, kno
     if against:
         names = some_names(list(against))
         text = (
-            f"{names} cannot be as counted: their counters are of different replays that did not do the same; what "
-            "shares counters with them is suspect. Collect them in one pass: plan_profile."
+            f"Impossible values of {names}: their counters are from replays that did different work; figures that "
+            "share counters with them are suspect. Collect them in one pass: plan_profile."
         )
         yield CheckResult("contradiction", text, tuple(against.values()))
 

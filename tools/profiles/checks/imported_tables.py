@@ -1,4 +1,4 @@
-"""What checks ask of the launches and counters of a workload that is being written, and what they answer."""
+"""The launches and counters of a workload that is being written, for the checks to query, and the result of a check."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import duckdb
 
 WAVE = 64
-"""Work-items of a wave where the profile does not say."""
+"""Work-items of a wave, for profiles that do not state it."""
 LISTED = 6
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found: a sentence for people, and what it doubts, if any figure is wrong by it."""
+    """Result of one check: a sentence for the user, and the figures that it casts doubt on, if any."""
 
     code: str
     text: str
@@ -31,7 +31,7 @@ class CheckResult:
 
     @property
     def note(self) -> Note:
-        """The warning, which starts with the name of its check."""
+        """The warning, which starts with the code of its check."""
         return Note(self.code, f"{self.code}: {self.text}")
 
 
@@ -39,41 +39,41 @@ CheckResults = Iterator[CheckResult]
 
 
 class ImportedTables:
-    """Counters (c) joined with dispatches (d), as written."""
+    """The counters (alias c) joined with the dispatches (alias d), as written."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile) -> None:
         self.con, self.facts, self.merged, self.arch = con, manifest.facts, merged, manifest.arch
         counters, dispatches = (sql_path(folder / f"{name}.parquet") for name in ("counters", "dispatches"))
         counted = f"read_parquet({counters}, hive_partitioning = false)"
         for name in manifest.replayed[:1]:
-            # Counters of replayed kernels go with the time of their replays.
+            # Counters of replayed kernels go with the duration of their replays.
             counted = f"(SELECT * REPLACE ({sql_name(f'duration_ns@{name}')} AS duration_ns) FROM {counted})"
         self.relation = f"{counted} c JOIN read_parquet({dispatches}, hive_partitioning = false) d USING (dispatch_id)"
 
     def ask(self, *picks: str) -> list[float]:
-        """One row of numbers; NULL counts as 0."""
+        """Return one row of numbers; NULL counts as 0."""
         row = self.con.execute(f"SELECT {', '.join(picks)} FROM {self.relation}").fetchone() or ()
         return [float(v or 0) for v in row]
 
     def count_where(self, condition: str) -> tuple[float, float]:
-        """In how many dispatches a condition holds, and in how many it can be judged."""
+        """Return in how many dispatches a condition holds, and in how many it can be evaluated."""
         holds, known = self.ask(f"count(*) FILTER ({condition})", f"count(*) FILTER (({condition}) IS NOT NULL)")
         return holds, known
 
     def count_above(self, rate: str, limit: float) -> tuple[float, float, float]:
-        """In how many dispatches a rate is above a limit, in how many it is known, and the highest."""
+        """Return in how many dispatches a rate exceeds a limit, in how many it is known, and the highest rate."""
         high, known, highest = self.ask(f"count(*) FILTER ({rate} > {limit!r})", f"count({rate})", f"max({rate})")
         return high, known, highest
 
     def kernels_where(self, condition: str) -> tuple[str, ...] | None:
-        """The kernels with a dispatch in which a condition holds; None where those are all."""
+        """Return the kernels with a dispatch for which a condition holds; None if it holds for all kernels."""
         rows = self.con.execute(
             f"SELECT DISTINCT c.kernel FROM {self.relation} WHERE {condition} ORDER BY ALL"
         ).fetchall()
         return tuple(str(name) for (name,) in rows) if len(rows) < self.merged.kernels else None
 
     def highest_by_kernel(self, figure: str, limit: float) -> dict[str, float]:
-        """The kernels in which a figure exceeds a limit, with the highest, which come first."""
+        """Return the kernels for which a figure exceeds a limit, with its maximum, the highest first."""
         rows = self.con.execute(
             f"SELECT c.kernel, max({figure}) AS most FROM {self.relation} GROUP BY ALL HAVING most > {limit!r} "
             "ORDER BY 2 DESC, 1"
@@ -81,15 +81,15 @@ class ImportedTables:
         return {str(name): float(value) for name, value in rows}
 
     def has(self, *counters: str) -> bool:
-        """Whether all of them were collected."""
+        """Return whether all of these counters were collected."""
         return set(counters) <= set(self.merged.counters)
 
     def first_collected(self, *counters: str) -> str | None:
-        """The first of them that was collected."""
+        """Return the first of these counters that was collected."""
         return next((c for c in counters if self.has(c)), None)
 
     def bounds(self, counter: str) -> tuple[float, float] | None:
-        """Least and greatest value of a counter in the pass that holds it under this name; None without any value."""
+        """Return the minimum and maximum of a counter in the pass that has it under this name; None without values."""
         for item in self.merged.passes:
             for read, name in item.counters.items():
                 if name == counter:
@@ -98,11 +98,11 @@ class ImportedTables:
 
 
 def launched_waves(wave: int) -> str:
-    """SQL for the waves of a launch."""
+    """Return SQL for the number of waves of a launch."""
     return f"ceil(d.grid / nullif(d.workgroup_size, 0)) * ceil(d.workgroup_size / {wave})"
 
 
 def some_names(counters: list[str]) -> str:
-    """Some of many names."""
+    """Return the first names of a list, and how many follow."""
     more = f" and {len(counters) - LISTED} more" if len(counters) > LISTED else ""
     return ", ".join(counters[:LISTED]) + more

@@ -1,4 +1,4 @@
-"""The events of a Chrome trace, taken from its text one by one and spooled; nothing of it is kept in memory."""
+"""Read the events of a Chrome trace one by one and spool them, without keeping any of them in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLES = (
     "unknown", "kernel", "copy", "fill", "call", "profiler", "torch", "user", "python", "memory", "ignored", "sample",
     "roctx",
 )  # fmt: skip
-"""What an event is; its place here is its number in the spools. Of the unknown, lane and name decide."""
+"""Roles of events; the position is the number in the spools. Unknown events are classified by lane and name."""
 _NUMBER = {role: number for number, role in enumerate(ROLES)}
 EVENT = [
     (c, "BIGINT")
@@ -36,7 +36,7 @@ _BATCH = 20_000
 _BLOCK = 1 << 20
 _LARGEST = 1 << 62
 _LATEST_US = _LARGEST / 1000
-"""The latest time in us that can be computed with in ns."""
+"""The latest time in us that still fits into 64 bits in ns."""
 _LANES, _LABEL = 100_000, 200
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _DEVICES = 256
@@ -44,12 +44,12 @@ _DEVICES = 256
 
 @cache
 def roles() -> dict[str, Any]:
-    """roles.toml."""
+    """Return the contents of roles.toml."""
     return tomllib.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))
 
 
 class Traces:
-    """The spools of some files."""
+    """The spools with the events of several files."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
         self.events = Spool(con, work / "chrome_events", EVENT)
@@ -57,35 +57,35 @@ class Traces:
         self.flows = Spool(con, work / "chrome_flows", FLOW)
         self.names = NumberedTexts(con, work / "chrome_names")
         self.lanes: dict[tuple[int, int], str] = {}
-        """File and lane (what the format calls pid) -> the name of that process."""
+        """File and lane (which the format calls pid) -> the name of that process."""
         self.facts: list[dict[str, Any]] = []
-        """Of every file: the members of its outermost object that are of use."""
+        """For every file: the useful members of its outermost object."""
         self.seen: set[str] = set()
-        """Categories of events."""
+        """Categories of the events read."""
         self.left_out: dict[str, int] = {}
-        """What was left out -> how many events."""
+        """Description of skipped events -> their number."""
         self.beyond: str | None = None
-        """A start that in us lies beyond any clock, though not in ns, as it was stated."""
+        """A start time, as stated, that is impossible in us but would be possible in ns."""
         self.damaged: set[int] = set()
-        """Numbers of files that could not be read to their end; what was spooled of them does not count."""
+        """Numbers of files that could not be read completely; their spooled events are ignored."""
 
     def read(self, file: Path) -> None:
-        """Spool the events of one file; BadInput where it is cut or no such trace."""
+        """Spool the events of one file; BadInput if it is truncated or not such a trace."""
         _TraceReader(self, file).read()
 
     def read_of_many(self, file: Path) -> Note | None:
-        """Spool the events of one file of several; a warning where it is damaged, and is left out."""
+        """Spool the events of one of several files; return a warning if it is damaged, and is skipped."""
         try:
             self.read(file)
         except (BadInput, LimitExceeded) as problem:
             self.damaged.add(len(self.facts))
             self.facts.append({})
-            return Note("damaged", f"{problem.text} It was left out.")
+            return Note("damaged", f"{problem.text} It was skipped.")
         return None
 
 
 class _TraceReader:
-    """One file on its way into the spools."""
+    """Reads one file into the spools."""
 
     def __init__(self, traces: Traces, file: Path) -> None:
         self.traces, self.file, self.number = traces, file, len(traces.facts)
@@ -94,7 +94,7 @@ class _TraceReader:
         self.flows: list[tuple[Any, ...]] = []
         self.facts: dict[str, Any] = {}
         self.words: dict[str, int] = {}
-        """Process and thread ids that are words -> numbers below zero."""
+        """Process and thread ids that are words -> negative numbers."""
         self.role_of = {cat: _NUMBER[role] for cat, role in roles()["categories"].items()}
 
     def read(self) -> None:
@@ -112,7 +112,7 @@ class _TraceReader:
                                 progress.report(f"read {count_text(count, 'event')} of {file.name}")
                     elif len(path) == 1 and path[0] in _KEPT_MEMBERS:
                         self._fact(path[0], value)
-                while text.read(_BLOCK):  # to the end, which tells whether a packed file is whole
+                while text.read(_BLOCK):  # to the end, which shows whether a compressed file is complete
                     pass
             except JsonCut as error:
                 raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
@@ -121,7 +121,7 @@ class _TraceReader:
             raise BadInput(
                 f"{file.name} is a trace without events",
                 "its list traceEvents is missing or empty",
-                "See whether the profiler was on while the program ran, and import what it then writes",
+                "Check that the profiler was active while the program ran, and profile again",
             )
         self.traces.facts.append(self.facts)
 
@@ -198,7 +198,7 @@ class _TraceReader:
         self.events.append((self.number, role, name, lane, *row))
 
     def _time(self, event: dict[str, Any]) -> int | None:
-        """When an event began."""
+        """Return the start of an event in ns."""
         stated = event.get("ts")
         start = ns(stated)
         if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < _LARGEST:
@@ -208,7 +208,7 @@ class _TraceReader:
     def _unknown(
         self, lane: int | None, thread: int | None, times: tuple[int | None, int | None], args: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """An event whose lane or name must tell what it is. rocprof v1 repeats the times in ns, and states ids."""
+        """Return the row of an event that its lane or name must classify. rocprof v1 repeats times in ns and ids."""
         exact = _whole(_integer(args.get("BeginNs"))), _whole(_integer(args.get("EndNs")))
         start, end = exact if None not in exact else times
         pid, tid = _integer(args.get("pid")), _integer(args.get("tid"))
@@ -243,7 +243,7 @@ class _TraceReader:
             self._sample(name, self._id(event.get("pid")), None, time, None, reading)
 
     def _memory(self, event: dict[str, Any]) -> None:
-        """PyTorch's allocator: what it holds after an allocation or a release."""
+        """Record the memory that PyTorch's allocator holds after an allocation or a release."""
         given = event.get("args")
         args = given if type(given) is dict else {}
         held = number(args.get("Total Allocated"))
@@ -270,7 +270,7 @@ class _TraceReader:
             self.traces.lanes.setdefault((self.number, lane), str(given.get("name") or "")[:_LABEL])
 
     def _id(self, value: Any) -> int | None:
-        """A process or thread: numbers as they are, words numbered from -2 downwards."""
+        """Return a process or thread id: numbers unchanged, words numbered from -2 downwards."""
         if type(value) is int:
             return value if -_LARGEST < value < _LARGEST else None
         if type(value) is not str:
@@ -285,7 +285,7 @@ _NO_LAUNCH_DATA = (None, None, None, None, None)
 
 
 def _kernel(args: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Work-items, work-items of a work-group, registers, shared memory; and no value."""
+    """Return work-items, work-items per work-group, registers, shared memory, and no value."""
     blocks, threads = _product(args.get("grid")), _product(args.get("block"))
     items = blocks * threads if blocks is not None and threads is not None else None
     registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
@@ -300,7 +300,7 @@ def _product(sides: Any) -> int | None:
 
 
 def ns(value: Any) -> int | None:
-    """A time in microseconds, as a number or its text, in whole ns; None for what is none, or beyond any clock."""
+    """Convert a time in microseconds, a number or its text, to whole ns; None if invalid or beyond any clock."""
     if type(value) is str:
         whole, _, fraction = value.partition(".")
         if len(whole) < 20 and whole.isdecimal() and (fraction.isdecimal() or not fraction):
@@ -313,13 +313,13 @@ def ns(value: Any) -> int | None:
 
 
 def _ns_of_float_text(text: str) -> int | None:
-    """The same of a text with a sign or an exponent."""
+    """Do the same for a text with a sign or an exponent."""
     time_us = number(text)
     return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < _LARGEST else None
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or its text; None for anything else."""
+    """Parse a finite number or its text; None for anything else."""
     if type(value) is int:
         return float(value) if abs(value) < 1 << 1000 else None
     if type(value) is not str or len(value) > 400:
@@ -332,7 +332,7 @@ def number(value: Any) -> float | None:
 
 
 def _integer(value: Any) -> int | None:
-    """A whole number, or its text."""
+    """Parse a whole number or its text; None for anything else."""
     if type(value) is str:
         return int(value) if len(value) < 20 and value.removeprefix("-").isdecimal() and value.isascii() else None
     return _whole(value)

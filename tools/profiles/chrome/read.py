@@ -1,4 +1,4 @@
-"""Read traces in Chrome's format: of the PyTorch profiler, of rocprof v1, and of anything else that writes it."""
+"""Read traces in Chrome's format: from the PyTorch profiler, rocprof v1, and any other program that writes it."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _NAMED = 4
 _RANGES = ("torch", "user", "python", "roctx")
 _DEVICE = ("kernel", "copy", "fill")
 _UNSTATED = "chrome"
-"""Source of ranges of other programs."""
+"""Source of ranges from other programs."""
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a trace, if without events, or a folder with some in it or in its sub-folders."""
+    """Return whether ``path`` is such a trace, even without events, or a folder with traces at most one level deep."""
     return bool(_files(path, None)) or (path.is_file() and _is_empty(path))
 
 
 def detect_torch(path: Path) -> bool:
-    """Whether PyTorch wrote it."""
+    """Return whether PyTorch wrote it."""
     return bool(_files(path, "torch"))
 
 
 def detect_rocprof(path: Path) -> bool:
-    """Whether rocprof v1 wrote it."""
+    """Return whether rocprof v1 wrote it."""
     return bool(_files(path, "rocprof-trace"))
 
 
@@ -68,7 +68,7 @@ def _files(path: Path, dialect: str | None) -> list[Path]:
 
 
 def _dialect(file: Path) -> str | None:
-    """Who wrote a trace, by how it begins; None where it is none."""
+    """Return which program wrote a trace, by its beginning; None if it is not a trace."""
     try:
         start = head(file, _HEAD)
     except Problem:
@@ -84,7 +84,7 @@ def _dialect(file: Path) -> str | None:
 
 
 def _is_empty(file: Path) -> bool:
-    """Whether a file is a trace in which nothing was recorded."""
+    """Return whether a file is a trace in which nothing was recorded."""
     try:
         return bool(_NOTHING.match(head(file, _HEAD)))
     except Problem:
@@ -94,27 +94,27 @@ def _is_empty(file: Path) -> bool:
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
     """Read the trace at ``path``, or the traces of all ranks in a folder, into tables under ``out``.
 
-    Raises BadInput where a file is cut, or holds nothing that could be placed in time.
+    Raises BadInput if a file is truncated, or has no event with a usable time.
     """
     files = _files(path, None) or ([path] if path.is_file() else [])
     if not files:
-        raise BadInput(f"{path.name} holds no trace in Chrome's format", "no file in it has traceEvents")
+        raise BadInput(f"{path.name} contains no trace in Chrome's format", "no file in it has traceEvents")
     if len(files) > _MOST_FILES:
-        raise BadInput(f"{path.name} holds more than {_MOST_FILES:,} traces", fix="Import fewer of them")
+        raise BadInput(f"{path.name} contains more than {_MOST_FILES:,} traces", fix="Import fewer of them")
     traces, damaged = Traces(con, out / WORK), list[Note]()
     if len(files) == 1:
         traces.read(files[0])
     else:
         damaged = [note for file in files if (note := traces.read_of_many(file))]
     if len(damaged) == len(files):
-        raise BadInput(f"{path.name} holds nothing that can be read", " ".join(n.text for n in damaged[:4]))
+        raise BadInput(f"No trace in {path.name} could be read", " ".join(n.text for n in damaged[:4]))
     manifest, merged = _ChromeTables(con, out, path, files, traces).workload()
     merged.warnings[:0] = damaged
     return manifest, merged
 
 
 class _ChromeTables:
-    """What was collected, on its way into tables."""
+    """Converts the spooled events of the traces into tables."""
 
     def __init__(
         self, con: duckdb.DuckDBPyConnection, out: Path, path: Path, files: list[Path], traces: Traces
@@ -130,7 +130,7 @@ class _ChromeTables:
         self.places, self.doubts = settle_ranks(places)
 
     def _without_damaged(self, rows: str) -> str:
-        """A FROM item without the files that are damaged."""
+        """Return a FROM item without the rows of damaged files."""
         damaged = ", ".join(map(str, sorted(self.traces.damaged)))
         return f"(FROM {rows} WHERE file NOT IN ({damaged}))" if damaged else rows
 
@@ -139,7 +139,7 @@ class _ChromeTables:
         return len(self.files) - len(self.traces.damaged) > 1
 
     def workload(self) -> tuple[Manifest, MergedProfile]:
-        """Write the tables."""
+        """Write the tables and return the manifest and the merged profile."""
         con, work = self.con, self.out / WORK
         con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
@@ -151,9 +151,7 @@ class _ChromeTables:
         ranges, notes = self._ranges()
         written = write_timeline(con, self.out, TimelineQueries(self._events(work), ranges))
         if not written.events and not written.ranges:
-            raise BadInput(
-                f"{self.path.name} holds no event that can be placed in time", *self._reason(written.warnings)
-            )
+            raise BadInput(f"{self.path.name} contains no event with a usable time", *self._reason(written.warnings))
         left_out = self.traces.left_out
         merged.events = written.events
         merged.warnings += [*written.warnings, *notes, *self.doubts]
@@ -162,22 +160,22 @@ class _ChromeTables:
             merged.places = [p for n, p in enumerate(self.places) if n not in self.traces.damaged]
             merged.world_size = next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None)
         merged.notes += written.notes
-        merged.notes += [Note("not_read", f"{n} {what} of the trace were not read.") for what, n in left_out.items()]
+        merged.notes += [Note("not_read", f"{n} {what} of the trace were skipped.") for what, n in left_out.items()]
         con.execute("DROP TABLE chrome_lanes; DROP TABLE chrome_files")
         return self._manifest(), merged
 
     def _reason(self, warnings: list[Note]) -> tuple[str, str]:
-        """Why nothing could be placed in time, and what to do."""
+        """Return why no event has a usable time, and what to do."""
         if self.traces.beyond is not None:
             stated = plain_text(self.traces.beyond, 40)
             return (
-                f"ts {stated} lies beyond any clock in us, which ts and dur state in this format: they look like ns",
-                "Divide ts and dur by 1000, or have the program that writes the trace state us",
+                f"ts {stated} is impossible in us, the unit of ts and dur in this format; it looks like ns",
+                "Divide ts and dur by 1000, or fix the program that writes the trace to write us",
             )
         return " ".join(w.text for w in warnings[:3]) or "it has no complete events", "Profile again"
 
     def _lanes(self) -> str:
-        """SQL: file, lane, role, device of the processes that events are drawn under, where their names tell."""
+        """Return SQL for file, lane, role and device of the processes whose names determine these."""
         rows = []
         for (file, lane), label in self.traces.lanes.items():
             for one in roles()["lane"]:
@@ -191,7 +189,7 @@ class _ChromeTables:
         return f"SELECT {columns} FROM ({values}) v(file, lane, role, device)"
 
     def _of_files(self) -> str:
-        """SQL: file, rank, host, and by how much its clock is behind that of the first one."""
+        """Return SQL for file, rank, host, and the offset of the file's clock from that of the first file."""
         bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
         known = [b for b in bases if type(b) is int and abs(b) < 1 << 61]
         shifts = [b - known[0] for b in known] if len(known) == len(bases) else [0] * len(bases)
@@ -203,7 +201,7 @@ class _ChromeTables:
         )
 
     def _fill_in_processes(self) -> None:
-        """Fill in the process of each file of several, where one alone made calls: device work states none."""
+        """Set the process of each of several files in which only one made calls, since device work states none."""
         if not self._several:
             return
         call = ROLES.index("call")
@@ -221,8 +219,11 @@ class _ChromeTables:
         )
 
     def _check_related(self) -> None:
-        """Files without ranks are of one program where their processes ran at the same time, or are the same; BadInput
-        where they did not. Clocks of several hosts tell nothing."""
+        """Raise BadInput if files without ranks are from several runs of a program, one after the other.
+
+        Files whose processes overlap in time, or have the same id, are from one run. Clocks of different hosts are not
+        comparable, so nothing is checked then.
+        """
         if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
             return
         rows = self.con.execute(
@@ -242,21 +243,19 @@ class _ChromeTables:
         if len(runs) > 1:
             names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
             raise BadInput(
-                f"{self.path.name} holds traces of {len(runs)} runs, one after the other, and none states a rank",
-                f"as one workload their times would be mixed; one of each run: {names}",
-                "Import each file by itself; ranks of one program are told by their traces or by names such as rank0",
+                f"{self.path.name} contains traces of {len(runs)} runs, one after the other, and none states a rank",
+                f"one workload would mix their times; one file of each run: {names}",
+                "Import each file separately; ranks come from the traces themselves or from names such as rank0",
             )
-        text = (
-            f"{len(rows)} traces without ranks are taken as one program: import them one by one if they are of several."
-        )
+        text = f"{len(rows)} traces without ranks are treated as one program: import them separately if they are not."
         self.doubts.append(Note("taken_as_one", text))
 
     def _classified_events(self) -> str:
-        """SQL: all events, with what they are, in words; lane and name decide where the category does not tell."""
+        """Return SQL for all events with their role as text; lane and name decide if the category does not."""
         call = is_call("n.text")
         words = " ".join(f"WHEN {number} THEN {sql_literal(role)}" for number, role in enumerate(ROLES) if number)
         unknown = f"CASE WHEN {call} THEN 'call' ELSE {sql_literal(_UNSTATED)} END"
-        # Under the name of a device there are copies and fills among the kernels.
+        # The lane of a device contains copies and fills in addition to kernels.
         drawn = f"e.role = 0 AND l.role = {ROLES.index('kernel')}"
         role = (
             f"CASE WHEN {drawn} AND {direction_of('n.text')} != 'other' THEN 'copy' "
@@ -270,7 +269,7 @@ class _ChromeTables:
         )
 
     def _launches(self, path: Path) -> MergedProfile:
-        """Write the kernels as launches, in the order of their start; only a pass where there are none."""
+        """Write the kernels as launches, in the order of their start; only a pass if there are none."""
         count = write_table(
             self.con,
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
@@ -288,7 +287,7 @@ class _ChromeTables:
         process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
         own = {
             "row": "row", "dispatch_id": "row", "process": "file", "kernel": bounded_name("text"), "queue_id": "stream",
-            "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # those below stand for words
+            "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # negative ones stand for words
             **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
         picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
@@ -298,7 +297,7 @@ class _ChromeTables:
         return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
 
     def _events(self, work: Path) -> str:
-        """SQL: kernels, copies, fills, calls and samples, in the columns EVENT."""
+        """Return SQL for kernels, copies, fills, calls and samples, with the columns EVENT."""
         known = {
             c: c
             for c in EVENT
@@ -333,11 +332,11 @@ class _ChromeTables:
         )
 
     def _process_columns(self, pid: str = "pid") -> dict[str, str]:
-        """SQL for where the process of an event stood."""
+        """Return SQL for rank, host and pid of the process of an event."""
         return {"rank": "rank", "host": "host", "pid": f"coalesce({pid}, alone) + apart"}
 
     def _with_arrows(self, work: Path) -> str:
-        """SQL for rows with the correlation of their arrows, where the trace has arrows for that; rocprof v1 has."""
+        """Return SQL for rows with the correlation from their arrows, if the trace has arrows, as in rocprof v1."""
         if not self.traces.flows.rows:
             return "FROM {}"
         arrows = work / "chrome_arrows.parquet"
@@ -356,7 +355,7 @@ class _ChromeTables:
         )
 
     def _ranges(self) -> tuple[str, list[Note]]:
-        """SQL: the ranges of the program, in the columns RANGE; and warnings about begins and ends."""
+        """Return SQL for the ranges of the program, with the columns RANGE, and warnings about begins and ends."""
         listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
         known = {c: c for c in ("thread", "start_ns", "end_ns")} | self._process_columns()
         picks = row_of(RANGE, known | {"name": "text", "source": "what"})
@@ -376,7 +375,7 @@ class _ChromeTables:
         spans, notes = pair(con, work, ordered, "chrome")
         (lost,) = con.execute(f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL").fetchone() or (0,)
         if lost:
-            notes.append(Note("events_left_out", f"{lost} begins or ends have no time: they were left out."))
+            notes.append(Note("events_left_out", f"{lost} begins or ends have no time, so they were skipped."))
         begun = "SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone "
         begun += f"FROM {parquet([marks])} m JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 "
         begun += f"JOIN {self.names} n ON n.number = m.name JOIN chrome_files f ON f.file = m.file"
@@ -417,7 +416,7 @@ class _ChromeTables:
 
 
 def _rank(facts: dict[str, Any]) -> int | None:
-    """The rank that a trace of PyTorch states."""
+    """Return the rank that a PyTorch trace states."""
     stated = facts.get("distributedInfo")
     return rank_number(stated.get("rank")) if isinstance(stated, dict) else None
 
@@ -428,7 +427,7 @@ def _facts(device: dict[str, Any]) -> dict[str, float]:
 
 
 def _vendor(name: str | None, con: duckdb.DuckDBPyConnection, rows: str) -> str | None:
-    """Whose GPU it was: by its name, else by the library that was called."""
+    """Return the vendor of the GPU: from its name, else from the library whose functions were called."""
     if name and re.search(r"AMD|Instinct|Radeon", name):
         return "amd"
     if name and re.search(r"NVIDIA|GeForce|Tesla|Quadro", name):
@@ -441,7 +440,7 @@ def _vendor(name: str | None, con: duckdb.DuckDBPyConnection, rows: str) -> str 
 
 
 def _arch(vendor: str | None, device: dict[str, Any], name: str | None, facts: dict[str, float]) -> str | None:
-    """The target: from the compute capability, or of AMD's GPUs from the product where there is no doubt."""
+    """Return the target: from the compute capability, or for AMD from the product name if it is unambiguous."""
     major, minor = device.get("computeMajor"), device.get("computeMinor")
     if vendor == "nvidia" and type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
         return f"sm_{major}{minor}"

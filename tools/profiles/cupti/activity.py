@@ -1,4 +1,4 @@
-"""What a recorded program did beside its launches: calls, copies, fills and CUPTI's own work, as its timeline."""
+"""The timeline of a recorded program in addition to its launches: calls, copies, fills and the overhead of CUPTI."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _OVERHEADS = {
     1 << 16: "CUPTI buffer flush", 2 << 16: "CUPTI instrumentation", 3 << 16: "CUPTI resource",
     7 << 16: "CUPTI buffer request", 8 << 16: "CUPTI unified memory",
 }  # fmt: skip
-"""CUpti_ActivityOverheadKind: the work of CUPTI. That of the driver (compiling, loading) lies within calls."""
+"""CUpti_ActivityOverheadKind for the work of CUPTI. Overhead of the driver (compiling, loading) is part of calls."""
 _VERSION = r"(_pt(sz|ds))?(_v\d+)?$"
-"""What variants and versions of a function are told apart by."""
+"""Suffixes that distinguish variants and versions of a function."""
 _OF_TIMELINE = ("CALL", "COPY", "FILL", "OVHD")
 _TIMED = "{0}.start_ns > 0 AND {0}.end_ns >= {0}.start_ns AND {0}.end_ns < 4611686018427387904"
 
 
 _PROCESS = {"pid": "r.pid", "rank": "r.rank", "host": "r.host"}
-"""What tells the process of an event."""
+"""Columns that identify the process of an event."""
 
 
 def is_traced(stage: Stage) -> bool:
-    """Whether more was recorded than kernels and what launched them."""
+    """Return whether more was recorded than kernels and their launches."""
     return any(stage.parts[kind] for kind in _OF_TIMELINE)
 
 
 class CuptiTimeline:
-    """The timeline of some recordings; ``numbers`` are the devices of the workload by recording and device in it."""
+    """The timeline of several recordings; ``numbers`` maps recording and device in it to a device of the workload."""
 
     def __init__(
         self, stage: Stage, processes: Sequence[CuptiRecording], launches: str, numbers: Mapping[tuple[int, int], int]
@@ -54,7 +54,7 @@ class CuptiTimeline:
         self.devices = f"(VALUES {known}) d(file, device, number)"
 
     def write(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str, merged: MergedProfile) -> None:
-        """Write the table events; ``steps`` tells which range a thread is in when (ranges.within), empty without."""
+        """Write the table events; ``steps`` (from ranges.write_ranges) gives the range of a thread over time."""
         inner = out / WORK / "cupti_inner.parquet"
         self._outermost(con, inner)
         written = write_timeline(con, out, TimelineQueries(" UNION ALL ".join(self._events(inner))))
@@ -65,11 +65,11 @@ class CuptiTimeline:
             self._into_ranges(con, out, steps)
 
     def _events(self, inner: Path) -> list[str]:
-        """SELECTs with the columns EVENT; calls of the driver that the runtime makes are not among them."""
+        """Return SELECTs with the columns EVENT, without the driver calls that runtime functions make."""
         lifted = f"SELECT file, correlation, min(outer_correlation) AS outer_correlation FROM {parquet([inner])}"
         outer = f"LEFT JOIN ({lifted} GROUP BY ALL) i ON i.file = r.file AND i.correlation = r.correlation"
         linked = {"correlation": "coalesce(i.outer_correlation, r.correlation)", **_PROCESS}
-        # Zero is how CUPTI says that a time is not known.
+        # CUPTI writes zero for an unknown time.
         times = {c: f"TRY_CAST(nullif(r.{c}, 0) AS BIGINT)" for c in ("start_ns", "end_ns")}
         kernel = {"kind": "'kernel'", "name": "r.kernel", "device_id": "r.device_id", "stream": "r.queue_id"}
         kernels = row_of(EVENT, times | linked | kernel | {"row": "r.row"})
@@ -111,7 +111,7 @@ class CuptiTimeline:
         return selects
 
     def _rows(self, kind: str, *, of_device: bool = False) -> str:
-        """A FROM item called r: the records of a kind with their process, and d, the number of their device."""
+        """Return a FROM item r: the records of a kind with their process; and d, the number of their device."""
         rows = f"(SELECT * FROM {self.stage.relation(kind)} JOIN {self.processes} USING (file)) r"
         return f"{rows} LEFT JOIN {self.devices} ON d.file = r.file AND d.device = r.device" if of_device else rows
 
@@ -120,9 +120,9 @@ class CuptiTimeline:
         return f"(SELECT file, id, {text} FROM {self.stage.relation('NAME')} GROUP BY file, id)"
 
     def _outermost(self, con: duckdb.DuckDBPyConnection, inner: Path) -> None:
-        """Write the calls of the driver that lie within one of the runtime on their thread, with that one's number.
+        """Write the driver calls inside a runtime call of their thread, with the correlation of the runtime call.
 
-        Whether both have one number depends on the version of CUPTI; device work goes with the outer one.
+        Depending on the version of CUPTI, both have the same correlation or not; device work belongs to the outer call.
         """
         if not self.stage.parts["CALL"]:
             nothing = "NULL::BIGINT AS call, NULL::BIGINT AS correlation, NULL::BIGINT AS outer_correlation"
@@ -139,7 +139,7 @@ class CuptiTimeline:
         )
 
     def _into_ranges(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str) -> None:
-        """Give every event the range that its call was made in: by the rule that launches have theirs by."""
+        """Assign every event the range in which its call was made, by the same rule as for launches."""
         events, joined = out / "events.parquet", out / WORK / "cupti_events.parquet"
         same = " AND ".join(f"e.{c} IS NOT DISTINCT FROM p.{c}" for c in _PROCESS)
         host = f"({', '.join(map(sql_literal, HOST))})"

@@ -1,4 +1,4 @@
-"""Ranges of the program (NVTX) from the marks at their ends, and which of them a kernel was launched in."""
+"""Build the NVTX ranges of a program from their start and end marks, and find the range of each kernel launch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import duckdb
 
 _START, _END = 1 << 1, 1 << 2
-"""Flags of a mark: CUPTI_ACTIVITY_FLAG_MARKER_START and _END; others are instants."""
+"""Flags of a mark: CUPTI_ACTIVITY_FLAG_MARKER_START and _END; marks with neither are instants."""
 _ANY = -1
-"""Instead of a thread: the steps of the only thread that has a range."""
+"""Pseudo thread: the steps of the only thread that has an open range."""
 _ROWS = 100_000
 LONGEST_NAME, _PATH = 200, 1000
-"""Characters that are kept of a name and of a path."""
+"""Maximum characters that are stored of a name and of a path."""
 
 
 @dataclass(eq=False)
@@ -41,24 +41,24 @@ class _Range:
 
 @dataclass
 class _NvtxSweep:
-    """The marks of one process in the order of their times."""
+    """Processes the marks of one process in the order of their times."""
 
     first: int
-    """Number of its first range."""
+    """Number of the first range of the process."""
     names: dict[int, str]
     count: int = 0
     last_ns: int = 0
     open: dict[int, _Range] = field(default_factory=dict)
-    """By the id of their marks."""
+    """Open ranges by the id of their marks."""
     threads: dict[int, list[_Range]] = field(default_factory=dict)
-    """Open ranges of each thread that has some, the innermost last."""
+    """Open ranges of each thread that has any, the innermost last."""
     ranges: list[tuple[int, str, str, int, int, int, int, str]] = field(default_factory=list)
     """range_id, name, path, thread, start, end, depth, domain (empty: the default one)."""
     steps: list[tuple[int, int, int]] = field(default_factory=list)
-    """thread, time, range_id from then on; 0 where there is none."""
+    """thread, time, and the range_id from then on; 0 if no range is open."""
 
     def mark(self, time_ns: int, mark: int, flags: int, name: int, thread: int, domain: int = 0) -> None:
-        """The next mark."""
+        """Process the next mark."""
         self.last_ns = max(self.last_ns, time_ns)
         if flags & _START and mark not in self.open:
             stack = self.threads.setdefault(thread, [])
@@ -81,7 +81,7 @@ class _NvtxSweep:
         self.steps.append((_ANY, time_ns, alone[-1].number if alone else 0))
 
     def finish(self, last_ns: int) -> int:
-        """End the ranges that are still open with the recording; returns how many."""
+        """Close the ranges that are still open at the end of the recording; return their number."""
         unfinished = list(self.open.values())
         for begun in reversed(unfinished):
             self._close(begun, max(self.last_ns, last_ns))
@@ -101,9 +101,9 @@ class _NvtxSweep:
 def write_ranges(
     con: duckdb.DuckDBPyConnection, stage: Stage, places: Mapping[int, ProcessPlace], out: Path
 ) -> tuple[str, list[Note]]:
-    """Write the table of ranges where the program has some.
+    """Write the table ranges if the program has any.
 
-    Returns a FROM item with their steps, empty where there are none: from time_ns on, a thread of a process (file) is
+    Returns a FROM item with their steps, empty if there are no ranges: from time_ns on, a thread of a process (file) is
     in the range range_id, or in none (0).
     """
     if not stage.parts["MARK"]:
@@ -123,12 +123,12 @@ def write_ranges(
         "USING (file) ORDER BY start_ns, range_id",
         out / "ranges.parquet",
     )
-    notes = [Note("ranges", f"The table ranges holds {count_text(count, 'range')} (NVTX).")]
+    notes = [Note("ranges", f"The table ranges contains {count_text(count, 'range')} (NVTX).")]
     if unfinished:
         notes.append(
             Note(
                 "ranges",
-                f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end: they end with the "
+                f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
                 "recording.",
             )
         )
@@ -136,11 +136,11 @@ def write_ranges(
 
 
 def ranges_of_launches(calls: str, steps: str) -> str:
-    """SQL: dispatch_id and range_id of the launches ``calls`` (dispatch_id, file, thread, host_ns), NULL outside any.
+    """Return SQL for dispatch_id and range_id (NULL outside any) of ``calls`` (dispatch_id, file, thread, host_ns).
 
-    A launch belongs to the innermost range that is open in its thread. A thread without any works for another one (as
-    that of automatic differentiation in PyTorch does): its launches belong to the range of the only thread that has
-    one; where several have, to none.
+    A launch belongs to the innermost open range of its thread. A thread without open ranges works for another thread
+    (as that of automatic differentiation in PyTorch does), so its launches belong to the range of the only thread that
+    has one; if several threads have one, to none.
     """
     own = f"SELECT c.*, s.range_id AS own FROM {calls} c ASOF LEFT JOIN {steps} s"
     own += " ON c.file = s.file AND c.thread = s.thread AND c.host_ns >= s.time_ns"
@@ -150,14 +150,14 @@ def ranges_of_launches(calls: str, steps: str) -> str:
 
 
 class _RowBuffer:
-    """Rows that become Parquet files whenever many wait."""
+    """Buffers rows and writes them to Parquet files once there are many."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, name: str, columns: Sequence[str]) -> None:
         self.con, self.folder, self.name, self.columns = con, folder, name, columns
         self.parts: list[Path] = []
 
     def write(self, rows: list[Any], *added: int, least: int = 1) -> None:
-        """Write ``rows``, each with the values ``added``, and empty the list; nothing where there are fewer than
+        """Write ``rows``, each extended by ``added``, and empty the list; does nothing if there are fewer than
         ``least``."""
         import numpy
 
@@ -172,12 +172,12 @@ class _RowBuffer:
         rows.clear()
 
     def relation(self) -> str:
-        """A FROM item."""
+        """Return a FROM item over the files written."""
         return f"read_parquet([{', '.join(map(sql_path, self.parts))}], hive_partitioning = false)"
 
 
 def _sweep(con: duckdb.DuckDBPyConnection, stage: Stage, ranges: _RowBuffer, steps: _RowBuffer) -> int:
-    """Write ranges and steps of all processes; returns how many ranges never ended."""
+    """Write the ranges and steps of all processes; return the number of ranges that never ended."""
     first, unfinished = 1, 0
     for (file,) in con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
         sweep = _NvtxSweep(first, _names(con, stage, file))
@@ -193,7 +193,7 @@ def _sweep(con: duckdb.DuckDBPyConnection, stage: Stage, ranges: _RowBuffer, ste
 
 
 def _names(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> dict[int, str]:
-    """The names of ranges, safe to show."""
+    """Return the names of ranges, safe to show."""
     if not stage.parts["NAME"]:
         return {}
     marks = f"FROM {stage.relation('MARK')} WHERE file = {file}"
@@ -203,7 +203,7 @@ def _names(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> dict[int,
 
 
 def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Time, id, flags, name, thread and domain of the marks of one process, in order, read by a cursor of its own."""
+    """Yield time, id, flags, name, thread and domain of the marks of one process in order, with a separate cursor."""
     cursor = con.cursor()
     rows = cursor.execute(
         f"SELECT time_ns, id, flags, name, thread, domain FROM {stage.relation('MARK')} "
@@ -215,7 +215,7 @@ def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[
 
 
 def _last_time(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> int:
-    """The last time that the recording of a process holds."""
+    """Return the last time in the recording of a process."""
     if not stage.parts["LNCH"]:
         return 0
     times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"

@@ -1,5 +1,5 @@
-"""Read what the recorder left: launches with times and sizes, of every process of a program, its ranges, and its
-timeline where that was recorded."""
+"""Read the files of the recorder: the launches of every process of a program with times and sizes, its ranges, and its
+timeline if one was recorded."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _NAMED = 4
 
 @dataclass
 class RecordedRun:
-    """The recordings of one run of a program, staged."""
+    """The recordings of one run of a program, staged as tables."""
 
     stage: Stage
     recordings: list[CuptiRecording]
-    """Of processes that launched kernels, in the order of their numbers: by rank, else as they began."""
+    """Recordings of processes that launched kernels, in the order of their numbers: by rank, else by start time."""
     processes: list[CuptiRecording]
-    """Of all, also of those that launched none."""
+    """Recordings of all processes, including those without launches."""
     table: PassTable
-    """Its launches; dispatch_id is unique, in the order in which each process launched."""
+    """The launches; dispatch_id is unique and follows the order in which each process launched."""
     numbers: dict[tuple[int, int], int]
     """(Recording, device in it) -> device of the workload."""
     device: CuptiDevice | None
@@ -47,7 +47,7 @@ class RecordedRun:
         return self.device.arch if self.device else None
 
     def device_name(self) -> str | None:
-        """What the driver calls the first GPU that was used."""
+        """Return the driver's name of the first GPU that was used."""
         for recording in self.recordings:
             for device in recording.devices:
                 if device is self.device:
@@ -59,12 +59,12 @@ class RecordedRun:
         return hosts.pop() if len(hosts) == 1 else None
 
     def version(self) -> str | None:
-        """Version of CUPTI's programming interface: 18 is CUDA 11.8, 130000 CUDA 13.0."""
+        """Return the version of the CUPTI API: 18 is CUDA 11.8, 130000 CUDA 13.0."""
         versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
         return f"CUPTI {', '.join(sorted(versions))}" if versions else None
 
     def write(self, con: duckdb.DuckDBPyConnection, out: Path, merged: MergedProfile) -> None:
-        """Write ranges, and the timeline where one was recorded; what is to be said of them goes to ``merged``."""
+        """Write the ranges and, if one was recorded, the timeline; notes are added to ``merged``."""
         places = {r.number: r.place for r in self.processes}
         steps, notes = write_ranges(con, self.stage, places, out)
         merged.places = [r.place for r in (self.processes if is_traced(self.stage) else self.recordings)]
@@ -73,7 +73,7 @@ class RecordedRun:
             CuptiTimeline(self.stage, self.processes, self.table.launches, self.numbers).write(con, out, steps, merged)
 
     def _into_dispatches(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str) -> list[Note]:
-        """Write into dispatches, where these launches are the main pass, the range of each launch."""
+        """Add the range of each launch to the table dispatches, whose main pass consists of these launches."""
         if not steps:
             return []
         joined = f" LEFT JOIN ({ranges_of_launches(self._calls(), steps)}) w USING (dispatch_id)"
@@ -91,7 +91,7 @@ class RecordedRun:
         ]
 
     def _calls(self) -> str:
-        """Which thread launched what, and when. A graph is launched once for all of its kernels."""
+        """Return SQL for the thread and time of each launch. A graph launches all of its kernels at once."""
         if not self.stage.parts["LNCH"]:
             return (
                 "(SELECT NULL::BIGINT AS dispatch_id, NULL AS file, NULL AS thread, NULL::UBIGINT AS host_ns LIMIT 0)"
@@ -105,20 +105,20 @@ class RecordedRun:
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
     return bool(files_of(path))
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of the recorder at ``path``: itself, or those in the folder and one level below."""
+    """Return the recorder files at ``path``: itself, or those in the folder and one level below."""
     return [file for file in files_below(path, (SUFFIX,)) if _is_record(file)]
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the recordings at ``path`` into tables under ``out``; BadInput names the file at fault."""
+    """Read the recordings at ``path`` into tables under ``out``; BadInput names the faulty file."""
     files = files_of(path)
     if not files:
-        raise BadInput(f"{path.name} holds no file of the recorder", "no file begins as one")
+        raise BadInput(f"{path.name} contains no file of the recorder", "no file starts with its signature")
     recorded = stage(con, files, out / WORK)
     merged = write_tables(con, as_replays([recorded.table]), out, instances_per_xcd=1)
     recorded.write(con, out, merged)
@@ -137,19 +137,19 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
 
 
 def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> RecordedRun:
-    """Stage the recordings of one run; BadInput where no kernel ran in any."""
+    """Stage the recordings of one run; BadInput if no kernel ran in any of them."""
     staged = Stage(con, work)
     recordings = [staged.read(file, number) for number, file in enumerate(files)]
     source = files[0]
     if not staged.parts["KERN"]:
         reason = next((failure for r in recordings for failure in r.failures), "")
         if not reason and not all(r.ended for r in recordings):
-            reason = "the program was ended, without its exit handlers, before anything was handed over"
+            reason = "the program ended without its exit handlers before CUPTI delivered any records"
         reason = reason or (
-            "no kernel ran, or the program profiles itself (torch.profiler, JAX): CUPTI then hands it the records"
+            "no kernel ran, or the program profiles itself (torch.profiler, JAX): CUPTI then delivers the records to it"
         )
-        fix = "Let it use the GPU, leave its own profiler out, or import what that writes (prof.export_chrome_trace)"
-        raise BadInput(f"{source.name} holds no launches", reason, fix)
+        fix = "Make it use the GPU, disable its own profiler, or import what that writes (prof.export_chrome_trace)"
+        raise BadInput(f"{source.name} contains no launches", reason, fix)
     used = [r for r in recordings if r.counts["KERN"]]
     ranks = [r.rank for r in used]
     by_rank = None not in ranks and len(set(ranks)) == len(ranks)
@@ -175,17 +175,17 @@ def _is_record(file: Path) -> bool:
 
 
 def _used_devices(con: duckdb.DuckDBPyConnection, staged: Stage, used: list[CuptiRecording]) -> list[tuple[int, int]]:
-    """(Recording, device in it) of all launches, in the order of the processes."""
+    """Return (recording, device in it) of all launches, in the order of the processes."""
     pairs = con.execute(f"SELECT DISTINCT file, device FROM {staged.relation('KERN')} ORDER BY ALL").fetchall()
     order = {r.number: i for i, r in enumerate(used)}
     return sorted(pairs, key=lambda pair: (order[pair[0]], pair[1]))
 
 
 def _device_numbers(used: list[CuptiRecording], devices: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """(Recording, device in it) -> device of the workload.
+    """Return (recording, device in it) -> device of the workload.
 
-    Processes that each see another GPU all call it 0 (CUDA_VISIBLE_DEVICES): where one number means several GPUs, or
-    one GPU has several numbers, GPUs are numbered in the order of the processes.
+    With CUDA_VISIBLE_DEVICES, each process may call its own GPU 0. If one number means several GPUs, or one GPU has
+    several numbers, the GPUs are numbered in the order of the processes.
     """
     uuids = {(r.number, d.id): d.uuid for r in used for d in r.devices}
     pairs = {(key[1], uuids.get(key, f"unknown {key[1]}")) for key in devices}
@@ -196,9 +196,9 @@ def _device_numbers(used: list[CuptiRecording], devices: list[tuple[int, int]]) 
 
 
 def _launches(staged: Stage, used: list[CuptiRecording], numbers: dict[tuple[int, int], int]) -> str:
-    """SQL for the launches, with the columns LAUNCH, their rank, and what finds the call of each: file, correlation.
+    """Return SQL for the launches, with the columns LAUNCH, the rank, and the key of the call: file, correlation.
 
-    Launches of a graph share their correlation; they are told apart by their start.
+    Launches of a graph share their correlation, so they are distinguished by their start.
     """
     processes = ", ".join(f"({r.number}, {i}, {sql_place(r.place)})" for i, r in enumerate(used, 1))
     devices = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
@@ -229,17 +229,17 @@ def _launches(staged: Stage, used: list[CuptiRecording], numbers: dict[tuple[int
 
 
 def _warnings(recordings: list[CuptiRecording]) -> list[Note]:
-    """What the recordings themselves say about what is missing in them."""
+    """Return warnings about data that is missing from the recordings."""
     notes = []
     if lost := sum(r.lost for r in recordings):
         notes.append(Note("records_lost", f"CUPTI dropped {count_text(lost, 'record')}: launches are missing."))
     if failures := list(dict.fromkeys(f for r in recordings for f in r.failures)):
-        text = f"While recording, calls failed: {'; '.join(failures[:_NAMED])}."
+        text = f"These calls failed while recording: {'; '.join(failures[:_NAMED])}."
         notes.append(Note("recorder_failed", text))
     if dead := [r for r in recordings if not r.ended and r.counts["KERN"]]:
         text = (
             f"{len(dead)} of {count_text(len(recordings), 'process was', 'processes were')} ended without their "
             "exit handlers (os._exit, a signal): "
         )
-        notes.append(Note("not_ended", text + "what they launched in about their last 0.2 s is missing."))
+        notes.append(Note("not_ended", text + "their launches of about the last 0.2 s are missing."))
     return notes

@@ -1,4 +1,4 @@
-"""The files of the recorder: chunks of records of one kind, staged in Parquet as they are read."""
+"""The file format of the recorder: chunks of records of one kind, staged in Parquet as they are read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import duckdb
 
 TIMING = "timing"
-"""The step of a run, and its folder, in which the program was recorded for times only."""
+"""The step of a run in which the program was recorded for times only, and the name of its folder."""
 SUFFIX = ".record"
 MAGIC = b"RFLREC1\n"
 _CHUNK = struct.Struct("<4sIQ")
 _NAME = struct.Struct("<II")
-_LAYOUTS = {  # as in recorder.c: kind of chunk -> its fields in order, their type, and how many of them
+_LAYOUTS = {  # as in recorder.c: kind of chunk -> fields in order, with type and number of elements
     "KERN": (
         ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("graph_node", "<u8", 1), ("name", "<u4", 1),
         ("device", "<u4", 1), ("context", "<u4", 1), ("stream", "<u4", 1), ("correlation", "<u4", 1),
@@ -64,21 +64,21 @@ _LAYOUTS = {  # as in recorder.c: kind of chunk -> its fields in order, their ty
     ),
 }  # fmt: skip
 STAGED = ("KERN", "LNCH", "MARK", "CALL", "COPY", "FILL", "OVHD")
-"""Kinds whose records go into Parquet; of the others there are few."""
+"""Kinds whose records are staged in Parquet; there are only few records of the others."""
 _BLOCK = 8 << 20
 _ROWS = 400_000
-"""Records that are written at once."""
+"""Number of records that are written at once."""
 _LONGEST = 1 << 16
-"""Bytes of a record."""
+"""Maximum bytes of a record."""
 _TEXTS = 256 << 20
-"""Bytes of one chunk of texts: a buffer of 1 MiB cannot name more."""
+"""Maximum bytes of one chunk of texts: a buffer of 1 MiB cannot refer to more."""
 _NAMED_AT_ONCE = 20_000
 _MOST_DEVICES, _MOST_FAILURES = 4096, 20
 
 
 @dataclass
 class CuptiDevice:
-    """One GPU as CUPTI numbers it within a process."""
+    """One GPU, with its number within a process."""
 
     id: int
     uuid: str
@@ -89,7 +89,7 @@ class CuptiDevice:
 
 @dataclass
 class CuptiRecording:
-    """What one process left, but for the records, which are staged with ``number`` in the column ``file``."""
+    """Metadata of the recording of one process; its records are staged with ``number`` in the column ``file``."""
 
     file: Path
     number: int
@@ -99,9 +99,9 @@ class CuptiRecording:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STAGED, 0))
     lost: int = 0
     ended: bool = False
-    """Whether the program ended in order, so that nothing is missing."""
+    """Whether the program ended normally, so that nothing is missing."""
     cut: bool = False
-    """Whether the last chunk is not whole."""
+    """Whether the last chunk is incomplete."""
 
     @property
     def pid(self) -> int | None:
@@ -117,7 +117,7 @@ class CuptiRecording:
 
     @property
     def place(self) -> ProcessPlace:
-        """Where it stood."""
+        """The rank, host and pid of the process."""
         return ProcessPlace(self.rank, host_name(self.info.get("host")), self.pid)
 
     @property
@@ -126,28 +126,28 @@ class CuptiRecording:
 
 
 def is_record(file: Path) -> bool:
-    """Whether the file begins as the recorder's do."""
+    """Return whether the file starts with the signature of the recorder."""
     return head(file, len(MAGIC)) == MAGIC
 
 
 class Stage:
-    """Tables of the records of all files: one folder of Parquet files for each kind, and the texts."""
+    """Tables of the records of all files: Parquet files for each kind of record, and the texts."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self.con, self.folder = con, folder
         self.rows = 0
-        """Of all files and kinds: the column ``row`` keeps their order."""
+        """Number of rows of all files and kinds; the column ``row`` preserves their order."""
         self.parts: dict[str, list[Path]] = {kind: [] for kind in (*STAGED, "NAME")}
         self._waiting: dict[str, list[Any]] = {kind: [] for kind in STAGED}
         self._texts: list[tuple[int, str]] = []
 
     def read(self, file: Path, number: int) -> CuptiRecording:
-        """Stage the records of one file; BadInput where it is damaged. Programs that are killed leave a cut end."""
+        """Stage the records of one file; BadInput if it is damaged. Killed programs may leave an incomplete end."""
         recording = CuptiRecording(file, number)
         size = file.stat().st_size
         with open_regular(file) as stream:
             if stream.read(len(MAGIC)) != MAGIC:
-                raise BadInput(f"{file.name} is no file of the recorder", "it does not begin as one")
+                raise BadInput(f"{file.name} is not a file of the recorder", "it does not start with its signature")
             while start := stream.read(_CHUNK.size):
                 if len(start) < _CHUNK.size:
                     recording.cut = True
@@ -161,12 +161,12 @@ class Stage:
         return recording
 
     def relation(self, kind: str) -> str:
-        """A FROM item with the records of a kind; call it for kinds that have some."""
+        """Return a FROM item with the records of a kind, which must not be empty."""
         files = ", ".join(map(sql_path, self.parts[kind]))
         return f"read_parquet([{files}], hive_partitioning = false)"
 
     def text(self, recording: CuptiRecording, number: int) -> str:
-        """One of a recording's texts; empty where it has no such number."""
+        """Return the text with a number in a recording; empty if there is no such text."""
         if not self.parts["NAME"]:
             return ""
         row = self.con.execute(
@@ -205,7 +205,7 @@ class Stage:
                 f"{recording.file.name} is damaged",
                 f"records of {kind!r} have {count_text(record, 'byte')}, not {offset}",
             )
-        # What a later recorder appends to a record is skipped.
+        # Fields that a later recorder appends to a record are skipped.
         formats = [(type_, (count,)) if count > 1 else type_ for _, type_, count in layout]
         dtype: Any = numpy.dtype(
             {"names": [name for name, *_ in layout], "formats": formats, "offsets": offsets, "itemsize": record}
@@ -238,7 +238,7 @@ class Stage:
         progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {recording.file.name}")
 
     def _write(self, recording: CuptiRecording, kind: str) -> None:
-        """Records that wait, as one Parquet file with a column for each number."""
+        """Write the waiting records as one Parquet file with a column for each number."""
         import numpy
 
         records = self._waiting[kind]
@@ -271,15 +271,15 @@ class Stage:
 
 
 def write_columns(con: duckdb.DuckDBPyConnection, columns: dict[str, Any], select: str, path: Path) -> None:
-    """Write ``select`` from ``cupti_columns``, which are these arrays, to Parquet."""
-    cursor = con.cursor()  # a registration waits for no result of another query
+    """Write ``select`` to Parquet; in it, the table ``cupti_columns`` refers to the arrays ``columns``."""
+    cursor = con.cursor()  # separate, since a registration invalidates open results
     cursor.register("cupti_columns", columns)
     write_table(cursor, select, path)
     cursor.close()
 
 
 def _blocks(stream: Any, length: int, record: int) -> Iterator[bytes]:
-    """The bytes of a chunk in blocks of whole records."""
+    """Yield the bytes of a chunk in blocks of whole records."""
     step = max(record, _BLOCK // record * record) if 0 < record <= _BLOCK else _BLOCK
     while length > 0:
         block = stream.read(min(step, length))
@@ -294,7 +294,7 @@ def _check_text_size(file: Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         total += len(block)
         if total > _TEXTS:
-            raise BadInput(f"{file.name} is damaged", f"it has more than {_TEXTS >> 20} MiB of texts in one piece")
+            raise BadInput(f"{file.name} is damaged", f"it has more than {_TEXTS >> 20} MiB of texts in one chunk")
         yield block
 
 

@@ -1,8 +1,8 @@
-"""What a reader hands to the merge: for every pass its launches, and the values counted in them.
+"""The interface between readers and the merge: for each pass, its launches and the values counted in them.
 
-A reader emits one PassTable per pass with two relations. ``launches`` has a row per launch and the columns LAUNCH.
-``values`` has rows (key, counter, value), see Values; where the profiler's own file has a column per counter, ``wide``
-names that instead, since turning it twice would cost. The merge (merge.py) knows nothing else of the profiler.
+A reader produces one PassTable per pass with two relations. ``launches`` has one row per launch and the columns LAUNCH.
+``values`` has rows (key, counter, value), see CounterRows. If the profiler's file already has one column per counter,
+``wide`` refers to that file instead, which avoids converting it twice. The merge (merge.py) depends on nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .ranks import ProcessPlace
 if TYPE_CHECKING:
     import duckdb
 
-LAUNCH = {  # column of launches -> SQL type; sizes may be any numbers, what does not fit the type becomes NULL
+LAUNCH = {  # column of launches -> SQL type; sizes may be any numbers; values that do not fit the type become NULL
     "row": "BIGINT",  # from 0, in the order of the pass
     "process": "INT",  # number of the process in the whole workload, where the reader knows it
     "pid": "BIGINT", "dispatch_id": "BIGINT", "kernel": "VARCHAR", "device_id": "INT", "queue_id": "BIGINT",
@@ -35,58 +35,58 @@ SIZES = (
     "process", "pid", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr",
     "cluster",
 )  # fmt: skip
-"""Columns of launches that are numbers, of which the least and the greatest are looked at."""
+"""Numeric columns of launches whose minimum and maximum are measured."""
 RESERVED = {"file_row_number", "kernel_id", "workload", "filename", "rank", "host", *LAUNCH}
-"""Names that no counter may have."""
+"""Names that a counter must not have."""
 _VALUES_AT_ONCE = 3_000_000
 _CHUNK = 200
 
 
 @dataclass(frozen=True)
 class CounterRows:
-    """Values counted in a run of launches: rows (key, counter, value) of Parquet files; those of one counter add up."""
+    """Values counted in consecutive launches: rows (key, counter, value) in Parquet files; repeated counters add up."""
 
     files: tuple[Path, ...]
     keys: tuple[int, int]
-    """First and last key of these launches: the first is that of row ``row`` of the pass, and so on."""
+    """First and last key of these launches; the first key is that of row ``row`` of the pass, and so on."""
     row: int
     counters: frozenset[str]
-    """Names in these values; others may be in the files."""
+    """Names of counters with values here; the files may contain others."""
     once: bool = False
-    """Whether the profiler states a counter of a launch but once, so that a second value is worth a warning."""
+    """Whether the profiler states each counter of a launch only once, so that a second value deserves a warning."""
 
     def between(self, low: int, high: int) -> str:
-        """SQL for the values of some rows of the pass: key, counter, value."""
+        """Return SQL for the values of a range of keys: key, counter, value."""
         return f"SELECT * FROM {parquet(self.files)} WHERE key BETWEEN {low} AND {high}"
 
 
 @dataclass
 class CounterColumns:
-    """Parquet with a column per counter, one row per launch in the order of the pass."""
+    """Parquet files with one column per counter and one row per launch, in the order of the pass."""
 
     files: list[Path] = field(default_factory=list)
     numbered: bool = False
-    """Whether the files have a column ``row``; of a single file the position of a row says as much."""
+    """Whether the files have a column ``row``; in a single file the position of a row gives its number."""
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Least and greatest value of every column that holds any number."""
+    """Minimum and maximum of every column that contains any number."""
     infinite: set[str] = field(default_factory=set)
-    """Quoted names of columns that hold infinities, which are read as NULL."""
+    """Quoted names of columns that contain infinities, which are read as NULL."""
 
     def relation(self, names: Iterable[str]) -> str:
-        """A FROM item: ``row``, from 0 in the order of the pass, and the columns quoted in ``names``."""
+        """Return a FROM item with ``row``, from 0 in the order of the pass, and the columns quoted in ``names``."""
         picks = [f"{self.cell(n)} AS {n}" if n in self.infinite else n for n in dict.fromkeys(names)]
         row = "row" if self.numbered else "file_row_number AS row"
         return f"(SELECT {', '.join([row, *picks])} FROM {parquet(self.files, numbered=not self.numbered)})"
 
     def cell(self, name: str, prefix: str = "") -> str:
-        """The value of the column quoted in ``name``; infinities are NULL."""
+        """Return SQL for the value of the column quoted in ``name``; infinities become NULL."""
         value = prefix + name
         return f"CASE WHEN isfinite({value}) THEN {value} END" if name in self.infinite else value
 
     def measure(self, con: duckdb.DuckDBPyConnection, names: set[str], source: Path, rows: int) -> list[Note]:
-        """Note the bounds of columns of numbers; infinities and NaN become NULL, with a warning.
+        """Record the bounds of numeric columns and return warnings; infinities and NaN become NULL.
 
-        Parquet states the bounds of a column unless it holds such values, so only those columns are read.
+        Parquet states the bounds of a column unless it contains infinities or NaN, so only those columns are read.
         """
         statistics = con.execute(
             "SELECT path_in_schema, min(TRY_CAST(stats_min_value AS DOUBLE)), max(TRY_CAST(stats_max_value AS DOUBLE)),"
@@ -104,12 +104,12 @@ class CounterColumns:
             _infinite_note(source, header, (count, rows)) for header, count in infinite[: size_limits.NAMED_COLUMNS]
         ]
         if more := infinite[size_limits.NAMED_COLUMNS :]:
-            text = f"{source.name}: {len(more)} more columns (such as {more[0][0]}) hold infinite values or NaN"
-            notes.append(Note("not_a_number", f"{text}; those cells are taken as not collected."))
+            text = f"{source.name}: {len(more)} more columns (such as {more[0][0]}) contain infinite values or NaN"
+            notes.append(Note("not_a_number", f"{text}; those cells are treated as not collected."))
         return notes
 
     def _measure_values(self, con: duckdb.DuckDBPyConnection, headers: list[str]) -> list[tuple[str, int]]:
-        """Note the bounds of a few columns by their values; returns those with infinities or NaN, and how many."""
+        """Record the bounds of some columns from their values; return those with infinities or NaN, with the count."""
         columns = [sql_name(header) for header in headers]
         finite = ", ".join(f"CASE WHEN isfinite({c}) THEN {c} END AS v{i}" for i, c in enumerate(columns))
         picks = ", ".join(f"count(v{i}), count(n{i}), min(v{i}), max(v{i})" for i in range(len(columns)))
@@ -131,16 +131,16 @@ class CounterColumns:
 
 @dataclass
 class PassTable:
-    """One profiled run of the program, as its reader hands it to the merge."""
+    """One profiled run of the program, in the form that a reader passes to the merge."""
 
     name: str
     source: Path
-    """The file to name in warnings and in the table of passes."""
+    """File to name in warnings and in the table of passes."""
     rows: int = 0
     launches: str = ""
-    """A FROM item with the columns LAUNCH."""
+    """FROM item with the columns LAUNCH."""
     stated: frozenset[str] = frozenset()
-    """Those of them that the source states."""
+    """The columns of LAUNCH that the source states."""
     counters: list[str] = field(default_factory=list)
     """Counters with one value per launch, in the order of the file."""
     instances: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -149,17 +149,17 @@ class PassTable:
     values: list[CounterRows] = field(default_factory=list)
     warnings: list[Note] = field(default_factory=list)
     sizes: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Least and greatest value of the columns SIZES that hold any."""
+    """Minimum and maximum of the columns SIZES that contain any value."""
     places: Mapping[int, ProcessPlace] = field(default_factory=dict)
-    """Number of a process -> where it stood, where the profile tells; of the main pass they become columns."""
+    """Number of a process -> its rank, host and pid, if known; those of the main pass become columns."""
 
     def differs_in(self, column: str) -> bool:
-        """Whether the launches differ in a column of numbers."""
+        """Return whether the launches differ in a numeric column."""
         low, high = self.sizes.get(column, (0, 0))
         return low != high
 
     def prepare(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
-        """Measure the launches, and give values that are rows a column per counter, in files below ``work``."""
+        """Measure the launches, and write values that are rows as one column per counter, in files below ``work``."""
         picks = ", ".join(f"min({c})::DOUBLE, max({c})::DOUBLE" for c in SIZES)
         extremes = con.execute(f"SELECT {picks} FROM {self.launches}").fetchone() or ()
         bounds = dict(zip(SIZES, zip(extremes[::2], extremes[1::2], strict=True), strict=True))
@@ -184,27 +184,27 @@ class PassTable:
                     "counters_repeated",
                     f"{self.source.name}: {count_text(repeated, 'counter is', 'counters are')} stated several "
                     "times for one launch; "
-                    "the values were added up, as those of instances are.",
+                    "the values were added up, like those of instances.",
                 )
             )
         self.warnings += self.wide.measure(con, set(columns), self.source, self.rows)
 
     def _check_filled(self, con: duckdb.DuckDBPyConnection, columns: int) -> None:
-        """BadInput where a column per counter would be next to empty, and so far larger than the file."""
+        """Raise BadInput if columns per counter would be almost empty, and so far larger than the file."""
         if self.rows * columns <= size_limits.EMPTY_CELLS:
             return
         files = dict.fromkeys(file for values in self.values for file in values.files)
         (count,) = con.execute(f"SELECT count(*) FROM {parquet(files)}").fetchone() or (0,)
         if self.rows * columns > size_limits.EMPTY_CELLS + size_limits.SPARSE * count:
             raise BadInput(
-                f"{self.source.name} names {count_text(columns, 'counter')}, of which a launch has next to none",
+                f"{self.source.name} names {count_text(columns, 'counter')}, but its launches have almost no values",
                 f"{count_text(count, 'value')} for {count_text(self.rows, 'launch')}",
-                "Is it the file that the profiler wrote?",
+                "Check that it is the file that the profiler wrote",
             )
 
 
 def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[int, int]]:
-    """Ranges of keys that hold about as many values as fit in memory at ease."""
+    """Return ranges of keys with about as many values as fit comfortably in memory."""
     low, high = values.keys
     if not values.counters:
         return [(low, high)]
@@ -216,7 +216,7 @@ def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[i
 def _write_counter_columns(
     con: duckdb.DuckDBPyConnection, values: CounterRows, keys: tuple[int, int], columns: list[str], path: Path
 ) -> int:
-    """Write the values of a range of launches with a column per counter; returns how many were stated repeatedly."""
+    """Write the values of a range of launches with one column per counter; return the number of repeated values."""
     low, high = keys
     launches = f"SELECT unnest(range({low}, {high + 1})) AS key"
     row = f"key - {values.keys[0] - values.row} AS row"
@@ -244,26 +244,28 @@ def _write_counter_columns(
 
 
 def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
-    """The picks of a SELECT with the columns given: ``known`` is SQL by column, the others are NULL."""
+    """Return the picks of a SELECT with the given columns: ``known`` is SQL by column, the others are NULL."""
     return ", ".join(f'CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
 
 
 def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
-    """A FROM item over Parquet files, their rows in the order of the files."""
+    """Return a FROM item over Parquet files, with rows in the order of the files."""
     number = ", file_row_number = true" if numbered else ""
     return f"read_parquet([{', '.join(sql_path(f) for f in files)}], hive_partitioning = false{number})"
 
 
 def _infinite_note(source: Path, header: str, cells: tuple[int, int]) -> Note:
-    """The warning about cells that hold an infinity or NaN: ``cells`` are how many, of how many."""
-    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {count_text(cells[1], 'row')}"
-    return Note("not_a_number", f"{text}; those cells are taken as not collected.")
+    """Return the warning about infinite or NaN cells; ``cells`` are how many, and of how many."""
+    text = (
+        f"{source.name}: column {header} contains infinite values or NaN in {cells[0]} of {count_text(cells[1], 'row')}"
+    )
+    return Note("not_a_number", f"{text}; those cells are treated as not collected.")
 
 
 def not_a_number(source: Path, header: str, cells: tuple[int, int], example: str) -> Note:
-    """The warning about cells that hold no number: ``cells`` are how many, of how many."""
+    """Return the warning about non-numeric cells; ``cells`` are how many, and of how many."""
     return Note(
         "not_a_number",
-        f"{source.name}: column {header} holds text in {cells[0]} of {count_text(cells[1], 'row')} "
-        f"(for instance {plain_text(str(example), 40)!r}); those cells are taken as not collected.",
+        f"{source.name}: column {header} contains text in {cells[0]} of {count_text(cells[1], 'row')} "
+        f"(for instance {plain_text(str(example), 40)!r}); those cells are treated as not collected.",
     )

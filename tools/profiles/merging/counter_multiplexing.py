@@ -1,4 +1,4 @@
-"""Profiles whose launches collected groups of counters in turn: what tells them, and how much of them is filled."""
+"""Profiles whose launches collected groups of counters in turn: how to detect them, and how complete they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTED = 5
 
 
 def is_multiplexed(con: duckdb.DuckDBPyConnection, folder: Path) -> bool:
-    """Whether launches of one kernel hold different counters and none of them holds all."""
+    """Return whether launches of one kernel have different counters and none of them has all counters."""
     counters = _counters(con, folder)
     if len(counters) < 2:
         return False
@@ -31,7 +31,7 @@ def is_multiplexed(con: duckdb.DuckDBPyConnection, folder: Path) -> bool:
 
 
 def fill_rate_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
-    """The share of the cells (launch, counter) that were collected."""
+    """Return a note with the share of the cells (launch, counter) that were collected."""
     counters = _counters(con, folder)
     if not counters:
         return []
@@ -41,13 +41,13 @@ def fill_rate_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
     text = (
         f"Counters took turns: each launch collected some of the {count_text(len(counters), 'counter')} in turn, "
         f"{share:.0f} % of "
-        "all. NULL is not collected; figures take launches of one kernel and launch configuration as doing the same."
+        "all. NULL is not collected; figures assume that launches of one kernel and configuration do the same."
     )
     return [Note("multiplexed", text)]
 
 
 def incomplete_kernel_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
-    """The kernels that were not launched often enough for every group of counters to have its turn."""
+    """Return a note on kernels that had too few launches for every group of counters to be collected."""
     counters = _counters(con, folder)
     if not counters:
         return []
@@ -75,7 +75,7 @@ def _table(folder: Path) -> str:
 
 
 def _counters(con: duckdb.DuckDBPyConnection, folder: Path) -> list[str]:
-    """The columns of counters, quoted."""
+    """Return the counter columns, quoted."""
     columns = con.execute(f"DESCRIBE SELECT * EXCLUDE (dispatch_id, kernel) FROM {_table(folder)}").fetchall()
     quoted = [name.replace('"', '""') for name, *_ in columns if not name.startswith("duration_ns")]
     return [f'"{name}"' for name in quoted]

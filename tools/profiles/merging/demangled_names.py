@@ -1,4 +1,4 @@
-"""Readable names of C++ kernels: mangled ones taken apart by the C++ library of the machine (docs/decisions/028)."""
+"""Readable names of C++ kernels, demangled with the C++ library of the machine (docs/decisions/028)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib")
 _MANGLED = re.compile(r"_Z[0-9A-Za-z_.$]+( #[0-9a-f]{12})?")
-"""With the hash of one that was cut, see bounded_name in names.py."""
+"""A mangled name, possibly with the hash that bounded_name in names.py adds to a name that it cuts."""
 _LENGTH = re.compile(r"[1-9][0-9]{0,3}")
 _LONGEST = 1000
-"""Characters. GNU's library takes names of up to 1,024 apart; longer ones could also take it long."""
+"""Characters. GNU's library demangles names of up to 1,024 characters; longer ones could also take long."""
 _DIGITS = 12
 _PIECE = re.compile(r"L[a-z]n?[0-9]+E|(?P<length>[1-9][0-9]{0,2})(?=[A-Za-z_])")
-"""A number among template arguments, or the length of the name that follows."""
+"""A number among template arguments, or the length prefix of the name that follows."""
 _CLASS = re.compile(r"[A-Z][a-z]+[A-Z]\w{4,60}")
 _SHOWN = 3
 
 
 @lru_cache(maxsize=50_000)
 def demangle_name(name: str) -> str:
-    """The readable form of a mangled name; any other name as it is. Of an endless one, what it is called without its
-    template arguments, and a hash that keeps it apart from others."""
+    """Return the readable form of a mangled name; any other name unchanged.
+
+    A very long name is shortened to its name without template arguments and a hash that keeps it distinct.
+    """
     if not _MANGLED.fullmatch(name):
         return name
     if len(name) > _LONGEST:
@@ -41,7 +43,7 @@ def demangle_name(name: str) -> str:
 
 
 def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
-    """A FROM item: the rows of ``select``, whose column ``kernel`` is demangled where it is a mangled name."""
+    """Return a FROM item with the rows of ``select``, in which mangled names in the column ``kernel`` are demangled."""
     con.execute(f"CREATE OR REPLACE TABLE mangled_rows AS {select}")
     names = con.execute("SELECT DISTINCT kernel FROM mangled_rows WHERE starts_with(kernel, '_Z')").fetchall()
     con.execute("CREATE OR REPLACE TABLE demangled_names (kernel VARCHAR, readable VARCHAR)")
@@ -54,7 +56,7 @@ def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    """``a::b<SomeClass, ...#hash>`` of ``_ZN1a1bI...``; the name itself where it begins in another way."""
+    """Return ``a::b<SomeClass, ...#hash>`` for ``_ZN1a1bI...``; the name itself if it has another form."""
     at = 2
     nested = name.startswith("N", at)
     at += nested
@@ -72,7 +74,7 @@ def _shorten_name(name: str) -> str:
 
 
 def _class_names(arguments: str) -> list[str]:
-    """The names in mangled template arguments that look like those of classes, each once."""
+    """Return the names in mangled template arguments that look like class names, each once."""
     names: dict[str, None] = {}
     at = 0
     while piece := _PIECE.search(arguments, at):
@@ -88,7 +90,7 @@ def _class_names(arguments: str) -> list[str]:
 
 @cache
 def _library() -> Callable[[str], str | None] | None:
-    """The function of the C++ library, or None where there is none."""
+    """Return the demangling function of the C++ library, or None if there is no library."""
     for file in _LIBRARIES:
         try:
             return _function(ctypes.CDLL(file).__cxa_demangle, ctypes.CDLL(None).free)

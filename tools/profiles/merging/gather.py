@@ -1,7 +1,7 @@
-"""One workload from a profile per rank: each is read by itself, then the tables are put below each other.
+"""One workload from one profile per rank: each rank is read by itself, then their tables are concatenated.
 
-So passes are matched within a rank only, a damaged rank costs that rank alone, and memory does not grow with the number
-of ranks: a few are open at a time, and what was read of them is removed when it has been joined.
+As a result, passes are matched only within a rank, a damaged rank does not affect the others, and memory does not grow
+with the number of ranks: only a few ranks are open at a time, and their files are removed once they are joined.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 Reader = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, MergedProfile]]
 _AT_ONCE = 32
-"""Ranks whose files are joined at once."""
+"""Number of ranks whose files are joined at once."""
 _MOST = 8192
 _FAILED = 8
 _HOSTS = 1024
 _NUMBERED_ENDS = (".ncu-rep", ".sqlite")
-"""Files that a profiler writes one of for a whole run, so that numbers in their names count runs side by side."""
+"""Files that a profiler writes once per run, so that numbers in their names count processes that run side by side."""
 _ENDS = (*_NUMBERED_ENDS, ".csv", ".txt")
-"""Kinds of files that may hold one rank each; where a rank has several, the first kind counts."""
+"""Suffixes of files that may each contain one rank; if a rank has several files, the first suffix counts."""
 _FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
-"""Tables that are taken from the first rank that has them: what they tell is the same on all, or no sum."""
+"""Tables that are taken from the first rank that has them, because they are the same on all ranks or do not add up."""
 _OF_LAUNCHES = ("samples", "instructions")
-"""Those of them that name launches and launch configurations, which get other numbers among those of all ranks."""
+"""Tables of ``_FIRST_ONLY`` that refer to launches and configurations, which are renumbered over all ranks."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,10 @@ class RankProfile:
 
 
 def units_of(folder: Path) -> list[RankProfile]:
-    """What lies in ``folder`` under the names of several ranks: folders, also those below folders named as hosts, or
-    files; empty where names do not tell ranks."""
+    """Return the entries of ``folder`` that are named after several ranks.
+
+    These are folders, also those inside folders named after hosts, or files. Empty if the names do not state ranks.
+    """
     if not folder.is_dir():
         return []
     here = _list_folder(folder, _MOST)
@@ -77,18 +79,20 @@ def units_of(folder: Path) -> list[RankProfile]:
 
 
 def _list_folder(folder: Path, most: int) -> list[Path]:
-    """What lies in a folder, as far as it is no link and not hidden; some of it where that is very much."""
+    """Return at most ``most`` entries of a folder, without links and hidden names, sorted."""
     entries = islice(folder.iterdir(), most)
     return sorted(p for p in entries if not p.name.startswith(".") and not p.is_symlink())
 
 
 def _units_by_name(paths: Sequence[Path], folder: Path, bare: bool = True) -> list[RankProfile]:
-    """Those of some paths whose names tell a rank, by its number; empty where that is not several. ``bare`` numbers
-    count too."""
+    """Return the paths whose names state a rank, sorted by rank; empty unless there are several ranks.
+
+    With ``bare``, names that merely end in consecutive numbers count too.
+    """
     units = [RankProfile(p, place_of_name(Path(p.name))) for p in paths]
     units = [unit for unit in units if unit.place.rank is not None]
     if not any("rank" in u.path.name.lower() or u.place.rank == 0 for u in units):
-        units = []  # numbers of names such as sizes of a problem
+        units = []  # the numbers are something else, such as problem sizes
     if len(units) < 2 and bare:
         numbers = in_sequence(paths)
         units = [RankProfile(p, ProcessPlace(n)) for p, n in zip(paths, numbers, strict=True)] if numbers else []
@@ -99,7 +103,7 @@ def _units_by_name(paths: Sequence[Path], folder: Path, bare: bool = True) -> li
 
 @dataclass
 class _ReadRank:
-    """One rank as it was read, its tables below ``folder``."""
+    """One rank after reading, with its tables below ``folder``."""
 
     unit: RankProfile
     manifest: Manifest
@@ -109,18 +113,18 @@ class _ReadRank:
 
 @dataclass
 class _RankTables:
-    """What the ranks have given so far."""
+    """The tables of the ranks read so far."""
 
     con: duckdb.DuckDBPyConnection
     work: Path
     parts: dict[str, list[Path]] = field(default_factory=dict)
-    """Table -> files of joined ranks."""
+    """Table -> files of ranks that were joined."""
     first: dict[str, int] = field(default_factory=dict)
-    """The number at which the next rank's dispatches, events and ranges begin."""
+    """Column -> first number of the next rank's dispatches, events or ranges."""
     kept_tables: set[str] = field(default_factory=set)
 
     def add(self, ranks: Sequence[_ReadRank]) -> None:
-        """Join the tables of some ranks, and remove what they were read into."""
+        """Join the tables of some ranks, and remove the folders they were read into."""
         number = sum(len(files) for files in self.parts.values())
         starts = [{name: self._start(rank, name) for name in _NUMBERED} for rank in ranks]
         for table in ("dispatches", "counters", "counter_instances", "events", "ranges"):
@@ -142,7 +146,7 @@ class _RankTables:
             shutil.rmtree(rank.folder)
 
     def _keep_table(self, own: Path, table: str, dispatches: Path, by: int) -> None:
-        """Keep a table of one rank, whose launches move by ``by``; ``of`` is a launch of the same configuration."""
+        """Keep a table of one rank, with dispatch ids shifted by ``by``; ``of`` is a launch of that configuration."""
         target = self.work / f"first_{table}.parquet"
         if table not in _OF_LAUNCHES or not dispatches.exists():
             own.rename(target)
@@ -155,7 +159,7 @@ class _RankTables:
         )
 
     def _start(self, rank: _ReadRank, name: str) -> int:
-        """By how much this rank's numbers move, so that none repeats."""
+        """Return the offset of this rank's numbers in a column, so that no number repeats."""
         table = rank.folder / f"{_NUMBERED[name]}.parquet"
         before = self.first.get(name, 0)
         if table.exists():
@@ -167,7 +171,7 @@ class _RankTables:
         return before
 
     def _select(self, rank: _ReadRank, table: str, start: dict[str, int]) -> str:
-        """SQL for one table of one rank, with its place and its numbers moved."""
+        """Return SQL for one table of one rank, with its rank and host and with shifted numbers."""
         own = rank.folder / f"{table}.parquet"
         stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
         place = rank.unit.place
@@ -200,9 +204,9 @@ class _RankTables:
                 file_of_first.rename(out / f"{table}.parquet")
 
     def _renumber(self, kept: Path, dispatches: Path, to: Path) -> None:
-        """Write a table with the launch configurations as they are numbered over all ranks."""
+        """Write a kept table with the launch configurations as they are numbered over all ranks."""
         stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([kept])}").fetchall()]
-        if "of" not in stated:  # of a rank without launches
+        if "of" not in stated:  # the rank has no launches
             kept.rename(to)
             return
         numbers = f"LEFT JOIN (SELECT dispatch_id AS of, launch AS now FROM {parquet([dispatches])}) USING (of)"
@@ -216,14 +220,17 @@ class _RankTables:
 
 
 _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ranges"}
-"""Columns that number the rows of a table, which other tables refer to."""
+"""Column that numbers the rows of a table -> table; other tables refer to these numbers."""
 
 
 def gather(
     con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[RankProfile], read: Reader
 ) -> tuple[Manifest, MergedProfile]:
-    """Read the profile of each rank and write them as one workload below ``out``; a rank that cannot be read, or ran on
-    another target than most, is named and left out. Raises BadInput where none can be read."""
+    """Read the profile of each rank and write them as one workload below ``out``.
+
+    A rank that cannot be read, or that ran on another target than most, is named in a warning and skipped. Raises
+    BadInput if no rank can be read.
+    """
     work = out / WORK
     tables, waiting = _RankTables(con, work), list[_ReadRank]()
     merged_ranks, manifests, warnings = list[tuple[ProcessPlace, MergedProfile]](), list[Manifest](), list[Note]()
@@ -249,20 +256,18 @@ def gather(
             waiting.clear()
         progress.report(f"read {number + 1:,} of {count_text(len(units), 'rank')}")
     if not merged_ranks:
-        raise BadInput(f"No rank of {folder.name} can be read", "; ".join(failed[:4]))
+        raise BadInput(f"No rank of {folder.name} could be read", "; ".join(failed[:4]))
     tables.add(waiting)
     tables.write(out)
     merged = _merge_results(con, out, merged_ranks)
     if others:
         each = ", ".join(f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
-        left = (
-            "it was left out. Import it" if sum(map(len, others.values())) == 1 else "they were left out. Import them"
-        )
-        warnings.append(Note("ranks_other_device", f"{each}, the others on {arch or _NO_ARCH}: {left} alone."))
+        left = "it was skipped. Import it" if sum(map(len, others.values())) == 1 else "they were skipped. Import them"
+        warnings.append(Note("ranks_other_device", f"{each}, the others on {arch or _NO_ARCH}: {left} separately."))
     for text in failed[:_FAILED]:
-        warnings.append(Note("damaged", f"{text} It was left out."))
+        warnings.append(Note("damaged", f"{text} It was skipped."))
     if failed[_FAILED:]:
-        warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were left out."))
+        warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were skipped."))
     merged.warnings[:0] = warnings
     hosts = {place.host for place, _ in merged_ranks}
     manifest = manifests[0].model_copy(
@@ -272,11 +277,11 @@ def gather(
 
 
 def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: Reader) -> str | None:
-    """The target of most ranks that can be read, of some spread over all: what the workload is of."""
+    """Return the most frequent target among a sample of the readable ranks, which becomes that of the workload."""
     seen: Counter[str | None] = Counter()
     for unit in units[:: -(-len(units) // _SAMPLE)]:
         own = work / "rank_sample"
-        with suppress(BadInput, LimitExceeded):  # it is named when it is read for good
+        with suppress(BadInput, LimitExceeded):  # the error is reported when the rank is read below
             seen[_read_rank(con, unit, own, read).manifest.arch] += 1
         shutil.rmtree(own, ignore_errors=True)
     return seen.most_common(1)[0][0] if seen else None
@@ -286,7 +291,7 @@ _SAMPLE, _NO_ARCH = 33, "an unknown GPU"
 
 
 def _ranks_text(places: Sequence[ProcessPlace]) -> str:
-    """One rank with its host, several by their numbers."""
+    """Return one rank with its host, or several ranks by their numbers."""
     return (
         places[0].words if len(places) == 1 else ranks_in_words(sorted({p.rank for p in places if p.rank is not None}))
     )
@@ -302,7 +307,7 @@ def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, rea
 def _merge_results(
     con: duckdb.DuckDBPyConnection, out: Path, merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]]
 ) -> MergedProfile:
-    """What the ranks have in common, and what is to be said of them, each thing once."""
+    """Combine the summaries of all ranks, with each warning and note once."""
     parts = [merged for _, merged in merged_ranks]
     passes = _passes(parts)
     write_passes(con, passes, out)
@@ -327,12 +332,12 @@ def _merge_results(
         next((part.world_size for part in parts if part.world_size), None),
     )
     if merged.samples:
-        merged.notes.append(Note("samples_of_one", "Samples of the program counter are those of the first rank."))
+        merged.notes.append(Note("samples_of_one", "Program counter samples are those of the first rank only."))
     return merged
 
 
 def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]], what: str) -> list[Note]:
-    """Notes of all ranks: what several say is told once, with how many more say the like."""
+    """Merge the notes of all ranks: a note that several ranks share appears once, with the number of other ranks."""
     by_code: dict[str, list[tuple[ProcessPlace, Note]]] = {}
     for place, merged in merged_ranks:
         for note in getattr(merged, what):
@@ -351,8 +356,10 @@ def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]], what
 
 
 def _passes(parts: Sequence[MergedProfile]) -> list[MergedPass]:
-    """Passes of one name as one, with the bounds of their counters over all ranks; the main ones whatever their names
-    are, since some readers take those from the files, which are called after the rank."""
+    """Combine passes of the same name, with the bounds of their counters over all ranks.
+
+    Main passes are combined whatever their names are, since some readers name them after files, which differ by rank.
+    """
     by_name: dict[str | None, list[MergedPass]] = {}
     for part in parts:
         for number, each in enumerate(part.passes):

@@ -1,4 +1,21 @@
-"""Which launches of several passes are the same: those of one process, device, kernel, grid and ordinal."""
+"""Match the launches of several passes: the same process, device, kernel, grid and ordinal mean the same launch.
+
+Every pass runs the program again, so a launch of one pass is found in another by what it is and by how many launches
+like it came before. The ordinal counts the launches of one group (process, device, kernel, grid) in the order of their
+dispatch ids. Ids themselves may differ between passes::
+
+    pass 1 (main)                             pass 2
+    id  process  device  kernel  grid  ordinal    id  process  device  kernel  grid  ordinal
+     0     1        0    copy    1024     1  <---> 0     1        0    copy    1024     1
+     1     1        0    gemm    4096     1  <---> 1     1        0    gemm    4096     1
+     2     1        0    gemm    4096     2  <---> 3     1        0    gemm    4096     2
+     3     1        0    gemm    8192     1  <---> 2     1        0    gemm    8192     1
+     4     1        1    copy    1024     1        -   no such launch: its counters of pass 2 are NULL
+     -   no such launch: it is skipped             4     1        0    fill     512     1
+
+If a pass has only some launches of a group, ordinals would pair the wrong ones, so dispatch ids are compared instead,
+provided that they find all launches of the pass.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +38,31 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample.json"
 _LEVELS = 3
-"""Folders of profilers (host, process) between that of the step and the files."""
+"""Folder levels that profilers create (host, process) between the folder of the step and the files."""
 _MOST_BYTES, _MOST_SKIPPED = 1 << 20, 2**31
 _LARGEST = 2**63
 
 
 @dataclass(frozen=True)
 class CountingSample:
-    """How the launches that a pass counted are found among all."""
+    """How the launches that a pass counted are found among all launches."""
 
     skip: int | None = None
-    """Launches of each configuration that were passed over before the first counted one; None where the profiler
-    names launches as in the run for times."""
+    """Number of launches of each configuration that were skipped before the first counted one.
+
+    None if the profiler numbers launches as in the timing run.
+    """
     expected: tuple[int, ...] = ()
-    """Numbers in the run for times of the launches that were to be counted, in order; empty where ``skip`` says all."""
+    """Dispatch ids in the timing run of the launches to be counted, in order; empty if ``skip`` is sufficient."""
 
     def text(self) -> str:
-        """As it is written."""
+        """Return the content of the file ``sample.json``."""
         more = {"expected": list(self.expected)} if self.expected else {}
         return json.dumps({"skip": self.skip, **more})
 
 
 def read_counting_sample(source: Path) -> CountingSample | None:
-    """How a pass was sampled, told by a file beside ``source`` or in a folder around it; None for a whole pass."""
+    """Read how a pass was sampled from ``sample.json`` in a folder around ``source``; None if all launches counted."""
     for folder in list(source.parents)[:_LEVELS]:
         path = folder / SAMPLE
         if path.is_file() and path.stat().st_size < _MOST_BYTES:
@@ -63,41 +82,40 @@ def _is_number(value: object) -> bool:
 
 _LISTED = 4
 _LOOKED_AT, _SHIFT = 500, 10_000
-"""Launches that the difference of ids between two runs is taken from, and the largest that is looked for."""
+"""Launches from which the difference of ids between two runs is estimated, and the largest difference considered."""
 _SAME = "process, device_id, kernel_id, grid, workgroup_size"
-"""What launches of one configuration have in common in all passes, and (below) the place of one among them."""
+"""Columns that define a launch configuration in all passes; ``_TURN`` numbers the launches within one."""
 _TURN = f"row_number() OVER (PARTITION BY {_SAME} ORDER BY dispatch_id NULLS LAST, row)"
 
 
 @dataclass
 class LaunchMatching:
-    """How the launches of all passes belong together; ``names``, ``keys`` and ``pairs`` are tables of the database."""
+    """How the launches of all passes match; ``names``, ``keys`` and ``pairs`` are names of database tables."""
 
     names: str
-    """name_id, kernel_id, text (as the profiler wrote it), raw (cleaned), kernel (readable, see demangled.py)."""
+    """Table with name_id, kernel_id, text (as in the profile), raw (cleaned), kernel (readable, demangled_names.py)."""
     keys: list[str]
-    """Of every pass: row, process, device_id, name_id, kernel_id, grid, workgroup_size, dispatch_id, given_id, times,
-    ordinal, nth."""
+    """For every pass, a table with row, process, device_id, name_id, kernel_id, grid, workgroup_size, dispatch_id,
+    given_id, times, ordinal, nth."""
     pairs: list[str] = field(default_factory=lambda: [""])
-    """Of every pass but the first: main_row, row, duration_ns."""
+    """For every pass, a table with main_row, row, duration_ns; empty for the first pass."""
     matched: list[int] = field(default_factory=list)
-    """Launches of every pass that are launches of the first."""
+    """For every pass, the number of launches that match a launch of the first pass."""
     sampled: bool = False
     """Whether a pass counted only some launches of each launch configuration."""
     pids: list[int | None] = field(default_factory=list)
-    """Ids of the main pass's processes in the order of their numbers, where those follow from ids and devices."""
+    """Ids of the main pass's processes in the order of their numbers, if ids and devices identify the processes."""
     warnings: list[Note] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
 
 def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> LaunchMatching:
-    """Match the launches of every pass with those of the first, the main one.
+    """Match the launches of every pass with those of the first pass, the main one.
 
-    Launches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
-    process: as the reader numbered them, else in the order of their first devices and then of their ids, since every
-    process counts its dispatches from the start. Launchers give each rank a device of its own, and ids as it happens.
-    A pass that lacks some launches of a kernel pairs up by the dispatch ids instead, where all of its launches are
-    found by them.
+    Launches match by device, kernel, grid and ordinal, in the order of their ids, and by process if there are several,
+    since every process numbers its dispatches from the start. Processes are numbered by the reader, else in the order
+    of their first devices and then of their pids: launchers give each rank its own device, but arbitrary pids. A pass
+    that lacks some launches of a kernel is matched by dispatch id instead, provided that all of its launches are found.
     """
     main = tables[0]
     result = LaunchMatching("kernel_names", [f"keys_{i}" for i in range(len(tables))], matched=[main.rows])
@@ -127,8 +145,8 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
         missing = main.rows - matched
         if sample:
             if lost := table.rows - matched:
-                text = f"Pass {table.name}: {lost} of {table.rows} counted launches are of configurations that the run "
-                result.warnings.append(Note("unmatched", f"{text}for times does not have, and were left out."))
+                text = f"Pass {table.name}: {lost} of {table.rows} counted launches have configurations that do not "
+                result.warnings.append(Note("unmatched", f"{text}occur in the timing run, and were skipped."))
         elif matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
             filtered.setdefault((kernels, missing), []).append(table.name)
         elif matched < table.rows or missing:
@@ -136,7 +154,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
                 Note(
                     "unmatched",
                     f"Pass {table.name}: {count_text(matched, 'dispatch')} matched by device, kernel, grid and "
-                    f"ordinal, {table.rows - matched} only in this pass (left out), {missing} of the main pass "
+                    f"ordinal, {table.rows - matched} only in this pass (skipped), {missing} of the main pass "
                     "without it "
                     "(NULL).",
                 )
@@ -147,7 +165,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
 
 @dataclass(frozen=True)
 class _Pairing:
-    """Two passes to pair up, by their tables of keys, into the table ``pairs``."""
+    """Two passes to match, given by their tables of keys; the result is the table ``pairs``."""
 
     con: duckdb.DuckDBPyConnection
     names: str
@@ -156,7 +174,7 @@ class _Pairing:
     pairs: str
 
     def pair_launches(self, main: PassTable, other: PassTable) -> int:
-        """Write the pairs and return how many there are."""
+        """Write the pairs and return their number."""
         both_grids = {"grid"} <= main.stated & other.stated
         kernel = "process, device_id, kernel_id, grid" if both_grids else "process, device_id, kernel_id"
         turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
@@ -167,10 +185,10 @@ class _Pairing:
         return matched
 
     def _pair_by_id(self, kernel: str, rows: int) -> int:
-        """Pairs by dispatch id, where all are found so; else by the id less what most launches have more of it.
+        """Pair launches by dispatch id if that finds all of them; else by id minus the most frequent difference.
 
-        A program that launches something once more before its loop (a search for the fastest kernel) numbers all that
-        follows higher.
+        A program that launches one kernel more before its loop, such as a search for the fastest kernel, gives higher
+        numbers to all following launches.
         """
         paired = self._pair_by(f"{kernel}, given_id")
         if paired == rows:
@@ -191,7 +209,7 @@ class _Pairing:
         return self._count(f"FROM {self.pairs}")
 
     def pair_sample(self, sample: CountingSample, rows: int) -> int:
-        """Pairs of a pass that counted some launches of each configuration, however it tells which."""
+        """Pair the launches of a pass that counted some launches of each configuration, by the method it specifies."""
         if sample.expected:
             return self._pair_remaining(self._pair_expected(sample.expected), rows)
         return (
@@ -201,8 +219,7 @@ class _Pairing:
         )
 
     def _pair_remaining(self, paired: int, rows: int) -> int:
-        """What was found, and where that is not all, every other counted launch with one of its configuration that has
-        no pair, the first such."""
+        """Pair every counted launch that has no pair yet with the first free launch of its configuration."""
         if paired < rows:
             left, free = (
                 f"SELECT row, {_SAME}, duration_ns, {_TURN} AS n "
@@ -216,7 +233,7 @@ class _Pairing:
         return self._count(f"FROM {self.pairs}")
 
     def _pair_expected(self, ids: tuple[int, ...]) -> int:
-        """Pairs of the counted launches of each configuration with those that were to be counted, both in order."""
+        """Pair the counted launches of each configuration with those that were to be counted, both in order."""
         wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
         self.con.execute(
             f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
@@ -227,9 +244,9 @@ class _Pairing:
         return self._count(f"FROM {self.pairs}")
 
     def _pair_sampled(self, skip: int) -> int:
-        """Pairs of a pass that passed over the first ``skip`` launches of each configuration.
+        """Pair the launches of a pass that skipped the first ``skip`` launches of each configuration.
 
-        Where the runs differ in their order, a counted launch pairs with any other of its configuration.
+        If the runs launch in a different order, a counted launch is paired with any other of its configuration.
         """
         same, turn = _SAME, _TURN
         shifted = f"SELECT *, {turn} + {skip} AS turn FROM {self.other}"
@@ -251,12 +268,12 @@ class _Pairing:
         return self._count(f"FROM {self.pairs}")
 
     def _is_partial(self, kernel: str) -> bool:
-        """Whether a pass has some launches of a kernel and size, but fewer than the main pass: ordinals mislead."""
+        """Return whether a pass has some but not all launches of a kernel and size, so that ordinals are misleading."""
         launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
         return self._count(f"FROM {launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
 
     def only_kernels(self, missing: int) -> str:
-        """The kernels of the pass, where all it lacks are launches of other kernels; an empty text otherwise."""
+        """Return the kernels of the pass if it lacks only launches of other kernels; else an empty text."""
         own = f"SELECT kernel_id FROM {self.other}"
         if self._count(f"FROM {self.main} WHERE kernel_id NOT IN ({own})") != missing:
             return ""
@@ -275,13 +292,13 @@ def _filter_note(passes: list[str], kernels: str, missing: int) -> Note:
     return Note(
         "filtered",
         f"Only launches of {kernels} were counted in {', '.join(passes[:_LISTED])}"
-        f"{' ...' if len(passes) > _LISTED else ''}: of {count_text(missing, 'launch')} of other kernels there are "
-        "times, no counters.",
+        f"{' ...' if len(passes) > _LISTED else ''}: {count_text(missing, 'launch')} of other kernels have "
+        "times but no counters.",
     )
 
 
 def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], names: str) -> list[Note]:
-    """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
+    """Write the table of distinct kernel names, cleaned; rows of all passes refer to it by number."""
     texts = " UNION ".join(f"SELECT DISTINCT kernel AS text FROM {t.launches}" for t in tables)
     visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
     readable = with_readable(con, f"SELECT *, {plain_kernel_name('raw')} AS kernel FROM ({visible})")
@@ -294,28 +311,28 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     ).fetchone() or (0, 0)
     warnings = []
     if unclean:
-        text = f"{unclean} kernel names held control or invisible characters, which were removed."
+        text = f"{unclean} kernel names contained control or invisible characters, which were removed."
         warnings.append(Note("unclean_names", text))
     if unnamed:
-        warnings.append(Note("no_name", "Some dispatches have no kernel name; they are called '(no name)'."))
+        warnings.append(Note("no_name", "Some dispatches have no kernel name; they appear as '(no name)'."))
     return warnings
 
 
 def _processes_by_id(tables: Sequence[PassTable]) -> bool:
-    """Whether processes are told apart by their ids alone."""
+    """Return whether processes can be distinguished by their pids only."""
     if all("process" in t.stated for t in tables):
         return False
     return all("pid" in t.stated for t in tables) and any(t.differs_in("pid") for t in tables)
 
 
 def _processes_in_order(launches: str) -> str:
-    """SQL: the processes of one pass with their numbers, by the first device of each and then by their ids."""
+    """Return SQL that numbers the processes of one pass by the first device of each and then by their pids."""
     devices = f"SELECT pid, min(coalesce(device_id, 0)) AS first_device FROM {launches} GROUP BY pid"
     return f"SELECT pid, row_number() OVER (ORDER BY first_device, pid) AS nth_process FROM ({devices})"
 
 
 def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:
-    """Where each process of the main pass stood, by the numbers that ``match`` gave them; ``pids`` are its own."""
+    """Return the place of each process of the main pass, by the numbers that ``match`` gave them."""
     stated = dict(tables[0].places)
     if all("process" in t.stated for t in tables):
         return stated
@@ -327,7 +344,7 @@ def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[i
 
 
 def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
-    """Row number, identity and times of every launch of one pass; few columns, so it fits in memory."""
+    """Return SQL for row number, identity and times of each launch of a pass; few columns, so it fits in memory."""
     inner = (
         f"SELECT row, CAST({process} AS INT) AS process, coalesce(device_id, 0) AS device_id, n.name_id, n.kernel_id, "
         "coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, coalesce(TRY_CAST(workgroup_size AS BIGINT), -1) AS "
@@ -344,14 +361,14 @@ def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
 
 
 def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: LaunchMatching) -> None:
-    """Give the launches of the main pass numbers of their own where their ids are not unique."""
+    """Renumber the launches of the main pass if their ids are not unique."""
     keys = result.keys[0]
     total, distinct = con.execute(f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}").fetchone() or (0, 0)
     if total == distinct:
         return
     con.execute(f"UPDATE {keys} SET dispatch_id = row")
     if main.differs_in("process"):
-        text = "Every process numbers its dispatches from the start, so they were numbered anew, from 0."
+        text = "Every process numbers its own dispatches, so they were renumbered from 0."
         result.notes.append(Note("renumbered", text))
         return
     result.warnings.append(
@@ -367,10 +384,10 @@ _ALIKE = ("kernel", "grid", "workgroup_size")
 
 
 def pair_repeated_launches(theirs: str, ours: str) -> str:
-    """SQL: the rows of ``theirs`` and beside each ``repeats``, the id of the launch among ``ours`` that it repeats.
+    """Return SQL for the rows of ``theirs`` with a column ``repeats``: the id of the launch in ``ours`` it repeats.
 
-    Both are SELECTs with an id, in the order of launching, and _ALIKE. The n-th launch of a kernel and size repeats
-    the n-th, further ones the first; NULL where there is none of that kernel and size.
+    Both are SELECTs with an id, in launch order, and the columns _ALIKE. The n-th launch of a kernel and size repeats
+    the n-th one in ``ours``, further launches repeat the first one; NULL if ``ours`` has none of that kernel and size.
     """
     alike = ", ".join(_ALIKE)
     nth = f"row_number() OVER (PARTITION BY {alike} ORDER BY id) AS nth"

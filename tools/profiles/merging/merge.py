@@ -1,4 +1,4 @@
-"""The merge: passes of one program into the tables of a workload, one wide row of counters per launch."""
+"""Merge the passes of one program into the tables of a workload, with one wide row of counters per launch."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _LAUNCH = {  # column of the table dispatches -> SQL type
     "sgpr": "INT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "cluster": "INT",
 }  # fmt: skip
 _LENDABLE = ("vgpr", "agpr", "sgpr", "cluster")
-"""Columns that another pass may state where the main one does not."""
+"""Columns that are taken from another pass if the main pass does not state them."""
 _LARGEST = {"INT": 2**31 - 1, "BIGINT": 2**63 - 1}
 
 
 @dataclass
 class MergedPass:
-    """One pass in a workload: what its counters are called there, and how many of its launches were matched."""
+    """One pass in a workload: the names of its counters there, and how many of its launches were matched."""
 
     table: PassTable
     counters: dict[str, str]
-    """Counter in the file -> column in the store (``NAME``, or ``NAME@PASS`` where another pass has it too)."""
+    """Counter in the file -> column in the store (``NAME``, or ``NAME@PASS`` if another pass has it too)."""
     matched: int = 0
 
     @property
@@ -49,13 +49,13 @@ class MergedPass:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Least and greatest value of its counters, as named in the file."""
+        """Minimum and maximum of its counters, as named in the file."""
         return self.table.wide.bounds
 
 
 @dataclass
 class MergedProfile:
-    """What was written: row counts, the counter columns of the wide table, warnings and hints in words."""
+    """Summary of what was written: row counts, the counter columns of the wide table, warnings and notes."""
 
     dispatches: int
     kernels: int
@@ -64,19 +64,19 @@ class MergedProfile:
     warnings: list[Note]
     notes: list[Note] = field(default_factory=list)
     sampled: bool = False
-    """Whether only some launches of each launch configuration were counted, which stand for the others."""
+    """Whether only some launches of each launch configuration were counted, which represent the others."""
     events: int = 0
     """Rows of the table events."""
     samples: int = 0
-    """Samples of the program counter, the sum of the table samples."""
+    """Number of program counter samples, the sum over the table samples."""
     places: list[ProcessPlace] = field(default_factory=list)
-    """Where each process stood that launched or did anything; empty where the reader does not tell processes apart."""
+    """The place of each process that launched or did anything; empty if the reader does not distinguish processes."""
     world_size: int | None = None
-    """How many ranks the program had, where the profile states it."""
+    """Number of ranks of the program, if the profile states it."""
 
 
 def as_replays(tables: Sequence[PassTable]) -> list[MergedPass]:
-    """Passes in which every counter has its plain name once; measured again, it is called ``NAME@PASS``."""
+    """Name the counters of all passes: the first pass with a counter keeps its name, later ones get ``NAME@PASS``."""
     used_names: set[str] = set()
     passes = []
     for table in tables:
@@ -90,10 +90,10 @@ def as_replays(tables: Sequence[PassTable]) -> list[MergedPass]:
 
 
 def _integral_name(table: PassTable, position: int) -> str | None:
-    """The store's name of SQ_ACCUM_PREV_HIRES, the time integral of a level counter: ``<LEVEL>_ACCUM``, as in rocpd.
+    """Return the store's name of SQ_ACCUM_PREV_HIRES, the time integral of a level counter: ``<LEVEL>_ACCUM``.
 
-    The level is what the file is named after, else the counter in the column before, which is how the hardware pairs
-    them. None where neither is a level, or the counter another one.
+    rocpd uses the same name. The level is the name of the file, else the counter in the column before, which is how the
+    hardware pairs them. None if neither is a level, or if the counter is another one.
     """
     if table.counters[position] != ACCUMULATE:
         return None
@@ -104,10 +104,10 @@ def _integral_name(table: PassTable, position: int) -> str | None:
 def write_tables(
     con: duckdb.DuckDBPyConnection, passes: list[MergedPass], folder: Path, *, instances_per_xcd: int
 ) -> MergedProfile:
-    """Write passes, dispatches, counters and counter_instances of one workload into ``folder``.
+    """Write the tables passes, dispatches, counters and counter_instances of one workload into ``folder``.
 
-    The first pass is the main one: its dispatches are the workload's. Rows of the others are matched by
-    (device, kernel, grid, ordinal); how many were is recorded in each Pass and told in the warnings.
+    The first pass is the main one, and its dispatches become those of the workload. Rows of the other passes are
+    matched by (device, kernel, grid, ordinal); the number of matches is recorded in each pass and in the warnings.
     """
     for item in passes:
         item.table.prepare(con, folder / WORK)
@@ -137,14 +137,14 @@ def write_tables(
 
 
 def without_launches(con: duckdb.DuckDBPyConnection, source: Path, folder: Path) -> MergedProfile:
-    """A workload of one pass whose profile holds no launch: a timeline of the host."""
+    """Write a workload of one pass whose profile has no launches, such as a timeline of the host only."""
     passes = [MergedPass(PassTable("main", source), {})]
     write_passes(con, passes, folder)
     return MergedProfile(0, 0, [], passes, [])
 
 
 def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], folder: Path) -> None:
-    """Write the table of passes."""
+    """Write the table passes."""
     con.execute(
         "CREATE OR REPLACE TABLE pass_rows (pass_id INT, name VARCHAR, tool VARCHAR, source VARCHAR, dispatches INT, "
         "matched INT, unmatched INT, counters VARCHAR)"
@@ -170,10 +170,10 @@ def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], f
 def _write_counters(
     con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, folder: Path
 ) -> list[str]:
-    """Write counters.parquet, in the order of the main pass, and return its counter columns.
+    """Write counters.parquet in the order of the main pass, and return its counter columns.
 
-    A hash join would hold or spill the columns of every pass at once; files whose rows stand in the same order
-    are joined by position instead, which streams. Passes in another order are sorted first, one at a time.
+    A hash join would keep the columns of every pass in memory or spill them. Files whose rows are in the same order are
+    joined by position instead, which streams. Passes in another order are sorted first, one at a time.
     """
     identity = folder / WORK / "identity.parquet"
     _write_identity(con, matching, places_of([p.table for p in passes], matching.pids), identity)
@@ -200,7 +200,7 @@ def _write_counters(
 def _write_identity(
     con: duckdb.DuckDBPyConnection, matching: LaunchMatching, places: Mapping[int, ProcessPlace], path: Path
 ) -> None:
-    """What every row is called, how long it took in each pass, and where its process stood."""
+    """Write the id, kernel, rank and host of every launch, and its duration in each pass."""
     others = list(enumerate(matching.pairs))[1:]
     times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
     joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
@@ -214,7 +214,7 @@ def _write_identity(
 
 
 def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
-    """SQL for the columns rank and host, as far as any is known, and the join that they come from."""
+    """Return SQL for the columns rank and host, if any is known, and the join that provides them."""
     if not (any(p.rank is not None for p in places.values()) or len(places) > 1):
         return "", ""
     known = {"rank": "INT", "host": "VARCHAR"}
@@ -229,7 +229,7 @@ def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
 def _align_counters(
     con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, index: int, path: Path
 ) -> list[Path]:
-    """The counters of a pass with one row per dispatch of the main pass, in its order."""
+    """Return the counters of a pass with one row per dispatch of the main pass, in its order."""
     item, pairs = passes[index], matching.pairs[index]
     (moved,) = con.execute(f"SELECT count(*) FILTER (main_row != row) FROM {pairs}").fetchone() or (0,)
     if not moved and item.matched == item.table.rows == passes[0].table.rows:
@@ -245,9 +245,9 @@ def _align_counters(
 
 
 def _dispatches(passes: list[MergedPass], matching: LaunchMatching) -> str:
-    """The launches of the main pass; registers that it does not state (a trace before ROCm 7.0) come from another.
+    """Return SQL for the launches of the main pass, with missing registers (a trace before ROCm 7.0) from another pass.
 
-    Where that one holds only some launches, those of one kernel and size lend to each other.
+    If that pass has only some launches, their values apply to all launches of the same kernel and size.
     """
     picks, joins = [], ""
     for name, kind in _LAUNCH.items():
@@ -273,12 +273,12 @@ def _dispatches(passes: list[MergedPass], matching: LaunchMatching) -> str:
 
 
 def _impossible_sizes(main: PassTable) -> list[Note]:
-    """Sizes that no launch can have."""
+    """Return warnings about sizes that no launch can have."""
     return [
         Note(
             "impossible_size",
             f"{main.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
-            "what does not fit is NULL.",
+            "values that do not fit are NULL.",
         )
         for name, kind in _LAUNCH.items()
         for low, high in [main.sizes.get(name, (0, 0))]
@@ -287,7 +287,7 @@ def _impossible_sizes(main: PassTable) -> list[Note]:
 
 
 def _lender(passes: list[MergedPass], name: str) -> int:
-    """The first pass that has values of a column which the main one lacks; 0 where it has them itself, or none has."""
+    """Return the first pass that has values of a column; 0 if that is the main pass, or if no pass has any."""
     has_values = [name in p.table.sizes for p in passes]
     return has_values.index(True) if True in has_values else 0
 
@@ -295,7 +295,7 @@ def _lender(passes: list[MergedPass], name: str) -> int:
 def _write_instances(
     con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
 ) -> None:
-    """Per-instance values as rows; ``instance`` counts within its XCD. Of a value measured twice the first counts."""
+    """Write per-instance values as rows; ``instance`` counts within its XCD. The first pass with a value counts."""
     selects, seen = [], set()
     for item, pairs in zip(passes, matching.pairs, strict=True):
         new = {h: n for h, n in item.table.instances.items() if n not in seen}

@@ -1,6 +1,6 @@
-"""Ranks: which process of a program with many wrote a part of a profile, on which host, and what is told of them.
+"""Ranks: which process of a distributed program wrote a part of a profile, on which host, and the notes about them.
 
-What a file states counts before what its name says (ranks.toml); what neither tells is None, never 0.
+What a file states has priority over what its name says (ranks.toml). Unknown values are None, never 0.
 """
 
 from __future__ import annotations
@@ -21,77 +21,81 @@ from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
 
 LARGEST = (1 << 31) - 1
-"""The greatest rank that the store can hold."""
+"""The largest rank that the store can represent."""
 _PARTS = 3
-"""Last parts of a path that may tell."""
+"""Number of trailing parts of a path that are searched for a rank."""
 _HOST, _LISTED = 80, 8
 _KNOWN_ENDS = (".gz", ".json", ".trace", ".pt", ".sqlite", ".db", ".csv", ".ncu-rep", ".nsys-rep", ".txt", ".record")
 
 
 @dataclass(frozen=True)
 class ProcessPlace:
-    """Where a process stood: its rank among all, its host, and its number there; None where it is not known."""
+    """The place of a process: its rank, its host, and its process id there; None for what is unknown."""
 
     rank: int | None = None
     host: str | None = None
     pid: int | None = None
 
     def or_else(self, other: ProcessPlace) -> ProcessPlace:
-        """What is known of it, else what ``other`` knows."""
+        """Return this place, with unknown values taken from ``other``."""
         first = (self.rank, other.rank), (self.host, other.host), (self.pid, other.pid)
         return ProcessPlace(*(a if a is not None else b for a, b in first))  # type: ignore[arg-type]
 
     @property
     def words(self) -> str:
-        """Such as "rank 3 on node01"."""
+        """Text such as "rank 3 on node01"."""
         rank = None if self.rank is None else f"rank {self.rank}"
         process = rank or (None if self.pid is None else f"process {self.pid}") or "a process"
         return process if self.host is None else f"{process} on {self.host}"
 
 
 PID_DISTANCE = 1 << 32
-"""What ids of processes are moved apart by: more than any is."""
+"""Offset that keeps equal process ids of different hosts apart; larger than any process id."""
 
 
 def sql_place(place: ProcessPlace) -> str:
-    """Rank, host and process as SQL values."""
+    """Return rank, host and process id as SQL values."""
     host = "NULL" if place.host is None else sql_literal(place.host)
     return f"{'NULL' if place.rank is None else place.rank}, {host}, {'NULL' if place.pid is None else place.pid}"
 
 
 def distinct_pid(pid: int | str | None, number: int) -> str:
-    """SQL: the id of a process (a number or SQL), made distinct from that of another one with the same id elsewhere;
-    ``number`` counts those places from 0. ``plain_pid`` takes that back."""
+    """Return SQL for a process id (a number or SQL), made distinct from the same id on another host.
+
+    ``number`` counts the processes with that id from 0. ``plain_pid`` restores the original id.
+    """
     return "NULL" if pid is None else f"({pid})::BIGINT + {number * PID_DISTANCE}" if number else f"({pid})::BIGINT"
 
 
 def plain_pid(pid: str = "pid") -> str:
-    """SQL: the id of a process as it was before ``distinct_pid``."""
+    """Return SQL for the process id before ``distinct_pid``."""
     return f"CASE WHEN {pid} >= {PID_DISTANCE} THEN {pid} % {PID_DISTANCE} ELSE {pid} END"
 
 
 def places_of_pids(places: Sequence[ProcessPlace]) -> list[int]:
-    """For every process how many others with its id come before it: 0 where ids are distinct."""
+    """Return for every process how many other places with its pid come before it: 0 if all pids are distinct."""
     seen: dict[int | None, dict[ProcessPlace, int]] = {}
     known = [seen.setdefault(place.pid, {}) for place in places]
     return [others.setdefault(place, len(others)) for place, others in zip(places, known, strict=True)]
 
 
 def rank_number(value: object) -> int | None:
-    """A rank as files state it; None for what is none."""
+    """Parse a rank as files state it; None if it is not a valid rank."""
     if isinstance(value, str):
         value = int(value) if re.fullmatch(r"\d{1,9}", value, re.ASCII) else None
     return value if type(value) is int and 0 <= value <= LARGEST else None
 
 
 def host_name(value: object) -> str | None:
-    """The name of a host as files state it, safe to show; None for what is none."""
+    """Return a host name as files state it, safe to show; None if there is none."""
     return plain_text(str(value or ""), _HOST) or None
 
 
 def place_of_name(path: Path, pid: int | None = None) -> ProcessPlace:
-    """What the last parts of a path say; ``pid`` is the process where the file states it: a name must not contradict
-    that."""
+    """Extract rank, host and pid from the last parts of a path.
+
+    ``pid`` is the process id that the file states, if any; a pattern that finds another id is ignored.
+    """
     text = "/".join([*path.parts[-_PARTS:-1], path.name])
     for pattern in _patterns():
         for stated in (text, _stem(text)):
@@ -100,14 +104,14 @@ def place_of_name(path: Path, pid: int | None = None) -> ProcessPlace:
                 number = int(groups["pid"]) if groups.get("pid") else None
                 rank = rank_number(groups.get("rank"))
                 if rank is not None and groups.get("rank") == groups.get("pid"):
-                    rank = None  # %nid% is the process where there is no rank
+                    rank = None  # %nid% is the process id if there is no rank
                 if pid is None or number is None or number == pid:
                     return ProcessPlace(rank, host_name(groups.get("host")), number)
     return ProcessPlace()
 
 
 def in_sequence(paths: Sequence[Path]) -> list[int] | None:
-    """The numbers that the names of ``paths`` end in, where they can be ranks and nothing else; None otherwise."""
+    """Return the numbers at the end of the names of ``paths`` if they can only be ranks; None otherwise."""
     pattern, of_passes = _sequence()
     matches = [None if of_passes.search(s) else pattern.search(s) for s in (_stem(path.name) for path in paths)]
     numbers = [int(match["rank"]) for match in matches if match]
@@ -116,21 +120,23 @@ def in_sequence(paths: Sequence[Path]) -> list[int] | None:
 
 
 def settle_ranks(places: Sequence[ProcessPlace]) -> tuple[list[ProcessPlace], list[Note]]:
-    """Places with the ranks that can be believed, and a warning where those of names cannot.
+    """Return the places with credible ranks only, and a warning if the ranks of names are not credible.
 
-    rocprofv3 writes rank 0 for every process of a program that MPI and SLURM did not start: several processes that
-    all claim it have no known rank.
+    rocprofv3 writes rank 0 for every process of a program that MPI and SLURM did not start, so if several processes
+    all have rank 0, their ranks are unknown.
     """
     if len(places) > 1 and {p.rank for p in places} == {0} and len({(p.host, p.pid) for p in places}) > 1:
-        text = f"All {count_text(len(places), 'process is', 'processes are')} called rank 0: their ranks are not known."
+        text = (
+            f"All {count_text(len(places), 'process is', 'processes are')} called rank 0, so their ranks are unknown."
+        )
         return [replace(p, rank=None) for p in places], [Note("ranks_unknown", text)]
     return list(places), []
 
 
 def rank_notes(places: Iterable[ProcessPlace], size: int | None = None) -> tuple[list[Note], list[Note]]:
-    """Notes and warnings: how many ranks there are on how many hosts, which are missing, which are there twice.
+    """Return notes and warnings: the number of ranks and hosts, and which ranks are missing or appear twice.
 
-    ``size`` is how many ranks the program had, where the profile states it.
+    ``size`` is the number of ranks of the program, if the profile states it.
     """
     known = list(places)
     ranks = Counter(p.rank for p in known if p.rank is not None)
@@ -141,26 +147,24 @@ def rank_notes(places: Iterable[ProcessPlace], size: int | None = None) -> tuple
     of_all = f" of {size:,}" if size and size != len(ranks) else ""
     notes, warnings = [Note("ranks", f"One workload of {len(ranks):,}{of_all} ranks{where}.")], []
     if missing := sorted(set(range(size or max(ranks) + 1)) - ranks.keys()) if (size or max(ranks)) < 1 << 20 else []:
-        text = (
-            f"{_ranks_clause(missing)} missing: sums and balance are without {'it' if len(missing) == 1 else 'them'}."
-        )
+        text = f"{_ranks_clause(missing)} missing: sums and balance exclude {'it' if len(missing) == 1 else 'them'}."
         warnings.append(Note("ranks_missing", text))
     if twice := sorted(rank for rank, n in ranks.items() if n > 1):
-        text = f"{_ranks_clause(twice)} there more than once, from different processes; pid and host keep them apart."
+        text = f"{_ranks_clause(twice)} there more than once, from different processes; pid and host distinguish them."
         warnings.append(Note("ranks_repeated", text))
     if unknown := sum(p.rank is None for p in known):
-        text = f"{unknown} of {count_text(len(known), 'process states', 'processes state')} no rank: theirs is NULL."
+        text = f"{unknown} of {count_text(len(known), 'process states', 'processes state')} no rank, so it is NULL."
         warnings.append(Note("ranks_unknown", text))
     return notes, warnings
 
 
 def _ranks_clause(ranks: Sequence[int]) -> str:
-    """Ranks as the begin of a sentence: "Rank 17 is", "Ranks 3, 8-11 are"."""
+    """Return ranks as the start of a sentence: "Rank 17 is", "Ranks 3, 8-11 are"."""
     return f"{ranks_in_words(ranks)} {'are' if len(ranks) > 1 else 'is'}"
 
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
-    """Ranks in words, neighbours together: "Rank 17", "Ranks 3, 8-11"."""
+    """Return ranks as text, with consecutive ones combined: "Rank 17", "Ranks 3, 8-11"."""
     runs = [[r for _, r in run] for _, run in groupby(enumerate(ranks), key=lambda pair: pair[1] - pair[0])]
     words = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
     more = f" and {sum(map(len, runs[_LISTED:])):,} more" if len(runs) > _LISTED else ""
@@ -168,7 +172,7 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
 
 
 def _stem(name: str) -> str:
-    """A name without the ends that say what kind of file it is."""
+    """Return a file name without its extensions."""
     while end := next((e for e in _KNOWN_ENDS if name.endswith(e)), None):
         name = name.removesuffix(end)
     return name

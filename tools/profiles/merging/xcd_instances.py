@@ -1,4 +1,4 @@
-"""Files with one row per dispatch and XCD (rocprof v2 on MI300) into one row per dispatch."""
+"""Convert files with one row per dispatch and XCD (rocprof v2 on MI300) to one row per dispatch."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _IDENTITY = ("pid", "device_id", "dispatch_id", "kernel")
 
 
 def merge_xcds(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> LaunchSheet:
-    """Counters summed over the XCDs of a dispatch, percentages averaged; ``TCC_X[i]`` of XCD x becomes ``[i + 16 x]``.
+    """Sum counters over the XCDs of a dispatch and average percentages; ``TCC_X[i]`` of XCD x becomes ``[i + 16 x]``.
 
-    A file whose dispatches have one row each is returned as it is. Dispatches with fewer XCDs than others are told.
+    A file with one row per dispatch is returned unchanged. Adds a warning if some dispatches have rows for fewer XCDs.
     """
     xcc = sheet.header("xcc")
     identity = [h for role in _IDENTITY if (h := sheet.header(role))]
@@ -96,7 +96,7 @@ def _channels(column: SheetColumn, xcc: str, highest: int) -> list[tuple[SheetCo
 
 
 def channels_per_xcd(facts: dict[str, float], arch: str | None, instances: list[int]) -> int:
-    """L2 channels of one XCD: as the profile states them, else 16 on GPUs with several XCDs, else all there are."""
+    """Return the L2 channels of one XCD: as the profile states, else 16 on GPUs with several XCDs, else all of them."""
     channels, xcds = int(facts.get("total_l2_chan", 0)), int(facts.get("num_xcd", 0))
     if channels and xcds:
         return max(1, channels // xcds)

@@ -1,4 +1,4 @@
-"""Launches instruction by instruction: source pages of ncu, and what our worker writes of a report."""
+"""Per-instruction data of launches, from source pages of ncu or from what the report worker writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KERNEL, GRID, BLOCK, ADDRESS, TEXT, FILE, LINE = (
     "Kernel Name", "Grid Size", "Block Size", "Address", "Source", "File", "Line",
 )  # fmt: skip
 _FUNCTION, _PATHS, _NUMBER = "Function Name", ("File Path", "File Name"), "Line No"
-"""What heads the blocks of the view cuda,sass: one for each file of a launch, lines before their instructions."""
+"""Headers of the blocks in the view cuda,sass: one block per file of a launch, source lines before instructions."""
 _START = re.compile(
     rb'^"?(?:Kernel Name|Function Name|File Path|File Name)"?,.*\r?\n(?:[^\n]*\r?\n){0,3}?"?(?:Address|#|Line No)"?,',
     re.MULTILINE,
@@ -40,11 +40,11 @@ _START = re.compile(
 _STALL = re.compile(r"stall_(\w+?)( \(Not Issued\))?|smsp__pcsamp_warps_issue_stalled_(\w+?)(_not_issued)?")
 _LOOKED_AT = 1 << 20
 MOST_INSTRUCTIONS = 300_000
-"""Of one kernel; the largest known have some tens of thousands."""
+"""Maximum instructions of one kernel; the largest known kernels have some tens of thousands."""
 _MOST_LINES = 5_000_000
-"""Rows of a page: more would take many minutes, and no run of ncu writes them."""
+"""Maximum rows of a page: more would take many minutes, and no run of ncu writes as many."""
 _MOST_REMEMBERED = 100_000
-"""Instructions that are remembered for the next launch of the same code."""
+"""Instructions that are cached for the next launch of the same code."""
 _LARGEST = 1 << 52
 _SHORT = 24
 
@@ -59,28 +59,28 @@ class ListedInstruction:
     line: int | None
     counts: dict[str, int]
     stalls: dict[tuple[str | None, bool | None], int]
-    """Samples by reason as ncu calls it, and whether the scheduler issued in that cycle."""
+    """Number of samples by stall reason (ncu's name) and whether the scheduler issued an instruction in that cycle."""
 
 
 @dataclass
 class LaunchListing:
-    """One launch: its kernel, its size where it is told, and its instructions in the order of addresses."""
+    """One launch: its kernel, its size if known, and its instructions in the order of addresses."""
 
     kernel: str
     size: tuple[int, int] | None
-    """Work-items of the grid, and of a work-group."""
+    """Work-items of the grid and of a work-group."""
     rows: list[ListedInstruction] = field(default_factory=list)
     alone: bool = True
-    """Whether its block has the whole launch, and not what is of one file."""
+    """Whether its block contains the whole launch, rather than the part from one source file."""
 
 
 def is_source_page(path: Path) -> bool:
-    """Whether the text of ``path`` holds a source page near its start."""
+    """Return whether the text of ``path`` contains a source page near its start."""
     return _START.search(head(path, _LOOKED_AT)) is not None
 
 
 def listings(source: Path) -> Iterator[LaunchListing]:
-    """The launches of a source page, one after the other; BadInput where it is damaged, or no view of instructions."""
+    """Yield the launches of a source page; BadInput if it is damaged or does not show instructions."""
     check_text(source)
     with open_regular(source) as file:
         raw = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_gzip(source) else file
@@ -99,7 +99,7 @@ def _limit_lines(source: Path, text: Iterable[str]) -> Iterator[str]:
 
 
 def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]:
-    """The blocks of a page; those of several files of one launch, which share no address, are one listing."""
+    """Yield one listing per launch; blocks of several source files of a launch, with distinct addresses, are joined."""
     whole: LaunchListing | None = None
     last: LaunchListing | None = None
     for block in _blocks(source, cells):
@@ -156,24 +156,24 @@ def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]
         yield current
     if seen and not has_instructions:
         raise BadInput(
-            f"{source.name} is no view of instructions",
-            "it has no columns Address and Source: it may show the source text or PTX alone",
+            f"{source.name} is not a view of instructions",
+            "it has no columns Address and Source: it may show only the source text or PTX",
             "Write it with ncu --import FILE.ncu-rep --page source --csv --print-source sass --print-units base",
         )
 
 
 def _size(row: list[str]) -> tuple[int, int] | None:
-    """Sizes behind the kernel's name, as our worker writes them."""
+    """Return the sizes after the kernel's name, which only the report worker writes."""
     if len(row) < 4 or not (row[2].isascii() and row[2].isdigit() and row[3].isascii() and row[3].isdigit()):
         return None
     return int(row[2][:18]), int(row[3][:18])
 
 
 class _Columns:
-    """Which column of a block holds what."""
+    """The meaning of the columns of a block."""
 
     def __init__(self, headers: list[str], path: str | None) -> None:
-        at = {header: i for i, header in enumerate(headers)}  # of two columns Source the second has the instructions
+        at = {header: i for i, header in enumerate(headers)}  # the second of two columns Source has the instructions
         self.number, self.path = at.get(_NUMBER), path
         self.above: int | None = None
         self.address, self.text = at[ADDRESS], at[TEXT]
@@ -188,7 +188,7 @@ class _Columns:
                 self.stalls[raw][bool(match[2] or match[4])] = i
 
     def row(self, cells: list[str]) -> ListedInstruction | None:
-        """An instruction; None for a row without an address, such as a line of source between them."""
+        """Return an instruction; None for a row without an address, such as a source line between instructions."""
         if self.number is not None and cells[self.number]:
             self.above = _whole(cells[self.number])
         address = _address(cells[self.address])
@@ -224,7 +224,7 @@ def _address(cell: str) -> int | None:
 
 
 def _whole(cell: str) -> int | None:
-    # Most cells are one of a few short numbers or empty; long text is not kept.
+    # Most cells are empty or one of a few short numbers; long text is not cached.
     return _number(cell) if len(cell) <= _SHORT else _number.__wrapped__(cell)
 
 
@@ -244,11 +244,11 @@ def _damaged_page(source: Path, why: str) -> BadInput:
     )
 
 
-# -- into the tables -----------------------------------------------------------------------------------
+# -- conversion to tables -----------------------------------------------------------------------------------
 
 
 class LaunchPlaces:
-    """Which launch of the workload each listing is: the n-th of its kernel and size."""
+    """Maps each listing to a launch of the workload: the n-th listing is the n-th launch of its kernel and size."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, out: Path) -> None:
         self.seen: dict[Any, int] = defaultdict(int)
@@ -267,9 +267,9 @@ class LaunchPlaces:
                 self.rows[name, grid, group].append((row, launch))
 
     def launch_of(self, listing: LaunchListing) -> tuple[int | None, int | None]:
-        """Row of the launch in the main pass, or None, and its number in this file, from 0.
+        """Return the row of the launch in the main pass, or None, and its number in this file, from 0.
 
-        Where fewer launches were kept than listed, or sizes are not told, any launch of the one configuration will do.
+        If there are fewer launches than listings, or sizes are unknown, any launch of the only configuration is used.
         """
         name = visible(listing.kernel).strip()
         key = (name, *listing.size) if listing.size else name
@@ -287,7 +287,7 @@ class LaunchPlaces:
 def spool(
     con: duckdb.DuckDBPyConnection, work: Path, launch_listings: Iterable[LaunchListing], places: LaunchPlaces
 ) -> HotspotQueries:
-    """Samples and instructions of some launches, as files below ``work``."""
+    """Write the samples and instructions of several launches to files below ``work``."""
     samples = Spool(con, work / "ncu_samples", list(SAMPLE.items()))
     code = Spool(con, work / "ncu_code", list(INSTRUCTION.items()))
     code_by_name: OrderedDict[str, list[SassInstruction]] = OrderedDict()
@@ -319,9 +319,9 @@ def spool(
 
 
 def _without_repeats(launch_listings: Iterable[LaunchListing]) -> Iterator[LaunchListing]:
-    """The listings without those that repeat the one before: ncu 2025.3 prints every launch of a source page twice.
+    """Skip listings that repeat the previous one, since ncu 2025.3 prints every launch of a source page twice.
 
-    No two launches are sampled alike to the last instruction; listings without samples are not told apart so.
+    Two different launches never have identical samples at every instruction; listings without samples are all kept.
     """
     before: LaunchListing | None = None
     for listing in launch_listings:
@@ -332,7 +332,7 @@ def _without_repeats(launch_listings: Iterable[LaunchListing]) -> Iterator[Launc
 
 
 def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
-    """SQL for the source text that the worker wrote: rows of file, line and text."""
+    """Return SQL for the source text that the worker wrote: rows of file, line and text."""
     spooled = Spool(con, work / f"{text.stem}_lines", list(SOURCE_LINE.items()))
     with text.open(encoding="utf-8", errors="replace", newline="") as file:
         spooled.add([(name, int(line), line_text) for name, line, line_text in csv.reader(file)])
@@ -341,17 +341,17 @@ def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
 
 @cache
 def _meaningful_counts(kind: str) -> list[bool]:
-    """Which of COUNTS mean something for a class of instructions."""
+    """Return which of COUNTS are meaningful for a class of instructions."""
     classes = _data()["classes"]
     return [column not in classes or kind in classes[column] for column in COUNTS]
 
 
 def _code_name(rows: list[ListedInstruction]) -> str:
-    """A name for the code: of the same kernel there may be several, as builds for other sizes."""
+    """Return a name for the code, since one kernel may have several versions, such as builds for other sizes."""
     digest = hashlib.sha256()
     base = rows[0].address if rows else 0
     for row in rows:
-        # Addresses within the text differ between loads of the same code.
+        # Addresses in the text differ each time the same code is loaded.
         text = re.sub(r"0x[0-9a-f]{9,}", lambda m: hex(int(m[0], 16) - base), row.text.strip())
         digest.update(f"{row.address - base:x} {text}\n".encode())
     return digest.hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Launches of an ncu page: rows staged with geometry and remarks."""
+"""Convert an ncu page to a table of launches with their geometry, and collect notes about it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAUNCH = {
     "Stream": "queue_id",
     "Device": "device_id",
 }
-"""Column of a page -> role of the store."""
+"""Column of a page -> column of the store."""
 SIZES = ("Block Size", "Grid Size")
 _SIZE = r"(\d+)\D+(\d+)\D+(\d+)"
 _TIMES = ("sum", "avg", "max", "min")
@@ -39,12 +39,12 @@ _SHARED = "launch__shared_mem_per_block"
 
 
 def own_column(role: str) -> str:
-    """The column of launch data; no metric's name holds a space."""
+    """Return the column name for launch data; names of metrics contain no space, so it is unique."""
     return f"ncu {role}"
 
 
 def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
-    """Role -> SQL over the columns of the page; what no column of its own states, a metric may."""
+    """Return role -> SQL over the columns of the page; a metric replaces a missing column."""
     have = {*metrics, *(size for size in SIZES if size in headers)}
     sql_by_role = {role: sql_name(header) for header, role in LAUNCH.items() if header in headers}
     sql_by_role["kernel"] = bounded_name(sql_by_role["kernel"])
@@ -53,7 +53,7 @@ def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
     }
 
     def add(role: str, *choices: tuple[str, ...]) -> None:
-        """The first choice that has a value; a choice is its SQL and the columns that it needs."""
+        """Use the first choice with a value; a choice is its SQL and the columns that it needs."""
         terms = [sql for sql, *needs in choices if have.issuperset(needs)]
         if terms:
             sql_by_role[role] = f"coalesce({', '.join(terms)})"
@@ -80,15 +80,15 @@ def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
 
 
 def _product(column: str) -> str:
-    """SQL of the product of a size such as ``(256, 1, 1)``; NULL where it is none."""
+    """Return SQL for the product of a size such as ``(256, 1, 1)``; NULL if it is not a size."""
     parts = [f"TRY_CAST(regexp_extract({sql_name(column)}, '{_SIZE}', {n}) AS BIGINT)" for n in (1, 2, 3)]
     return " * ".join(parts)
 
 
 def unknown_units(page: NcuPage, factors: dict[int, float | None]) -> list[Note]:
-    """A sentence on values whose unit has no factor, or is not there."""
+    """Return a note on values whose unit is unknown or missing."""
     if not page.units:
-        text = f"{page.source.name} has no row of units below its header: values are kept as printed, in any scale."
+        text = f"{page.source.name} has no row of units below its header: values are kept as printed, in unknown scale."
         return [Note("no_units", text)]
     unknown = sorted({page.units[i] for i, factor in factors.items() if factor is None})
     if not unknown:
@@ -100,19 +100,19 @@ def unknown_units(page: NcuPage, factors: dict[int, float | None]) -> list[Note]
 
 
 def left_out(page: NcuPage, kinds: dict[int, str], empty: set[str]) -> list[Note]:
-    """Sentences on what the page holds beside launches, and on metrics that were measured in none."""
+    """Return notes on other output in the page, and on metrics without a value in any launch."""
     notes = []
     if page.foreign:
-        text = f"{page.source.name}: skipped {count_text(page.foreign, 'line')} of other output among the table."
+        text = f"{page.source.name}: skipped {count_text(page.foreign, 'line')} of other output in the table."
         notes.append(Note("other_output", text))
     if blank := [page.headers[i] for i, kind in kinds.items() if kind == "number" and page.headers[i] in empty]:
-        text = f"{page.source.name}: left out {count_text(len(blank), 'metric')} without a value in any launch "
+        text = f"{page.source.name}: skipped {count_text(len(blank), 'metric')} without a value in any launch "
         notes.append(Note("no_value", f"{text}(such as {blank[0]})."))
     return notes
 
 
 def rounded_zeros(page: NcuPage, factors: dict[int, float | None], sheet: LaunchSheet) -> list[Note]:
-    """ncu chooses one unit for a column and prints six decimals, so that small values of it become zero."""
+    """Return a note on zeros that may be rounded, since ncu uses one unit per column and prints six decimals."""
     scaled = [
         (page.headers[i], page.units[i])
         for i, factor in factors.items()
@@ -124,27 +124,27 @@ def rounded_zeros(page: NcuPage, factors: dict[int, float | None], sheet: Launch
     text = (
         f"{page.source.name}: zeros of {count_text(len(scaled), 'metric')} (such as {metric} in {unit}) may be "
         "small values that the "
-        "page rounded away; the report, or a page written with --print-units base, has them."
+        "page rounded to zero; the report, or a page written with --print-units base, is exact."
     )
     return [Note("rounded_zeros", text)]
 
 
 DEVICE = "device__attribute_"
-"""Start of the metrics that are facts of the device."""
+"""Prefix of the metrics that are facts of the device."""
 _RUN_TEXTS = ("CC", "Process Name", "Host Name", f"{DEVICE}display_name")
-"""Texts that tell about the run."""
+"""Text columns with information about the run."""
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[.:\-][A-Za-z0-9_]+)*")
 _NAME_LIMIT = 200
 _LOOKED_AT = 100
 
 
 def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str) -> tuple[LaunchSheet, list[Note]]:
-    """The launches of a raw page in ``folder`` with what is to be said about them; cells without a number are NULL.
+    """Read the launches of a raw page into ``folder``, with notes about them; non-numeric cells become NULL.
 
-    Metrics that are text in every launch are left out, as are those without a value in any.
+    Metrics that are text in every launch, or that have no value in any launch, are skipped.
     """
     if twice := [h for h, n in Counter(h.casefold() for h in page.headers).items() if n > 1]:
-        raise BadInput(f"{page.source.name} names columns twice", ", ".join(sorted(twice)[:8]), "Remove one of each")
+        raise BadInput(f"{page.source.name} has duplicate columns", ", ".join(sorted(twice)[:8]), "Remove one of each")
     factors, sheet = _factors(page), LaunchSheet(name, page.source, folder / f"stage_{name}.parquet")
     kinds = _kinds(page, factors)
     numbers = {i for i, kind in kinds.items() if kind == "number"}
@@ -152,14 +152,16 @@ def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str
         sheet.warnings += _clean_page(page, numbers)
 
     def select(again: bool) -> str:
-        """The launches; where a cell is no plain number, of a copy of the page without such cells."""
+        """Return SQL for the launches; ``again`` uses a copy of the page without cells that are not plain numbers."""
         if again:
             sheet.warnings.extend(_clean_page(page, numbers))
         return _select(page, kinds, factors)
 
     sheet.rows, _ = write_text(con, sheet.parquet, select, partial(_unreadable_page, page))
     if sheet.rows == 0:
-        raise BadInput(f"{page.source.name} holds no launches", "it has a header only", "Did any kernel match?")
+        raise BadInput(
+            f"{page.source.name} contains no launches", "it has only a header", "Check that a kernel matched"
+        )
     empty = _empty_columns(con, sheet)
     sheet.columns = [
         SheetColumn(alias, role) for alias, role in _roles(page, kinds) if role != "counter" or alias not in empty
@@ -170,7 +172,7 @@ def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str
 
 
 def _factors(page: NcuPage) -> dict[int, float | None]:
-    """Column number -> factor to base units, for every column that may be a metric; None for an unknown unit."""
+    """Return column number -> factor to base units for each possible metric; None for an unknown unit."""
     units = page.units or [""] * len(page.headers)
     if len(units) != len(page.headers):
         raise damaged_page(
@@ -189,7 +191,7 @@ def _factors(page: NcuPage) -> dict[int, float | None]:
 
 
 def _kinds(page: NcuPage, metrics: Iterable[int]) -> dict[int, str]:
-    """Column number -> ``number``, ``text`` or ``unused``, judged by the first rows."""
+    """Return column number -> ``number``, ``text`` or ``unused``, judged by the first rows."""
     seen = list(islice(page.cells(), _LOOKED_AT))
     kinds = dict.fromkeys(range(len(page.headers)), "unused")
     for i in metrics:
@@ -202,7 +204,7 @@ def _kinds(page: NcuPage, metrics: Iterable[int]) -> dict[int, str]:
 
 
 def _roles(page: NcuPage, kinds: dict[int, str]) -> list[tuple[str, str]]:
-    """(Column of the Parquet file, role) of everything of use in it."""
+    """Return (column of the Parquet file, role) for all useful columns."""
     metrics = [page.headers[i] for i, kind in kinds.items() if kind == "number"]
     return [
         *((own_column(role), role) for role in launch_data(page.headers, metrics)),
@@ -211,7 +213,7 @@ def _roles(page: NcuPage, kinds: dict[int, str]) -> list[tuple[str, str]]:
 
 
 def _select(page: NcuPage, kinds: dict[int, str], factors: dict[int, float | None]) -> str:
-    """The launches in SQL; DuckDB knows columns by position, so that no header can confuse it."""
+    """Return SQL for the launches; DuckDB gets columns by position, so headers cannot cause errors."""
     inner, metrics = [], []
     for i, kind in kinds.items():
         cell = f"c{i}"
@@ -238,22 +240,22 @@ def _csv(page: NcuPage, kinds: dict[int, str]) -> str:
 
 
 def _clean_page(page: NcuPage, numbers: set[int]) -> list[Note]:
-    """Replace the rows of the page by rows of plain numbers; a sentence on cells that hold text instead of one."""
+    """Rewrite the rows of the page with plain numbers; return a note on cells that contain text instead."""
     bad = clean_numbers(page, numbers)
     if not bad:
         return []
     (column, (count, example)), *others = bad.items()
     more = f" and {len(others)} more metrics" if others else ""
     text = (
-        f"{page.source.name}: {page.headers[column]}{more} hold text instead of a number ({count} of "
-        f"{count_text(page.rows, 'launch')}, for instance {plain_text(example, 40)!r}); those cells are taken as "
+        f"{page.source.name}: {page.headers[column]}{more} contain text instead of a number ({count} of "
+        f"{count_text(page.rows, 'launch')}, for instance {plain_text(example, 40)!r}); those cells are treated as "
         "not collected."
     )
     return [Note("not_a_number", text)]
 
 
 def _empty_columns(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> set[str]:
-    """Columns without any value."""
+    """Return the names of columns without any value."""
     rows = con.execute(
         "SELECT path_in_schema FROM parquet_metadata(?) GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)",
         [str(sheet.parquet)],
@@ -262,7 +264,7 @@ def _empty_columns(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> set[st
 
 
 def _unreadable_page(page: NcuPage, error: Exception) -> BadInput:
-    """The refusal of a page that DuckDB cannot read, with the line of its error that says what is wrong."""
+    """Return the error for a page that DuckDB cannot read, with the line of its message that states the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = ("Expected Number", "Error when", "Value with")
     return damaged_page(

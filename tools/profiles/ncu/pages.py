@@ -1,4 +1,4 @@
-"""The text pages of ncu: raw, details, and their units."""
+"""The text pages of ncu (raw and details) and their units."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOOKED_AT = 1 << 20
 
 @dataclass
 class NcuPage:
-    """One table: headers, the units below them (raw page only), rows in ``body``, and how many lines fell out."""
+    """One table: headers, units (raw page only), rows in ``body``, and the number of lines that were skipped."""
 
     source: Path
     headers: list[str]
@@ -46,17 +46,17 @@ class NcuPage:
 
     @property
     def is_details(self) -> bool:
-        """Whether it is a details page, with a row per metric; else it is a raw page, with a row per launch."""
+        """Whether it is a details page with one row per metric, rather than a raw page with one row per launch."""
         return "Metric Name" in self.headers
 
     @property
     def least_cells(self) -> int:
-        """Cells that a row has at least: on a details page those of a rule are left away."""
+        """Minimum number of cells in a row: rows of a details page may omit the cells of rules."""
         needed = [self.headers.index(name) + 1 for name in (*_LAUNCH_COLUMNS, *_DETAIL_COLUMNS) if name in self.headers]
         return max(needed) if self.is_details else len(self.headers)
 
     def cells(self) -> Iterator[list[str]]:
-        """The rows, parsed one by one; BadInput where one has not the cells that the header says."""
+        """Yield the parsed rows; BadInput if a row has too few or too many cells."""
         with self.body.open(encoding="utf-8", errors="replace", newline="") as text:
             try:
                 for row in csv.reader(text):
@@ -71,12 +71,12 @@ class NcuPage:
 
 
 def has_page(path: Path) -> bool:
-    """Whether the text of ``path`` holds a table of ncu near its start; the program's own output may come before."""
+    """Return whether the text of ``path`` has a table of ncu near its start, possibly after the program's output."""
     return _HEADER.search(head(path, _LOOKED_AT)) is not None
 
 
 def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
-    """The tables in ``source``, in file order, with their rows as ``<stem>_<n>.csv`` in ``folder``; streams.
+    """Return the tables in ``source``, in file order, with their rows streamed to ``<stem>_<n>.csv`` in ``folder``.
 
     Raises BadInput for a file that ends within a row, and for a summary page, which has no launches.
     """
@@ -115,16 +115,16 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
     if quoted:
         raise damaged_page(source, "it ends within a row")
     if not pages:
-        raise BadInput(f"{source.name} holds no page of ncu", "it has no header with ID and Process ID")
+        raise BadInput(f"{source.name} contains no page of ncu", "it has no header with ID and Process ID")
     return pages
 
 
 def damaged_page(source: Path, why: str) -> BadInput:
-    """The refusal of a page that is not whole."""
+    """Return the error for an incomplete page."""
     return BadInput(
         f"{source.name} is damaged",
         why,
-        "Was the run complete, and the file copied whole? Write it again: ncu --import FILE.ncu-rep --csv --page raw",
+        "Check that the run and the copy were complete. Write it again: ncu --import FILE.ncu-rep --csv --page raw",
     )
 
 
@@ -133,25 +133,25 @@ def _check_header(page: NcuPage) -> None:
     if len(columns) > size_limits.MOST_COLUMNS:
         raise BadInput(
             f"{name} has {count_text(len(columns), 'column')}",
-            f"more than the {size_limits.MOST_COLUMNS} a profile may have",
+            f"a profile may have at most {size_limits.MOST_COLUMNS}",
         )
     if "Invocations" in columns:
         raise BadInput(
             f"{name} is a summary of ncu",
-            "it states least, greatest and mean values over launches, not the launches",
+            "it states minimum, maximum and mean values over launches, not the launches",
             "Write the page without --print-summary: ncu --import FILE.ncu-rep --csv --page raw",
         )
     if twice := sorted(h for h, n in Counter(h.casefold() for h in columns).items() if n > 1):
-        raise BadInput(f"{name} names columns twice", plain_text(", ".join(twice[:8])), "Remove one of each")
+        raise BadInput(f"{name} has duplicate columns", plain_text(", ".join(twice[:8])), "Remove one of each")
     if missing := [needed for needed in ("ID", "Kernel Name") if needed not in columns]:
-        raise BadInput(f"{name} has no column {missing[0]}", "its rows cannot be told apart by launch without it")
+        raise BadInput(f"{name} has no column {missing[0]}", "without it, rows cannot be assigned to launches")
 
 
 def _parse_cells(source: Path, line: bytes) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader(io.StringIO(line.decode("utf-8"))), [])]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise damaged_page(source, f"its header cannot be read: {error}") from error
+        raise damaged_page(source, f"its header could not be read: {error}") from error
 
 
 def _lines(source: Path) -> Iterator[bytes]:
@@ -160,19 +160,19 @@ def _lines(source: Path) -> Iterator[bytes]:
 
 
 _INSTANCES = re.compile(r"[(\[{]")
-"""What follows the total where --print-metric-instances was given begins so."""
+"""Start of the list of instance values that follows the total if --print-metric-instances was given."""
 _NS_PER_S = 1e9
 
 
 def number(cell: str) -> float | None:
-    """The number in a cell such as ``2,230`` or ``12 (5; 7)``, where instances follow the total; None for text."""
+    """Parse a cell such as ``2,230`` or ``12 (5; 7)``, in which instances follow the total; None for text."""
     return grouped_number(_INSTANCES.split(cell, maxsplit=1)[0])
 
 
 def clean_numbers(page: NcuPage, numbers: set[int]) -> dict[int, tuple[int, str]]:
-    """Rewrite the rows of a page with plain numbers in the columns ``numbers``, and nothing where a cell holds text.
+    """Rewrite the rows of a page with plain numbers in the columns ``numbers``; cells with text become empty.
 
-    Returns for every column with such cells how many, and an example.
+    Returns the number of cells with text, and an example, for every column that has any.
     """
     bad: dict[int, tuple[int, str]] = {}
     body = page.body.with_suffix(".clean")
@@ -195,10 +195,10 @@ def clean_numbers(page: NcuPage, numbers: set[int]) -> dict[int, tuple[int, str]
 
 @cache
 def scale(unit: str) -> float | None:
-    """The factor from ``unit`` to base units: ns, byte, Hz, %, things counted, and rates per second of all these.
+    """Return the factor from ``unit`` to base units: ns, byte, Hz, %, counts, and rates of these per second.
 
-    None where the unit is not known. ``scale("Kbyte/block")`` is 1000, ``scale("sector/ns")`` is 1e9. A prefix
-    multiplies wherever it stands, as in ncu itself: it prints 2614 %/byte as 2.614 %/Kbyte.
+    None if the unit is unknown. ``scale("Kbyte/block")`` is 1000, ``scale("sector/ns")`` is 1e9. A prefix multiplies
+    the value even in the denominator, as in ncu itself, which prints 2614 %/byte as 2.614 %/Kbyte.
     """
     above, *below = unit.strip().split("/")
     factor = _unit_factor(above)
@@ -215,7 +215,7 @@ def scale(unit: str) -> float | None:
 
 
 def _unit_factor(part: str) -> float | None:
-    """One factor of a unit, times in s; an empty one is a plain number."""
+    """Return the factor of one part of a unit, with times in s; an empty part is a plain number."""
     table = _table()
     if part == "" or part in table["counted"]["names"]:
         return 1.0
@@ -246,16 +246,16 @@ _DETAIL_COLUMNS = ("Section Name", "Metric Name", "Metric Unit", "Metric Value")
 
 
 def as_raw(page: NcuPage) -> tuple[NcuPage, list[Note]]:
-    """The same launches with a column per metric, and what is to be said: which labels stand for no known metric.
+    """Convert a details page to a raw page with one column per metric; return it with notes about the conversion.
 
-    Labels become metrics by labels.toml; what was asked for by name (ncu --metrics) has its name already.
-    Rows of rules are left out. Raises BadInput where no metric is known.
+    Labels become metrics according to labels.toml; metrics requested by name (ncu --metrics) already have their names.
+    Rows of rules are skipped. Raises BadInput if no metric is known.
     """
     if missing := [name for name in _DETAIL_COLUMNS if name not in page.headers]:
-        raise BadInput(f"{page.source.name} has no column {missing[0]}", "a details page of ncu has one")
+        raise BadInput(f"{page.source.name} has no column {missing[0]}", "every details page of ncu has it")
     at = {header: i for i, header in enumerate(page.headers)}
     section, label, unit = (at[name] for name in _DETAIL_COLUMNS[:3])
-    columns: dict[str, str] = {}  # metric -> its unit, where that is not known and so cannot be brought to base
+    columns: dict[str, str] = {}  # metric -> its unit if it is unknown and cannot be converted to base units
     unknown_labels: set[str] = set()
     has_labels = False
     for row in page.cells():
@@ -269,8 +269,8 @@ def as_raw(page: NcuPage) -> tuple[NcuPage, list[Note]]:
             unknown_labels.add(row[label])
     if not columns:
         raise BadInput(
-            f"{page.source.name} names no metric that rooflens knows",
-            f"{count_text(len(unknown_labels), 'label')} of a details page, none of them known",
+            f"{page.source.name} contains no metric that rooflens knows",
+            f"{count_text(len(unknown_labels), 'label')} on a details page, none of them known",
             "Export the raw page, which has the metrics' own names: ncu --import FILE.ncu-rep --csv --page raw",
         )
     own = [name for name in _LAUNCH_COLUMNS if name in at]
@@ -286,20 +286,20 @@ def as_raw(page: NcuPage) -> tuple[NcuPage, list[Note]]:
             raw.rows += 1
             progress.report(f"read {count_text(raw.rows, 'launch')} of {page.source.name}")
     raw.foreign = page.foreign
-    text = f"{page.source.name} is a details page, whose values are rounded; the report and its raw page state more."
+    text = f"{page.source.name} is a details page with rounded values; the report and its raw page are more precise."
     notes = [Note("rounded", text)]
     if has_labels:
-        text = "Labels of the page were read as Nsight Compute 2025.3 defines them; a few differ by version."
+        text = "Labels were interpreted as Nsight Compute 2025.3 defines them; a few differ by version."
         notes.append(Note("labels", text))
     if unknown_labels:
         listed = ", ".join(plain_text(name, 40) for name in sorted(unknown_labels)[:6])
-        text = f"left out {count_text(len(unknown_labels), 'label')} without a known metric: {listed}."
+        text = f"skipped {count_text(len(unknown_labels), 'label')} without a known metric: {listed}."
         notes.append(Note("unknown_labels", text))
     return raw, notes
 
 
 def _launches(page: NcuPage, own: list[str], at: dict[str, int]) -> Iterator[list[list[str]]]:
-    """The rows of one launch after the other; they stand together."""
+    """Yield the rows of each launch, which are consecutive."""
     for _, rows in groupby(page.cells(), key=lambda row: [row[at[name]] for name in own]):
         yield list(rows)
 
@@ -311,7 +311,7 @@ def _metric(section: str, label: str) -> str | None:
 
 
 def _to_base_units(value: str, unit: str) -> str:
-    """A value in base units; text and values of unknown units stay as they are."""
+    """Convert a value to base units; text and values of unknown units stay unchanged."""
     amount, factor = number(value), scale(unit)
     return value if amount is None or factor is None else repr(amount * factor)
 

@@ -1,4 +1,4 @@
-"""Read what Nsight Compute left: pages and reports as launches with metrics."""
+"""Read the output of Nsight Compute: pages and reports, as launches with metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SUFFIXES = (".ncu-rep", ".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".log", ".out
 _SAME = 0.9
 _REPORT, _RAW, _DETAILS = range(3)
 _EXACT, _PRINTED = 1e-5, 1e-2
-"""How far, as a share, one duration may differ between views: raw pages have six decimals, details pages two."""
+"""Allowed relative difference of one duration between views: raw pages have six decimals, details pages two."""
 
 
 @dataclass
@@ -46,9 +46,9 @@ class NcuTable:
     sheet: LaunchSheet
     notes: list[Note]
     code: Path | None = None
-    """A file with its launches instruction by instruction, where the report has them."""
+    """File with the per-instruction data of its launches, if the report has it."""
     text: Path | None = None
-    """A file with the source text that the report carries."""
+    """File with the source text that the report contains."""
 
     @property
     def folder(self) -> Path:
@@ -59,19 +59,19 @@ class NcuTable:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of ncu at ``path``: itself, or those in the folder and one level below, run of times first."""
+    """Return the files of ncu at ``path``: itself, or those in the folder and one level below, timing run first."""
     return [file for file in files_below(path, _SUFFIXES) if _is_ncu(file)]
 
 
 def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> tuple[list[NcuTable], list[Note]]:
-    """Every table of ``files``, without those that show launches of another one again."""
+    """Return the tables of ``files``, without those that repeat the launches of another one, and notes."""
     tables: list[NcuTable] = []
     notes: list[Note] = []
     missing: MissingTool | None = None
     for file in sorted(files, key=lambda f: not is_report(f)):
         try:
             tables += _tables(con, file, work, len(tables))
-        except MissingTool as problem:  # the same launches may be there as CSV
+        except MissingTool as problem:  # the same launches may exist as CSV
             missing = problem
             notes.append(Note("missing_tool", problem.text))
     if missing and not tables:
@@ -80,7 +80,7 @@ def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
     for table in sorted(tables, key=lambda t: (t.rank, -len(t.counters()))):
         twin = next((k for k in distinct_tables if k.folder == table.folder and _shows(con, k, table)), None)
         if twin:
-            text = f"{table.file.name} shows the launches of {twin.file.name} again and was left out."
+            text = f"{table.file.name} repeats the launches of {twin.file.name}, so it was skipped."
             notes.append(Note("shown_again", text))
         else:
             distinct_tables.append(table)
@@ -88,7 +88,7 @@ def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
 
 
 def as_passes(con: duckdb.DuckDBPyConnection, tables: list[NcuTable], work: Path) -> list[LaunchSheet]:
-    """One sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
+    """Return one sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
     groups: list[list[NcuTable]] = []
     for table in tables:
         fitting = next((g for g in groups if _same_pass(g[0], table)), None)
@@ -109,7 +109,7 @@ def as_passes(con: duckdb.DuckDBPyConnection, tables: list[NcuTable], work: Path
 
 
 def version(files: list[Path]) -> str | None:
-    """The version of ncu, where a report states it."""
+    """Return the version of ncu, if a report states it."""
     return next((v for f in files if is_report(f) and (v := version_of(f))), None)
 
 
@@ -122,7 +122,7 @@ def _is_ncu(file: Path) -> bool:
 
 def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[NcuTable]:
     report = is_report(file)
-    # The run for times that a sample was taken after calls kernels by their mangled names.
+    # The timing run, which a sample has to match, uses mangled kernel names.
     report_files = (
         read_report(file, work, f"ncu_{start}", mangled=read_counting_sample(file) is not None) if report else None
     )
@@ -149,10 +149,10 @@ def _same_pass(one: NcuTable, other: NcuTable) -> bool:
 
 
 def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bool:
-    """Whether ``one`` shows all of ``other``: the same launches with its metrics.
+    """Return whether ``one`` contains all of ``other``: the same launches with at least its metrics.
 
-    Launches of two forms are the same where kernels and durations agree one by one, and processes as far as known.
-    Of one form all values must be equal: ranks of one program may well take the same times.
+    In different views, launches are the same if kernels and durations agree one by one, and pids if they are known.
+    In the same kind of view, all values must be equal, because ranks of one program may well take the same times.
     """
     if one.sheet.rows != other.sheet.rows or not other.counters() <= one.counters():
         return False
@@ -177,7 +177,7 @@ def _both_have(one: NcuTable, other: NcuTable, role: str) -> bool:
 
 
 def _unite_sheets(con: duckdb.DuckDBPyConnection, group: list[NcuTable], parquet: Path) -> LaunchSheet:
-    """The launches of several processes or ranks below each other."""
+    """Concatenate the launches of several processes or ranks."""
     reads = [f"SELECT * FROM read_parquet({sql_path(t.sheet.parquet)}, hive_partitioning = false)" for t in group]
     columns: dict[str, SheetColumn] = {}
     for table in group:
@@ -197,22 +197,20 @@ _SHOWN = 4
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
     return bool(files_of(path))
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the launches at ``path`` into tables under ``out``; counters are named as ncu names them, in base units.
+    """Read the launches at ``path`` into tables under ``out``; counters have ncu's names and base units.
 
-    Files with different metrics are passes, files with the same metrics processes of one pass. A source page adds what
-    was sampled and executed at each instruction; alone it is a workload without times. Raises BadInput naming the file
-    at fault, MissingTool for a report without the package that reads it.
+    Files with different metrics are passes, files with the same metrics are processes of one pass. A source page adds
+    samples and execution counts per instruction; by itself it becomes a workload without times. Raises BadInput naming
+    the faulty file, and MissingTool for a report if the package that reads it is missing.
     """
     files = files_of(path) or ([path] if path.is_file() else [])
     if not files:
-        raise BadInput(
-            f"{path.name} holds no report and no page of ncu", "no file with ID and Process ID in its header"
-        )
+        raise BadInput(f"{path.name} contains no report or page of ncu", "no file has ID and Process ID in its header")
     source_pages = [file for file in files if not is_report(file) and code.is_source_page(file)]
     launch_files = [file for file in files if file not in source_pages]
     if not launch_files:
@@ -226,7 +224,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     facts = _facts(con, main, have)
     for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
         if len(values) > 1:
-            text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): facts are those of the first."
+            text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): device facts are those of the first."
             warnings.append(Note("several_devices", text))
     recording_files = recordings.files_of(path) if path.is_dir() else []
     times = recordings.stage(con, recording_files, out / WORK) if recording_files else None
@@ -256,7 +254,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
 def _read_source_pages(
     con: duckdb.DuckDBPyConnection, path: Path, source_pages: list[Path], out: Path
 ) -> tuple[Manifest, MergedProfile]:
-    """A workload of samples and instructions, from source pages alone: they state no sizes and no times."""
+    """Read a workload of samples and instructions from source pages only, which state no sizes and no times."""
     merged = without_launches(con, source_pages[0], out)
     merged.samples = _write_code(con, out, merged, [], source_pages)
     name = path.name.split(".")[0] if path.is_file() else path.name
@@ -266,12 +264,12 @@ def _read_source_pages(
 def _write_code(
     con: duckdb.DuckDBPyConnection, out: Path, merged: MergedProfile, tables: list[NcuTable], source_pages: list[Path]
 ) -> int:
-    """Write samples and instructions of reports, or where these have none of source pages; how many samples."""
+    """Write samples and instructions of reports, else of source pages; return the number of samples."""
     work = out / WORK
     reports = [table.code for table in tables if table.code]
     if reports and source_pages:
         listed = ", ".join(plain_text(file.name, 60) for file in source_pages[:_SHOWN])
-        merged.notes.append(Note("shown_again", f"{listed}: left out, the report has the same instructions."))
+        merged.notes.append(Note("shown_again", f"{listed}: skipped, since the report has the same instructions."))
     files = reports or source_pages
     if not files:
         return 0
@@ -290,7 +288,7 @@ def _rows(sheet: LaunchSheet) -> str:
 
 
 def _values(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:
-    """The different texts of a column, in file order."""
+    """Return the distinct texts of a column, in file order."""
     name = sql_name(column)
     rows = con.execute(
         f"SELECT {name} FROM {_rows(sheet)} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY min(file_row_number) LIMIT 50"
@@ -299,7 +297,7 @@ def _values(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> 
 
 
 def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -> dict[str, float]:
-    """Facts of the device of the first launch."""
+    """Return the device facts of the first launch."""
     stated = {fact: rule for fact, rule in _rules().items() if rule["metric"] in have}
     if not stated:
         return {}

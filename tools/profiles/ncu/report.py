@@ -1,4 +1,4 @@
-"""Reports (.ncu-rep) through NVIDIA's library in a child process."""
+"""Read reports (.ncu-rep) with NVIDIA's library in a child process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def is_cut(path: Path) -> bool:
-    """Whether a report ends within a block, or has one without any content. Another layout is not judged."""
+    """Return whether a report ends within a block or has an empty block; False for an unknown layout."""
     size = path.stat().st_size
     with open_regular(path) as file:
         file.seek(len(MAGIC))
@@ -40,7 +40,7 @@ def is_cut(path: Path) -> bool:
             length = int.from_bytes(file.read(4), "little")
             if length > _HEADER_LIMIT:
                 return False
-            if not length:  # also the holes of a file that was never written to its end
+            if not length:  # also in the gaps of a file that was not written completely
                 return True
             if file.tell() + length > size or at + 4 > size:
                 return True
@@ -53,7 +53,7 @@ def is_cut(path: Path) -> bool:
 
 
 def _payload(header: bytes) -> int | None:
-    """The size in field 5, 0 without it; None where the bytes are no message."""
+    """Return the size in field 5, or 0 if it is missing; None if the bytes are not a message."""
     at, size = 0, 0
     while at < len(header):
         key, at = _varint(header, at)
@@ -72,7 +72,7 @@ def _payload(header: bytes) -> int | None:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in base 128 and where it ends; past the end of the data where it does not end within."""
+    """Return a base-128 number and the position after it, which is beyond the data if the number is incomplete."""
     value = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]
@@ -85,20 +85,22 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 SUFFIX = ".ncu-rep"
 _TOO_LONG = "too long"
 _WAIT_FACTOR = 2.0
-"""How many times its CPU time a report is waited for."""
+"""Time to wait for a report, as a multiple of its limit of CPU time."""
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)(?:\.\d+)? \(build \d+\)")
 _BLOCK = 1 << 20
-_EXPORT = "ncu --import {} --csv --page raw --print-units base > page.csv, where Nsight Compute is, and import that"
+_EXPORT = (
+    "ncu --import {} --csv --page raw --print-units base > page.csv, on a machine with Nsight Compute, and import that"
+)
 
 
 def is_report(path: Path) -> bool:
-    """Whether ``path`` is a report file, plain or gzip, by its name or its first bytes."""
+    """Return whether ``path`` is a report file, plain or gzip, by its name or its first bytes."""
     return path.name.endswith((SUFFIX, f"{SUFFIX}.gz")) or head(path, len(MAGIC)) == MAGIC
 
 
 @dataclass(frozen=True)
 class NcuReport:
-    """What a report holds: its launches as a raw page, and files with metrics per instruction where it has those."""
+    """Contents of a report: its launches as a raw page, and files with metrics per instruction if it has them."""
 
     page: NcuPage
     code: Path | None
@@ -106,16 +108,16 @@ class NcuReport:
 
 
 def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False) -> NcuReport:
-    """The launches of a report as files in ``folder``, with mangled names of kernels or readable ones.
+    """Read the launches of a report into files in ``folder``, with mangled or readable kernel names.
 
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
-    LimitExceeded where reading takes long for its size.
+    LimitExceeded if reading takes too long for its size.
     """
     from . import report_worker
 
     export = _EXPORT.format(source.name)
     if head(source, len(MAGIC)) != MAGIC:
-        raise BadInput(f"{source.name} is no report of Nsight Compute", "it does not start like one")
+        raise BadInput(f"{source.name} is not a report of Nsight Compute", "it does not start like one")
     plain = _unpack(source, folder / f"{stem}_unpacked{SUFFIX}") if is_gzip(source) else source
     if is_cut(plain):
         raise BadInput(
@@ -130,20 +132,22 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     outcome = _read_in_child(plain, (page_file, code, text), library, mangled=mangled)
     problem, message = outcome["problem"], plain_text(outcome["said"], 200)
     if problem == report_worker.NO_PACKAGE:
-        raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {message}", export)
+        raise MissingTool(f"{source.name} needs the package ncu-report", f"it could not be loaded: {message}", export)
     if problem == report_worker.NO_LAUNCHES:
         raise BadInput(
-            f"{source.name} holds no launches", "no kernel matched the filters of ncu, or the file is damaged", export
+            f"{source.name} contains no launches",
+            "no kernel matched the filters of ncu, or the file is damaged",
+            export,
         )
     if problem == _TOO_LONG:
         raise LimitExceeded(
-            f"{source.name} took more than {_limit_s(plain):.0f} s to read", "that is long for its size", export
+            f"{source.name} took more than {_limit_s(plain):.0f} s to read", "that is too long for its size", export
         )
     if problem:
         raise BadInput(
             f"{source.name} is damaged",
-            message or "the library that reads it gave up",
-            f"Copy it again, whole; or {export}",
+            message or "the library that reads it failed",
+            f"Copy it again; or {export}",
         )
     page = read_pages(page_file, folder, f"{stem}_rows")[0]
     page_file.unlink()
@@ -152,7 +156,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
 
 
 def _unpack(source: Path, target: Path) -> Path:
-    """The content of a gzip file at ``target``; BadInput where it is damaged, LimitExceeded where it grows too much."""
+    """Unpack a gzip file to ``target``; BadInput if it is damaged, LimitExceeded if it becomes too large."""
     with open_text(source) as packed, target.open("wb") as plain:
         while block := packed.read(_BLOCK):
             plain.write(block)
@@ -160,13 +164,13 @@ def _unpack(source: Path, target: Path) -> Path:
 
 
 def _limit_s(source: Path) -> float:
-    """Seconds of CPU time that a report may take."""
+    """Return the CPU seconds that reading a report may take."""
     asked = size_limits.patience_s(source.stat().st_size, size_limits.REPORT_PATIENCE_S, size_limits.REPORT_BYTES_PER_S)
     return min(asked, size_limits.REPORT_MOST_S)
 
 
 def version_of(source: Path) -> str | None:
-    """The version of ncu that wrote a report, as the report states it."""
+    """Return the version of ncu that wrote a report, as the report states it."""
     with open_text(source) as file:
         tail = b""
         while block := file.read(_BLOCK):
@@ -177,7 +181,7 @@ def version_of(source: Path) -> str | None:
 
 
 def _read_in_child(source: Path, files: tuple[Path, Path, Path], package: Path, *, mangled: bool) -> dict[str, Any]:
-    """What the child says of a report; a damaged one can only end the child."""
+    """Return the answer of the child process about a report; a damaged report can only crash the child."""
     from .report_worker import NO_REPORT, write_page
 
     limit_s, size = _limit_s(source), source.stat().st_size
@@ -193,19 +197,19 @@ def _read_in_child(source: Path, files: tuple[Path, Path, Path], package: Path, 
     except ChildLost as lost:
         return {"problem": _TOO_LONG if lost.status == -signal.SIGXCPU else NO_REPORT, "said": ""}
     except ChildBug as bug:
-        # The library raises what it likes on what it cannot read.
+        # The library raises arbitrary exceptions for files that it cannot read.
         return {"problem": NO_REPORT, "said": str(bug).strip().splitlines()[-1]}
 
 
 _NAME = "ncu_report"
 _EXTRAS = "extras/python"
-"""Below the folder of ncu."""
+"""Relative to the folder of ncu."""
 _WRAPPED = "nsight-compute-*/extras/python"
-"""Below the toolkit whose bin/ncu is a script that starts the real one."""
+"""Relative to a toolkit whose bin/ncu is a script that starts the real program."""
 
 
 def library_folder(roots: Roots) -> Path | None:
-    """The folder to put on the search path of modules; None where the library is nowhere."""
+    """Return the folder to add to the module search path; None if the library is not installed."""
     spec = importlib.util.find_spec(_NAME)
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent.parent

@@ -1,10 +1,10 @@
 """The child of report.py: write the launches of a report file as a raw page, in base units and full precision.
 
-The arguments are report, page (to write), package (the folder of ncu_report) and mangled (names of kernels, as the
-recorder of a run for times states them; else as ncu shows them). It sends one message: what went wrong
-(``problem``, one of those below or null) and what the library says of it (``message``). Where launches have metrics per
-instruction, these go to ``code`` as a source page whose columns are called as the metrics are, and the source text that
-the report carries to ``text``.
+The job has the keys report, page (to write), package (the folder of ncu_report) and mangled (whether to write mangled
+kernel names, as the recorder of a timing run does, or names as ncu shows them). The child sends one message with
+``problem`` (one of the constants below, or None) and ``said`` (the message of the library). If launches have metrics
+per instruction, these are written to ``code`` as a source page whose columns have the names of the metrics, and the
+source text in the report is written to ``text``.
 """
 
 import csv
@@ -26,12 +26,12 @@ _PER_PLACE = re.compile(
 _WORD, _LONGEST = 16, 16 << 20
 """Bytes of an instruction since Volta, and of the longest kernel that is listed without gaps."""
 _MOST_SOURCE, _MOST_LINE = 4 << 20, 400
-"""Characters of source text that are taken from a report, and of one line."""
+"""Maximum characters of source text read from a report, and of one line."""
 _OWN = ("ID", "Process ID", "Kernel Name", "Stream", "Block Size", "Grid Size", "Device", "CC")
 
 
 def write_page(channel: Channel, job: dict[str, Any]) -> None:
-    """Read one report."""
+    """Read one report and send the result."""
     problem, message = _write_report(job)
     channel.send({"problem": problem, "said": message[-2000:]})
 
@@ -52,7 +52,7 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
     actions = [a for r in map(context.range_by_idx, range(context.num_ranges())) for a in _actions(r)]
     if not actions:
         return NO_LAUNCHES, ""
-    units: dict[str, str] = {}  # in a report a metric has the same unit, a base unit, in every launch
+    units: dict[str, str] = {}  # in a report, a metric has the same base unit in every launch
     for action in actions:
         for name in action.metric_names():
             if name not in units and ":" not in name:
@@ -71,11 +71,11 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
     return None, ""
 
 
-# -- instruction by instruction ------------------------------------------------------------------------
+# -- per-instruction data ------------------------------------------------------------------------
 
 
 def _places(action: Any) -> list[int]:
-    """The addresses that a launch has metrics at."""
+    """Return the addresses for which a launch has metrics."""
     for name in (_EXECUTED, _SAMPLES):
         metric = action.metric_by_name(name)
         if metric is not None and metric.has_correlation_ids() and metric.num_instances() > 1:
@@ -104,7 +104,7 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
 
 
 def _without_gaps(places: set[int]) -> list[int]:
-    """The addresses of a kernel in order; those in between that have no metric too."""
+    """Return the addresses of a kernel in order, including those in between without metrics."""
     length = max(places) - min(places)
     return list(range(min(places), max(places) + 1, _WORD)) if length <= _LONGEST else sorted(places)
 
@@ -126,7 +126,7 @@ def _size(action: Any, kind: str) -> int:
 
 
 def _write_text(actions: list[Any], path: Path) -> None:
-    """The source files that a report carries and its line tables name, up to a limit."""
+    """Write the source files that a report contains and its line tables refer to, up to a limit."""
     files: dict[str, str] = {}
     left = _MOST_SOURCE
     for action in actions:
@@ -145,7 +145,7 @@ def _actions(report_range: Any) -> list[Any]:
 
 
 def _launch(number: int, action: Any, cells: dict[str, str], *, mangled: bool) -> list[str]:
-    """The cells of ``_OWN``; a report does not tell the process."""
+    """Return the cells of ``_OWN``; a report does not state the process."""
     block, grid = (
         "({}, {}, {})".format(*(cells.get(f"launch__{kind}_dim_{axis}", "") for axis in "xyz"))
         for kind in ("block", "grid")
@@ -163,7 +163,7 @@ def _name(action: Any, *, mangled: bool) -> str:
 
 
 def _cell(metric: Any) -> str:
-    """The value of a metric as text; nothing where it has none, for which the library would answer 0."""
+    """Return the value of a metric as text; empty if it has none, for which the library would return 0."""
     if metric is None or not metric.has_value():
         return ""
     value = metric.value()

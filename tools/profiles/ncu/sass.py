@@ -1,8 +1,8 @@
-"""SASS as ncu prints it: what an instruction is, where it goes, and which late results it needs.
+"""Analyse SASS as ncu prints it: the class of each instruction, its branch target, and the late results that it needs.
 
-A load or a special function gives its result after a time that nobody knows beforehand; a scoreboard tells that it is
-there. The first instruction that reads (or overwrites) the register waits, so samples land on it and not on the load.
-``analyse`` follows registers from those producers to their first readers, along all branches of the kernel.
+A load or a special function produces its result after a variable time, which the hardware tracks with a scoreboard. The
+first instruction that reads or overwrites the register has to wait, so samples appear there and not at the load.
+``analyse`` follows registers from these producers to their first readers, along all branches of the kernel.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _ADDRESS = re.compile(r"\b0x([0-9a-f]{1,16})\b")
 _LONG_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 _STACK = re.compile(r"\[R1(?:\+-?0x[0-9a-f]+)?\]")
 _ASYNC = "async"
-"""Stands for the register of copies that no register tells, for which a later instruction waits by a counter."""
+"""Pseudo register for copies without a destination register, for which a later instruction waits by a counter."""
 _BARRIER = "barrier"
-"""The same for a barrier: waves that wait at one are found at the instruction behind it (seen on an H200)."""
+"""Pseudo register for barriers: samples of waiting waves are at the instruction after it (observed on an H200)."""
 _ROUNDS = 6
 _MOST_NAMED = 6
 _MOST_STEPS = 20_000_000
-"""Registers looked at and results carried along for one kernel, some seconds; what is left is not followed."""
+"""Limit on the steps of the analysis of one kernel, which takes some seconds; beyond it, results are not followed."""
 
 
 @dataclass
 class SassInstruction:
-    """One instruction, its place in bytes from the start of its kernel, and what follows from the code around it."""
+    """One instruction with its offset in bytes from the start of its kernel, and results of the analysis."""
 
     offset: int
     text: str
@@ -45,12 +45,12 @@ class SassInstruction:
 
     @property
     def kind(self) -> str:
-        """Its class, one of analysis/hotspots/classes.toml."""
+        """Its class, one of those in analysis/hotspots/classes.toml."""
         return _classes().get(self.opcode, "salu" if self.opcode.startswith("U") else "valu")
 
     @property
     def spill(self) -> bool | None:
-        """Of an access to local memory: whether it is at a fixed place of the stack, where registers are saved."""
+        """Whether a local memory access is at a fixed stack offset, where registers are saved; else None."""
         if not self.kind.startswith("scratch"):
             return None
         return _STACK.search(self.text) is not None
@@ -61,7 +61,7 @@ class SassInstruction:
 
 
 def analyse(code: Sequence[tuple[int, str]]) -> list[SassInstruction]:
-    """The instructions of a kernel, given as address and text in the order of addresses."""
+    """Return the instructions of a kernel, given as address and text in the order of addresses."""
     base = code[0][0] if code else 0
     end = code[-1][0] if code else 0
     instructions = [_parse(address - base, text, (base, end)) for address, text in code]
@@ -86,13 +86,13 @@ def _parse(offset: int, text: str, bounds: tuple[int, int]) -> SassInstruction:
 
 
 def _relative(match: re.Match[str], bounds: tuple[int, int]) -> str:
-    """An address within the kernel as its offset: where a kernel is loaded says nothing, and differs in each run."""
+    """Replace an address in the kernel by its offset, since load addresses differ in each run."""
     address = int(match[0], 16)
     return f"0x{address - bounds[0]:x}" if bounds[0] <= address <= bounds[1] else match[0]
 
 
 def _operands(text: str) -> list[str]:
-    """Operands, split at commas outside brackets."""
+    """Split operands at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c in "[(") - (c in "])")
@@ -103,7 +103,7 @@ def _operands(text: str) -> list[str]:
 
 
 def _registers(opcode: str, modifiers: frozenset[str], operands: list[str]) -> tuple[set[str], set[str]]:
-    """What it reads, and what it writes: the first operand that is a register, unless it is a store."""
+    """Return the registers read and written: the first register operand is written, unless it is a store."""
     reads: set[str] = set()
     writes: set[str] = set()
     store = opcode in _data()["stores"]["opcodes"]
@@ -131,7 +131,7 @@ def _register_names(match: re.Match[str], width: int) -> Iterator[str]:
 
 
 def _width(opcode: str, modifiers: frozenset[str], *, of_result: bool) -> int:
-    """Registers of 32 bits that an operand takes; where it differs between operands, the most."""
+    """Return the number of 32-bit registers of an operand; the maximum if operands differ."""
     if opcode.startswith("D") and opcode not in ("DEPBAR",):
         return 2
     if opcode.endswith("MMA"):
@@ -148,11 +148,11 @@ def _width(opcode: str, modifiers: frozenset[str], *, of_result: bool) -> int:
 # -- late results ------------------------------------------------------------------------------------
 
 _State = dict[str, frozenset[int]]
-"""Register -> places in the list of the instructions whose late result it may hold."""
+"""Register -> list indexes of the instructions whose late result it may contain."""
 
 
 def _follow_results(code: list[SassInstruction]) -> None:
-    """Fill ``waits_for``: results that may still be on their way where an instruction needs them."""
+    """Fill ``waits_for`` with the producers whose results may still be pending where an instruction needs them."""
     starts, following = _blocks(code)
     entering: dict[int, _State] = {start: {} for start in starts}
     waiting: dict[int, set[int]] = {}
@@ -181,7 +181,7 @@ def _follow_results(code: list[SassInstruction]) -> None:
 
 
 def _step(code: list[SassInstruction], at: int, state: _State, waiting: dict[int, set[int]]) -> int:
-    """Pass one instruction: ``state`` before it becomes that after it; returns how much there was to look at."""
+    """Process one instruction: update ``state`` and ``waiting``, and return the number of elementary steps."""
     one = code[at]
     looked_at = 1
     needed: set[int] = set()
@@ -190,7 +190,7 @@ def _step(code: list[SassInstruction], at: int, state: _State, waiting: dict[int
     if needed:
         waiting.setdefault(at, set()).update(needed - {at})
         looked_at += sum(map(len, state.values()))
-        # Having waited, nothing after it waits for these again.
+        # After this wait, later instructions need not wait for these results again.
         for register, producers in list(state.items()):
             if left := producers - needed:
                 state[register] = left
@@ -204,7 +204,7 @@ def _step(code: list[SassInstruction], at: int, state: _State, waiting: dict[int
 
 
 def _merge_state(into: _State, state: _State) -> bool:
-    """Add what may be on its way at the end of a block to the start of one that follows; whether that was new."""
+    """Merge the pending results at the end of a block into the start of the next block; return whether any is new."""
     new = False
     for register, producers in state.items():
         have = into.get(register, frozenset())
@@ -215,7 +215,7 @@ def _merge_state(into: _State, state: _State) -> bool:
 
 
 def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]]]:
-    """Basic blocks: where they start in the list, and which may follow each."""
+    """Return the basic blocks: their start indexes, and the possible successors of each."""
     flow = _data()["flow"]
     at = {one.offset: i for i, one in enumerate(code)}
     jumping = {i: at.get(one.target) for i, one in enumerate(code) if one.target is not None}
@@ -236,7 +236,7 @@ def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]
 
 
 def _conditional(one: SassInstruction) -> bool:
-    """Whether a jump may be passed: it has a predicate, before its opcode or as an operand."""
+    """Return whether a jump is conditional: it has a predicate, before its opcode or as an operand."""
     return one.text.startswith("@") or re.search(r"\s!?U?P\d", one.text) is not None
 
 

@@ -1,7 +1,7 @@
 """Read the SQLite export of Nsight Systems: kernels, copies, fills, calls and NVTX ranges.
 
-Tables and columns are those of NVIDIA's "SQLite Export Schema Reference"; tables are there only where something was
-recorded, and columns came with versions.
+Tables and columns are those of NVIDIA's "SQLite Export Schema Reference". A table exists only if something was recorded
+for it, and newer versions have more columns.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _NOT_READ = {
     "COMPOSITE_EVENTS": "samples of the CPU",
 }  # fmt: skip
 _PROCESS, _THREAD = "{0} >> 24 & 16777215", "{0} & 16777215"
-"""SQL: a global id is 16 bits of the machine, 24 of the process and 24 of the thread. It is unsigned, SQLite's integers
-are not: those of some machines are negative."""
+"""SQL for parts of a global id: 16 bits of the machine, 24 of the process and 24 of the thread. It is unsigned, but
+integers of SQLite are signed, so the ids of some machines are negative."""
 _TIMES = {"start_ns": '"start"', "end_ns": '"end"'}
 _ON_DEVICE = _TIMES | {
     "device": "deviceId", "stream": "streamId", "correlation": "correlationId", "pid": _PROCESS.format("globalPid"),
 }  # fmt: skip
 _CALL_COLUMNS = _TIMES | {"pid": _PROCESS.format("globalTid"), "thread": _THREAD.format("globalTid")}
-_TABLES = {  # what -> its table, and SQL by column; a column whose name is missing is NULL
+_TABLES = {  # kind of data -> its table, and SQL by column; missing columns are NULL
     "kernel": (f"{_ACTIVITY}KERNEL", _ON_DEVICE | {
         "name": "demangledName", "short": "shortName", "vgpr": "registersPerThread",
         "grid": "gridX * gridY * gridZ * blockX * blockY * blockZ", "workgroup_size": "blockX * blockY * blockZ",
@@ -63,16 +63,16 @@ _TABLES = {  # what -> its table, and SQL by column; a column whose name is miss
     "range": (_RANGES, _CALL_COLUMNS | {"name": "textId", "event": "eventType"}),
 }  # fmt: skip
 _TEXT = {"range": {"text": "text"}}
-"""Columns of text, where a table has some."""
+"""Text columns of tables that have any."""
 _PUSHED, _STARTED = 59, 60
-"""eventType of a range of one thread, and of one that another may end."""
+"""eventType of a range that belongs to one thread, and of a range that another thread may end."""
 _VERSION = r"_v\d+$"
-"""What CUDA's versions of a function are told apart by."""
+"""Suffix of CUDA functions that have several versions."""
 _SMALL = 1000
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
     return bool(_files(path))
 
 
@@ -91,37 +91,41 @@ def _is_export(file: Path) -> bool:
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the export at ``path`` into tables under ``out``; BadInput where it is none, or holds no event."""
+    """Read the export at ``path`` into tables under ``out``; BadInput if it is not an export, or has no events."""
     files = _files(path) or ([path] if path.is_file() else [])
     if len(files) != 1:
         what = "more than one export" if files else "no SQLite export"
-        raise BadInput(f"{path.name} holds {what} of Nsight Systems", fix="nsys export --type sqlite REPORT.nsys-rep")
+        raise BadInput(
+            f"{path.name} contains {what} of Nsight Systems", fix="nsys export --type sqlite REPORT.nsys-rep"
+        )
     (file,) = files
     with open_database(file) as db:
         if not db.parts(_STRINGS):
-            raise BadInput(f"{file.name} is no export of Nsight Systems", f"it has no table {_STRINGS}")
+            raise BadInput(f"{file.name} is not an export of Nsight Systems", f"it has no table {_STRINGS}")
         export = _Export(con, db, out)
         merged = export.launches()
         timeline = write_timeline(con, out, TimelineQueries(export.events(), export.ranges()))
         if not timeline.events and not timeline.ranges:
-            raise BadInput(f"{file.name} holds no CUDA activity", "the program was profiled without --trace=cuda,nvtx")
+            raise BadInput(
+                f"{file.name} contains no CUDA activity", "the program was profiled without --trace=cuda,nvtx"
+            )
         merged.events = timeline.events
         merged.warnings += timeline.warnings
         merged.notes += timeline.notes
         merged.places = [export.place(file)]
         if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if db.parts(table)]:
-            merged.notes.append(Note("not_read", f"Not read: {', '.join(unread)}."))
+            merged.notes.append(Note("not_read", f"Skipped: {', '.join(unread)}."))
         if graphs := export.graphs():
             text = (
-                f"CUDA graphs were launched as a whole, {count_text(graphs, 'time')}: their kernels are not "
-                "known. nsys profile --cuda-graph-trace=node records every kernel."
+                f"CUDA graphs were launched as a whole, {count_text(graphs, 'time')}, so their kernels are "
+                "unknown. nsys profile --cuda-graph-trace=node records every kernel."
             )
             merged.notes.append(Note("graphs", text))
         return export.manifest(path), merged
 
 
 class _Export:
-    """One file, staged."""
+    """One export file, staged as tables."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, db: Database, out: Path) -> None:
         self.con, self.db, self.out = con, db, out
@@ -155,7 +159,7 @@ class _Export:
         return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
 
     def events(self) -> str:
-        """SQL for all events, in the columns EVENT."""
+        """Return SQL for all events, with the columns EVENT."""
         device = {c: c for c in ("stream", "pid", "start_ns", "end_ns", "correlation")} | {"device_id": "device"}
         parts = []
         if "kernel" in self.staged:
@@ -186,7 +190,7 @@ class _Export:
                 known |= {"kind": "'api'", "category": "'profiler'"}
             calls = f"{self.staged[what]} c LEFT JOIN {self.names} n ON n.id = c.name"
             parts.append(f"SELECT {row_of(EVENT, known)} FROM {calls}")
-        if "wait" in self.staged:  # the host's side is among the calls
+        if "wait" in self.staged:  # the host side is among the calls
             lone = self.staged["wait"] + " w"
             if "call" in self.staged:
                 lone += f" ANTI JOIN {self.staged['call']} c ON c.correlation = w.correlation AND c.pid = w.pid"
@@ -195,14 +199,14 @@ class _Export:
         return " UNION ALL ".join(parts) or f"SELECT {row_of(EVENT, {})} WHERE false"
 
     def graphs(self) -> int:
-        """How many launches of whole graphs there are."""
+        """Return the number of launches of whole graphs."""
         if "graph" not in self.staged:
             return 0
         (count,) = self.con.execute(f"SELECT count(*) FROM {self.staged['graph']}").fetchone() or (0,)
         return int(count)
 
     def ranges(self) -> str:
-        """SQL for the ranges (NVTX), in the columns RANGE; empty without any."""
+        """Return SQL for the NVTX ranges, with the columns RANGE; empty if there are none."""
         if "range" not in self.staged:
             return ""
         known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "shown", "source": "'nvtx'"}
@@ -211,7 +215,7 @@ class _Export:
         return f"SELECT {row_of(RANGE, known)} FROM ({rows})"
 
     def _pinned_sql(self) -> str:
-        """SQL: whether the host's side of a copy is pinned, by the labels that the file gives to kinds of memory."""
+        """Return SQL for whether the host side of a copy is pinned, by the file's labels for kinds of memory."""
         if not self.db.parts("ENUM_CUDA_MEM_KIND"):
             return "NULL"
         rows = self._few_rows("ENUM_CUDA_MEM_KIND", ("CAST(id AS INTEGER)", "substr(CAST(label AS TEXT), 1, 80)"))
@@ -222,7 +226,7 @@ class _Export:
         return f"CASE {whens} END" if whens else "NULL"
 
     def manifest(self, path: Path) -> Manifest:
-        """What the export says of the machine."""
+        """Return the manifest with what the export states about the machine."""
         device, arch, facts = None, None, {}
         if gpu := self._first("TARGET_INFO_GPU", ("name", "computeMajor", "computeMinor", "smCount", "totalMemory")):
             device = plain_text(str(gpu[0] or ""), 80) or None
@@ -244,7 +248,7 @@ class _Export:
         )
 
     def place(self, file: Path) -> ProcessPlace:
-        """Where its process stood: as MPI told nsys, else as the file is called."""
+        """Return the place of its process: as MPI reported it to nsys, else from the file name."""
         ranks = set()
         if self.db.parts("MPI_RANKS") and "rank" in self.db.columns("MPI_RANKS"):
             ranks = {rank for (rank,) in self._few_rows("MPI_RANKS", ("CAST(rank AS INTEGER)",))}
@@ -275,7 +279,7 @@ class _Export:
         return self._spool(what, table, picks, _TEXT.get(what, {}))
 
     def _spool(self, name: str, table: str, picks: Mapping[str, str], texts: Mapping[str, str]) -> str:
-        """The rows of a table as Parquet. SQLite keeps any type in any column: what is no number is NULL."""
+        """Write the rows of a table to Parquet. SQLite allows any type in any column; non-integers become NULL."""
         has, known = self.db.columns(table), {}
         for column, sql in picks.items():
             lacking = [word for word in sql.replace('"', "").split() if word.isidentifier() and word not in has]

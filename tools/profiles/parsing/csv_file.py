@@ -1,4 +1,4 @@
-"""Tables of text read strictly first, then leniently: wide CSV and the long form."""
+"""Read CSV files, strictly first and leniently if that fails: wide tables, and one row per launch and counter."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def stage(
 ) -> LaunchSheet:
     """Read ``source`` into ``folder``, the draft's work folder; numbers become DOUBLE, names and times stay text.
 
-    Cells that are no finite numbers become NULL with a warning that names column, count and an example.
-    Raises BadInput for an empty or binary file, a wrong encoding, duplicate headers, ragged rows.
+    Cells that are not finite numbers become NULL, with a warning that states column, count and an example. Raises
+    BadInput for an empty or binary file, a wrong encoding, duplicate headers, or rows of different lengths.
     """
     headers = read_headers(source)
     columns = classify(headers)
@@ -48,8 +48,8 @@ def stage(
     if not any(c.role == "kernel" for c in columns):
         raise BadInput(
             f"{source.name} has no column of kernel names",
-            "neither Kernel_Name nor KernelName",
-            "Is this the profiler's own file?",
+            "it has neither Kernel_Name nor KernelName",
+            "Check that it is the profiler's own file",
         )
     strange = check_text(source)
     sheet = LaunchSheet(name, source, folder / f"stage_{name}.parquet", columns)
@@ -57,23 +57,23 @@ def stage(
         sheet.warnings.append(
             Note(
                 "unknown_columns",
-                f"{source.name}: columns that are neither counters nor launch data were left out: "
+                f"{source.name}: skipped columns that are neither counters nor launch data: "
                 f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.",
             )
         )
     if strange:
         sheet.nulls = sorted({cell.decode() for cell in strange})
         text = (
-            f"{source.name}: {count_text(len(strange), 'cell')} such as {sheet.nulls[0]!r} are no numbers that "
-            "a profiler writes"
+            f"{source.name}: {count_text(len(strange), 'cell')} such as {sheet.nulls[0]!r} are not numbers as "
+            "a profiler writes them"
         )
-        sheet.warnings.append(Note("not_a_number", f"{text}; they are taken as not collected."))
+        sheet.warnings.append(Note("not_a_number", f"{text}; they are treated as not collected."))
     sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, sheet), partial(_bad_csv, source))
     if lenient:
         sheet.warnings += _bad_cells(con, sheet)
     progress.report(f"read {count_text(sheet.rows, 'row')} of {source.name}")
     if sheet.rows == 0:
-        raise BadInput(f"{source.name} holds no rows", "it has a header only", _COMPLETE)
+        raise BadInput(f"{source.name} contains no rows", "it has only a header", _COMPLETE)
     sheet.measure(con)
     return sheet
 
@@ -81,9 +81,9 @@ def stage(
 def write_text(
     con: duckdb.DuckDBPyConnection, path: Path, select: Callable[[bool], str], refuse: Callable[[Exception], BadInput]
 ) -> tuple[int, bool]:
-    """Write the rows of a text table, read strictly, else leniently; returns how many, and whether leniently.
+    """Write the rows of a text table; return their number, and whether they were read leniently.
 
-    ``select(lenient)`` is its SQL. Raises what ``refuse`` makes of an error that even the lenient reading meets.
+    ``select(lenient)`` returns the SQL. If even the lenient reading fails, raises what ``refuse`` makes of the error.
     """
     import duckdb
 
@@ -101,9 +101,9 @@ def write_text(
 def stage_columns(
     con: duckdb.DuckDBPyConnection, source: Path, names: Sequence[str], target: Path, optional: Sequence[str] = ()
 ) -> None:
-    """Write the columns ``names`` of a CSV file as text; BadInput where one is missing or the file is damaged.
+    """Write the columns ``names`` of a CSV file as text; BadInput if one is missing or the file is damaged.
 
-    Of the columns ``optional`` those that are missing are NULL.
+    Missing columns of ``optional`` become NULL.
     """
     headers = read_headers(source)
     if lacking := [name for name in names if name not in headers]:
@@ -124,9 +124,9 @@ def _damage_problem(source: Path, error: Exception) -> BadInput:
 
 
 def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Note]:
-    """What is to be said of cells that hold text where the column holds numbers.
+    """Return warnings about cells that contain text in numeric columns.
 
-    They are where the file has more cells with something in them than the numbers that were read.
+    A column has such cells if more of its cells are filled than numbers were read from it.
     """
     numbers = {i: c.header for i, c in enumerate(sheet.columns) if c.role not in TEXT_ROLES}
     rows = _csv(sheet, dict.fromkeys(range(len(sheet.columns)), "VARCHAR"))
@@ -150,15 +150,13 @@ def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Note]
         for (i, count), example in zip(detailed, examples, strict=True)
     ]
     if more := bad[size_limits.NAMED_COLUMNS :]:
-        text = (
-            f"{sheet.source.name}: {len(more)} more columns (such as {plain_text(numbers[more[0][0]], 60)}) hold text"
-        )
-        notes.append(Note("not_a_number", f"{text} in some rows; those cells are taken as not collected."))
+        text = f"{sheet.source.name}: {len(more)} more columns (such as {plain_text(numbers[more[0][0]], 60)}) contain"
+        notes.append(Note("not_a_number", f"{text} text in some rows; those cells are treated as not collected."))
     return notes
 
 
 def read_headers(source: Path) -> list[str]:
-    """The header line of a CSV file (plain or gzip), as text; BadInput where it is none."""
+    """Return the column names of a CSV file (plain or gzip); BadInput if it has no readable header."""
     start = head(source, _HEADER_LIMIT)
     if not start.strip():
         raise BadInput(f"{source.name} is empty", fix=_COMPLETE)
@@ -166,9 +164,11 @@ def read_headers(source: Path) -> list[str]:
         raise BadInput(f"{source.name} is not UTF-8 text", "it starts with a UTF-16 mark", "Save it as UTF-8")
     line, newline, _ = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
     if b"\x00" in line:
-        raise BadInput(f"{source.name} is a binary file, no CSV", fix="Name the file or folder that the profiler wrote")
+        raise BadInput(
+            f"{source.name} is a binary file, not CSV", fix="Give the file or folder that the profiler wrote"
+        )
     if not newline and len(start) >= _HEADER_LIMIT:
-        raise BadInput(f"{source.name} is no CSV file", f"its first line is longer than {_HEADER_LIMIT >> 20} MiB")
+        raise BadInput(f"{source.name} is not a CSV file", f"its first line is longer than {_HEADER_LIMIT >> 20} MiB")
     try:
         text = line.decode("utf-8")
         headers = [h.strip() for h in next(csv.reader(io.StringIO(text)), [])]
@@ -176,17 +176,17 @@ def read_headers(source: Path) -> list[str]:
         where = f"byte {error.start} of its header"
         raise BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8") from error
     except csv.Error as error:
-        raise BadInput(f"{source.name} is no CSV file", f"its header cannot be read: {error}") from error
+        raise BadInput(f"{source.name} is not a CSV file", f"its header could not be read: {error}") from error
     if len(headers) > size_limits.MOST_COLUMNS:
         raise BadInput(
             f"{source.name} has {count_text(len(headers), 'column')}",
-            f"more than the {size_limits.MOST_COLUMNS} a profile may have",
+            f"a profile may have at most {size_limits.MOST_COLUMNS}",
         )
     return headers
 
 
 def _select(sheet: LaunchSheet, lenient: bool) -> str:
-    """The columns of use; DuckDB knows columns by position, so that no header can confuse it."""
+    """Return SQL for the useful columns; DuckDB gets columns by position, so headers cannot cause errors."""
     typed = {i: "VARCHAR" if lenient or c.role in TEXT_ROLES else "DOUBLE" for i, c in enumerate(sheet.columns)}
     picks = []
     for i, column in enumerate(sheet.columns):
@@ -208,7 +208,7 @@ def _csv(sheet: LaunchSheet, types: dict[int, str]) -> str:
 
 
 def _bad_csv(source: Path, error: Exception) -> BadInput:
-    """A DuckDB error about a CSV file in our words: line number and cause, without its hints to programmers."""
+    """Rephrase a DuckDB error about a CSV file: line number and cause, without its hints for programmers."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     where = next((line.partition("on ")[2] for line in lines if "Error on Line:" in line), "")
     causes = ("Expected Number", "Value with", "Maximum line", "Invalid unicode", "Unexpected end", "Input is not")
@@ -231,15 +231,15 @@ _DURATION = SheetColumn("DurationNs", "duration")
 
 
 def long_pass(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> PassTable:
-    """The launches and values of a file with a row per launch and counter.
+    """Return the launches and values of a file with one row per launch and counter.
 
-    Rows belong together by process, device, dispatch, kernel and launch geometry; of several values of one
-    counter the last one counts. Replays give a dispatch several pairs of timestamps: it starts when it did in the
-    first of them, and the duration is the median.
+    Rows belong to one launch if they agree in process, device, dispatch, kernel and launch geometry; the last of
+    several values of one counter counts. Replays give a dispatch several pairs of timestamps: its start is the
+    earliest one, and its duration is the median.
     """
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
-        raise BadInput(f"{sheet.source.name} has no column Counter_Value beside Counter_Name")
+        raise BadInput(f"{sheet.source.name} has no column Counter_Value or Counter_Name")
     counters = _counter_names(con, sheet, name)
     identity, launch = sheet.headers_of(*_IDENTITY), sheet.headers_of(*_LAUNCH)
     columns = [c for c in sheet.columns if c.role in (*_IDENTITY, *_LAUNCH)]
@@ -280,25 +280,27 @@ def long_pass(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> PassTable:
 
 
 def _counter_names(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:
-    """The counters named in the file, sorted; what cannot be a counter is left out with a warning."""
+    """Return the counters named in the file, sorted; names that cannot be counters are skipped with a warning."""
     rows = con.execute(
         f"SELECT DISTINCT {column} FROM {sheet.all} WHERE {column} IS NOT NULL LIMIT {size_limits.MOST_COLUMNS + 1}"
     ).fetchall()
     if len(rows) > size_limits.MOST_COLUMNS:
-        raise BadInput(f"{sheet.source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has so many")
+        raise BadInput(
+            f"{sheet.source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has that many"
+        )
     names, warnings = usable_names(
         sheet.source, sorted(name for (name,) in rows), lambda name: role_of(name) in ("counter", "instance")
     )
     sheet.warnings += warnings
     if not names:
         raise BadInput(
-            f"{sheet.source.name} names no counter", "its column Counter_Name holds none that rooflens knows"
+            f"{sheet.source.name} names no counter", "its column Counter_Name contains none that rooflens knows"
         )
     return names
 
 
 def usable_names(source: Path, names: list[str], usable: Callable[[str], bool]) -> tuple[list[str], list[Note]]:
-    """Of names that differ in case alone the first; what cannot be a counter is left out with a warning."""
+    """Return usable names, the first of names that differ only in case, and a warning about the skipped ones."""
     first: dict[str, str] = {}
     for name in names:
         if usable(name):
@@ -308,7 +310,7 @@ def usable_names(source: Path, names: list[str], usable: Callable[[str], bool]) 
     if not strange:
         return counters, []
     text = (
-        f"{source.name}: {len(strange)} names that are no counters were left out: "
+        f"{source.name}: {len(strange)} names that are not counters were skipped: "
         f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}."
     )
     return counters, [Note("no_counters", text)]

@@ -1,4 +1,4 @@
-"""JSON read as a stream, so that a file may be larger than the memory."""
+"""Streaming JSON parser for files that are larger than the memory."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 ENTERED = "{"
 
 KeyPath = tuple[str, ...]
-"""Names of the objects' members on the way to a value."""
+"""Member names of the enclosing objects of a value."""
 
 
 class JsonCut(ValueError):
-    """The text ends within a value, or is no JSON."""
+    """The text ends within a value, or is not JSON."""
 
 
 class ByteSource(Protocol):
-    """What bytes are read from."""
+    """Source of bytes, such as an open file."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, none at the end."""
+        """Return at most ``size`` bytes, and none at the end."""
 
 
 def elements(
     file: ByteSource, is_entered: Callable[[KeyPath], bool], *, numbers_as_text: bool = False, may_end: bool = False
 ) -> Iterator[tuple[KeyPath, Any]]:
-    """Paths and values of a JSON text, in its order.
+    """Yield paths and values of a JSON text, in its order.
 
-    Objects whose path ``is_entered`` accepts are entered, all arrays in them too; what is not entered is one value.
-    An element of an array has the array's path; that an object was entered is told as ``path + (ENTERED,)``.
-    ``numbers_as_text`` leaves numbers with a point as they are written: a time in microseconds since 1970 has more
-    digits than a float. NaN and infinities, which are no JSON, are None. Where the outermost array ``may_end`` without
-    its bracket, a text that stops between its elements is whole. Raises JsonCut.
+    Objects whose path ``is_entered`` accepts are split into their members, including objects in arrays; anything else
+    is one value. An element of an array has the array's path. When an object is entered, ``path + (ENTERED,)`` is
+    yielded first. ``numbers_as_text`` returns numbers with a point as text, because a time in microseconds since 1970
+    has more digits than a float. NaN and infinities, which are not valid JSON, become None. With ``may_end``, the
+    outermost array may lack its closing bracket if the text ends between elements. Raises JsonCut.
     """
     yield from _Reader(file, numbers_as_text, may_end).value((), is_entered)
 
 
 class _Reader:
-    """A window on the text, which moves on as values are taken."""
+    """A window on the text that moves forward as values are read."""
 
     def __init__(self, file: ByteSource, numbers_as_text: bool, may_end: bool) -> None:
         self.file, self.text, self.at, self.may_end = file, "", 0, may_end
@@ -53,7 +53,7 @@ class _Reader:
         self.parse = json.JSONDecoder(parse_float=as_written, parse_constant=none).raw_decode
 
     def value(self, path: KeyPath, is_entered: Callable[[KeyPath], bool]) -> Iterator[tuple[KeyPath, Any]]:
-        """The value that begins here, whole or by its parts."""
+        """Yield the value that starts here, as a whole or split into its parts."""
         first = self.peek()
         if first == "[":
             yield from self._elements(path, is_entered)
@@ -97,7 +97,7 @@ class _Reader:
         self.at += 1
 
     def peek(self) -> str:
-        """The next character that is no space."""
+        """Return the next character that is not white space."""
         while True:
             match = _SPACE.match(self.text, self.at)
             self.at = match.end() if match else self.at
@@ -107,16 +107,16 @@ class _Reader:
                 raise JsonCut("the text ends early")
 
     def take(self) -> Any:
-        """The whole value that begins here."""
+        """Return the whole value that starts here."""
         self.peek()
         while True:
             try:
                 value, end = self.parse(self.text, self.at)
-            except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+            except (ValueError, RecursionError) as error:  # also raised for numbers with thousands of digits
                 if isinstance(error, RecursionError) or len(self.text) - self.at > _VALUE_LIMIT or not self._more():
-                    raise JsonCut("the text is cut or no JSON") from error
+                    raise JsonCut("the text is truncated or not JSON") from error
                 continue
-            if end == len(self.text) and self._more():  # a number may go on
+            if end == len(self.text) and self._more():  # a number may continue in the next block
                 continue
             self.at = end
             return value

@@ -1,4 +1,4 @@
-"""Files with a row per launch: the roles of their columns, and how they become the launches and values of a pass."""
+"""Files with one row per launch: the roles of their columns, and their conversion to launches and values of a pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-# Spellings by rocprof v1 (lower case, 6.0 also capitals), rocprof v2, rocprofv3 and rocprof-compute; case is ignored.
+# Spellings of rocprof v1 (lower case, 6.0 also capitals), rocprof v2, rocprofv3 and rocprof-compute; case is ignored.
 _SPELLINGS = {
     "dispatch_id": ("Dispatch_ID", "Index"),
     "kernel": ("Kernel_Name", "KernelName"),
@@ -46,7 +46,7 @@ _SPELLINGS = {
 }  # fmt: skip
 _ROLE = {spelling.casefold(): role for role, spellings in _SPELLINGS.items() for spelling in spellings}
 _COUNTER = re.compile(r"[A-Z][A-Za-z0-9]*_[A-Za-z0-9_]+(\[\d+\])?")
-_PLAIN_COUNTER = re.compile(  # rocprof's derived metrics, whose names hold no underscore
+_PLAIN_COUNTER = re.compile(  # rocprof's derived metrics, whose names have no underscore
     r"Wavefronts|ALUStalledByLDS|LDSBankConflict|PartialWaveRate|Mem(Writes|Reads)32B"
     r"|[A-Z][A-Za-z0-9]*(Busy|Insts|Size|Hit|Stalled|Util|Utilization|Percent|Latency|Flops[A-Z0-9]*|PerCU|PerActiveCU)"
 )
@@ -72,11 +72,11 @@ class SheetColumn:
 
 
 def classify(headers: list[str]) -> list[SheetColumn]:
-    """The role of every header of one file, in order.
+    """Return the role of every header of one file, in order.
 
-    Only metadata loses the ``_<n>`` that a join of passes appends (``obj_2``, ``Kernel_ID_3``):
-    ``SQC_DCACHE_REQ_READ_8`` and ``SQ_WAVES_LT_32`` are real counters. A second spelling of one
-    role (``wgr`` beside ``WGR``) is ignored.
+    Only metadata loses the ``_<n>`` that a join of passes appends (``obj_2``, ``Kernel_ID_3``), because
+    ``SQC_DCACHE_REQ_READ_8`` and ``SQ_WAVES_LT_32`` are real counters. A second spelling of a
+    role (``wgr`` in addition to ``WGR``) is ignored.
     """
     seen: set[str] = set()
     result = []
@@ -91,15 +91,15 @@ def classify(headers: list[str]) -> list[SheetColumn]:
 
 
 def check_unique(source: str, columns: list[SheetColumn]) -> None:
-    """BadInput where two columns claim to be the same counter (case ignored, as in SQL) or the same launch data."""
+    """Raise BadInput if two columns are the same counter (ignoring case, as in SQL) or the same launch data."""
     names = [c.header.casefold() for c in columns if c.role in ("counter", "instance")]
     names += [c.header for c in columns if role_of(c.header) not in ("counter", "instance", *UNUSED)]
     if twice := sorted(name for name, n in Counter(names).items() if n > 1):
-        raise BadInput(f"{source} names columns twice", ", ".join(twice[:8]), "Remove one of each")
+        raise BadInput(f"{source} has duplicate columns", ", ".join(twice[:8]), "Remove one of each")
 
 
 def role_of(header: str) -> str:
-    """The role of one header, on its own."""
+    """Return the role of one header on its own."""
     if role := _ROLE.get(header.casefold()):
         return role
     clash = _CLASH.fullmatch(header)
@@ -113,14 +113,14 @@ def role_of(header: str) -> str:
 
 
 TEXT_ROLES = {"kernel", "run", "start", "end", "duration", "counter_name", "device_id", *UNUSED}
-# A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
+# A time such as 8.1097E+14 lost its digits in a spreadsheet; with 14 digits or more it is precise enough.
 _ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
 _WHOLE = "'\\d+'"
 
 
 @dataclass
 class LaunchSheet:
-    """One file as Parquet: the columns of use under their original headers, a row per launch, in file order."""
+    """One file as Parquet: the useful columns under their original headers, one row per launch, in file order."""
 
     name: str
     source: Path
@@ -130,46 +130,46 @@ class LaunchSheet:
     warnings: list[Note] = field(default_factory=list)
     wide: CounterColumns = field(default_factory=CounterColumns)
     xcds: int = 1
-    """Chiplets seen, where the file has rows per chiplet."""
+    """Number of chiplets, if the file has one row per chiplet."""
     nulls: list[str] = field(default_factory=list)
-    """Cells that stand for no value, beside the usual ones."""
+    """Texts of cells without a value, in addition to the usual ones."""
 
     def __post_init__(self) -> None:
         self.wide.files = [self.parquet]
 
     def header(self, role: str) -> str | None:
-        """The header that plays ``role``, quoted for SQL, or None."""
+        """Return the header with ``role``, quoted for SQL, or None."""
         return next((sql_name(c.header) for c in self.columns if c.role == role), None)
 
     def relation(self, names: Iterable[str]) -> str:
-        """The rows as a FROM clause: ``row``, from 0 in file order, and the columns quoted in ``names``."""
+        """Return a FROM item with ``row``, from 0 in file order, and the columns quoted in ``names``."""
         return self.wide.relation(names)
 
     def headers_of(self, *roles: str) -> list[str]:
-        """The quoted headers of those of ``roles`` that the file has."""
+        """Return the quoted headers of those ``roles`` that the file has."""
         return [header for role in roles if (header := self.header(role))]
 
     @property
     def all(self) -> str:
-        """The rows with every column."""
+        """FROM item with all useful columns."""
         return self.relation(sql_name(c.header) for c in self.columns if c.role not in UNUSED)
 
     def bounds(self, role: str) -> tuple[float, float] | None:
-        """Least and greatest value of the column that plays ``role``; None where there is no number."""
+        """Return the minimum and maximum of the column with ``role``; None if it has no number."""
         header = next((c.header for c in self.columns if c.role == role), "")
         return self.wide.bounds.get(header)
 
     def counters(self) -> list[str]:
-        """The plain counter columns, in file order."""
+        """Return the plain counter columns, in file order."""
         return [c.header for c in self.columns if c.role == "counter"]
 
     def measure(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Note the bounds of every column of numbers; infinities and NaN become NULL, with a warning."""
+        """Record the bounds of every numeric column; infinities and NaN become NULL, with a warning."""
         numeric = {c.header for c in self.columns if c.role not in TEXT_ROLES}
         self.warnings += self.wide.measure(con, numeric, self.source, self.rows)
 
     def as_pass(self) -> PassTable:
-        """The launches and the counters of the file."""
+        """Return the launches and the counters of the file as a pass."""
         roles = [*_LAUNCH_ROLES, "run", "device_id", "start", "end", "duration"]
         device = self.header("device_id")
         picks = [
@@ -192,17 +192,18 @@ class LaunchSheet:
         )
 
     def _process(self) -> str:
-        """SQL for the number of a launch's process, in the order in which the file first names each."""
+        """Return SQL for the number of a launch's process, in the order of first appearance in the file."""
         if (run := self.header("run")) is None:
             return "NULL::INT"
         first = f"SELECT {run} AS run, min(row) AS row FROM {self.relation([run])} GROUP BY 1"
         return f"CAST(list_position((SELECT list(run ORDER BY row) FROM ({first})), {run}) AS INT)"
 
     def _times(self) -> str:
-        """start_ns, end_ns, duration_ns: whole numbers are subtracted as integers, so that none above 2^53 is rounded.
+        """Return SQL for start_ns, end_ns and duration_ns.
 
-        Timestamps with a fraction are means over replays and stay floating point. A duration that is not positive is
-        no duration, nor is one of times that were rounded. A duration that the file states itself comes first.
+        Whole numbers are subtracted as integers, so that values above 2^53 are not rounded. Timestamps with a fraction
+        are means over replays and stay floating point. Durations that are not positive, or that come from rounded
+        times, become NULL. A duration that the file states has priority.
         """
         start, end, given = self.header("start"), self.header("end"), self.header("duration")
         known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
@@ -220,7 +221,7 @@ class LaunchSheet:
         )
 
 
-_LAUNCH_ROLES = (  # roles that are columns of launches as they stand
+_LAUNCH_ROLES = (  # roles that are columns of launches without conversion
     "pid", "dispatch_id", "kernel", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr",
     "sgpr", "cluster",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows from a Python source into Parquet files, a bounded number of them in memory."""
+"""Write rows from Python to Parquet files with bounded memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _SPOOLED = 8_000_000
 _TEXT_PER_CELL = 8
 _TEXTS_KNOWN, _TEXTS_WEIGHT, _TEXTS_HELD, _TEXT = 100_000, 32 << 20, 1000, 8000
-"""Texts that are remembered, and their characters; texts that wait to be spooled; characters that are kept of one."""
+"""Cached texts, and their total characters; texts that wait to be written; maximum characters stored of a text."""
 
 
 class Spool:
-    """Rows from a Python source into numbered Parquet files, a bounded number of them in memory."""
+    """Writes rows to numbered Parquet files, with a bounded number of them in memory."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path, columns: Sequence[tuple[str, str]]) -> None:
         self.con, self.stem, self.columns = con, stem, columns
@@ -28,7 +28,7 @@ class Spool:
         self._cells = 0
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Take a batch of rows, one value a column; None is NULL."""
+        """Add a batch of rows with one value per column; None is NULL."""
         if not rows:
             return
         self.rows += len(rows)
@@ -39,25 +39,25 @@ class Spool:
             self._flush()
 
     def _held_text(self) -> int:
-        """How many numbers the texts of the last batch weigh as much as."""
+        """Return the weight of the texts in the last batch, in numbers of the same size."""
         texts = (part for (_, kind), part in zip(self.columns, self._held[-1], strict=True) if kind == "VARCHAR")
         return sum(len(text) for part in texts for text in part if text) // _TEXT_PER_CELL
 
     def close(self) -> list[Path]:
-        """The files written; there is at least one, perhaps without rows."""
+        """Return the files written; there is at least one, possibly without rows."""
         if self._held or not self.files:
             self._flush()
         return self.files
 
     def _flush(self) -> None:
-        """Write what is held; the database takes whole columns, which is far faster than single rows."""
+        """Write the buffered rows; passing whole columns to the database is far faster than single rows."""
         held = self._held or [[_array(kind, ()) for _, kind in self.columns]]
         arrays = {
             name: _concatenate(parts) for (name, _), parts in zip(self.columns, zip(*held, strict=True), strict=True)
         }
         file = self.stem.with_name(f"{self.stem.name}_{len(self.files)}.parquet")
         picks = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in self.columns)
-        with self.con.cursor() as con:  # its own, since a result of the other may not have been read to its end
+        with self.con.cursor() as con:  # separate, since a result of the other may still be open
             con.register("spooled", arrays)
             write_table(con, f"SELECT {picks} FROM spooled", file)
         self.files.append(file)
@@ -72,7 +72,7 @@ def _concatenate(parts: Sequence[Any]) -> Any:
 
 
 def _array(kind: str, column: Sequence[Any]) -> Any:
-    """The values of a column as numpy takes them fastest; only a column with a None is looked at one by one."""
+    """Convert a column to the fastest numpy type; only columns with None are checked value by value."""
     import numpy
 
     if kind == "VARCHAR":
@@ -86,7 +86,7 @@ def _array(kind: str, column: Sequence[Any]) -> Any:
 
 
 class NumberedTexts:
-    """Texts under numbers, in a spool. A text may get several numbers: a hostile file has a new one in every row."""
+    """Numbers for texts, in a spool. A text may get several numbers, as a hostile file has a new one in every row."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path) -> None:
         self.spool = Spool(con, stem, [("number", "BIGINT"), ("text", "VARCHAR")])
@@ -95,7 +95,7 @@ class NumberedTexts:
         self._count = self._weight = 0
 
     def number(self, value: Any) -> int:
-        """The number of a text; of anything else that of the empty text."""
+        """Return the number of a text; other values get the number of the empty text."""
         if type(value) is not str:
             value = ""
         if (known := self._known.get(value)) is not None:
@@ -112,7 +112,7 @@ class NumberedTexts:
         return self._count
 
     def close(self) -> list[Path]:
-        """The files written, with columns number and text."""
+        """Return the files written, with columns number and text."""
         self._flush()
         return self.spool.close()
 

@@ -1,4 +1,4 @@
-"""SQLite files of profilers opened so that they can do no harm: read only, no environment, no endless query."""
+"""Open SQLite files of profilers safely: read only, without private data, and without endless queries."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _FUNCTIONS = {
     "abs", "avg", "coalesce", "count", "ifnull", "iif", "json_extract", "json_valid", "max", "min", "nullif", "round",
     "sqrt", "substr", "sum", "total", "typeof",
 }  # fmt: skip
-"""What AMD's views and our queries use; others (printf, glob) may take minutes for one value, without a pause."""
+"""Functions that AMD's views and rooflens use; others (printf, glob) may take minutes for one value without a pause."""
 _WITH_EXTRA_DATA = ("rocpd_info_agent", "rocpd_event")
-"""Tables whose further data is read: numbers of GPUs, and the names that a program gave to its ranges."""
+"""Tables whose column extdata is read: numbers of GPUs, and the names that a program gave to its ranges."""
 _HEADER = 100
 _STEPS = 20_000
 _BATCH = 5_000
-_WAIT = "Wait until the profiler has ended, or profile again"
+_WAIT = "Wait until the profiler has finished, or profile again"
 
 
 class Database:
-    """One open database; every query names its columns."""
+    """An open database; every query names its columns."""
 
     def __init__(self, con: sqlite3.Connection, path: Path) -> None:
         self.con, self.path, self.size = con, path, path.stat().st_size
@@ -51,7 +51,7 @@ class Database:
         }
 
     def parts(self, name: str) -> list[str]:
-        """The relations that hold ``name``: the view over it, else its tables with the id of a session as suffix."""
+        """Return the relations with the data of ``name``: the view, else its tables, which have a session id suffix."""
         if name in self._objects:
             return [name]
         return sorted(
@@ -59,7 +59,7 @@ class Database:
         )
 
     def columns(self, name: str) -> set[str]:
-        """The columns of the relations that hold ``name``."""
+        """Return the columns of the relations with the data of ``name``."""
         names: set[str] = set()
         for table in self.parts(name):
             sql = f'SELECT * FROM "{table}" LIMIT 0'
@@ -67,31 +67,33 @@ class Database:
         return names
 
     def read(self, name: str, picks: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
-        """Batches of rows of the relations that hold ``name``.
+        """Yield batches of rows of the relations with the data of ``name``.
 
-        A pick is SQL over their columns. Raises BadInput where they are missing or differ from the known layout.
+        A pick is SQL over their columns. Raises BadInput if they are missing or differ from the known layout.
         """
         relations = self.parts(name)
         if not relations:
-            raise BadInput(f"{self.path.name} has another layout than its profiler writes", f"it has no table {name}")
+            raise BadInput(f"{self.path.name} has an unknown database layout", f"it has no table {name}")
         for table in relations:
             yield from self.batches(f'SELECT {", ".join(picks)} FROM "{table}" {where}')
 
     def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows of a query in batches; a relation cannot have more rows than its file has bytes.
+        """Yield the rows of a query in batches; a relation cannot have more rows than its file has bytes.
 
-        All queries of a database share its patience, so that no view in it can go on for ever.
+        All queries of a database share one time limit, so that no view in it can run for ever.
         """
         seen = 0
-        cursor = self._patiently(lambda: self.con.execute(sql))  # already looks for the first row
+        cursor = self._patiently(lambda: self.con.execute(sql))  # already computes the first row
         while batch := self._patiently(lambda: cursor.fetchmany(_BATCH)):
             seen += len(batch)
             if seen > self.size:
-                raise BadInput(f"{self.path.name} is damaged", "a view in it yields more rows than the file can hold")
+                raise BadInput(
+                    f"{self.path.name} is damaged", "a view in it yields more rows than the file can contain"
+                )
             yield batch
 
     def _patiently(self, step: Callable[[], Any]) -> Any:
-        """What a step of SQLite gives; its time is taken from that of the database."""
+        """Run a step of SQLite within the time limit of the database."""
         import sqlite3
 
         began = time.thread_time()
@@ -104,7 +106,7 @@ class Database:
             self._patience_s -= time.thread_time() - began
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a query with a small result."""
+        """Return all rows of a query with a small result."""
         return [row for batch in self.batches(sql) for row in batch]
 
     def _too_slow(self) -> int:
@@ -113,7 +115,7 @@ class Database:
 
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
-    """Open a database that nobody is writing; BadInput in words for everything else."""
+    """Open a database that no other process is writing; BadInput for any other file."""
     import sqlite3
 
     _check_whole(path)
@@ -121,7 +123,7 @@ def open_database(path: Path) -> Iterator[Database]:
         beside = path.with_name(path.name + suffix)
         if beside.is_file() and beside.stat().st_size:
             raise BadInput(
-                f"{path.name} is incomplete", f"{beside.name} beside it holds what was not written yet", _WAIT
+                f"{path.name} is incomplete", f"{beside.name} next to it contains data not written yet", _WAIT
             )
     _check_unlocked(path)
     con = sqlite3.connect(f"{_uri(path)}&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
@@ -135,7 +137,7 @@ def open_database(path: Path) -> Iterator[Database]:
 
 
 def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _source: str | None) -> int:
-    """Only reading; private columns read as NULL, also where a view of the file hides them under another name."""
+    """Allow only reading; private columns read as NULL, even if a view renames them."""
     import sqlite3
 
     if action == sqlite3.SQLITE_READ:
@@ -149,26 +151,26 @@ def _authorize(action: int, first: str | None, second: str | None, _database: st
 
 
 def _check_whole(path: Path) -> None:
-    """BadInput unless the file begins as a database and is as long as its header says; SQLite fills in what is cut."""
+    """Raise BadInput unless the file is a complete SQLite database; SQLite itself would ignore missing pages."""
     with open_regular(path) as file:
         start = file.read(_HEADER)
         size = file.seek(0, os.SEEK_END)
     if not start:
         raise BadInput(f"{path.name} is empty", "the profiler did not finish it", _WAIT)
     if not start.startswith(MAGIC) or len(start) < _HEADER:
-        raise BadInput(f"{path.name} is no database", "it does not begin as a SQLite file", "Copy it again")
+        raise BadInput(f"{path.name} is not a database", "it does not start like a SQLite file", "Copy it again")
     page = int.from_bytes(start[16:18], "big")
     stated = (65536 if page == 1 else page) * int.from_bytes(start[28:32], "big")
     if start[24:28] == start[92:96] and size < stated:
         raise BadInput(
             f"{path.name} is damaged",
-            f"it was cut: {size} of {count_text(stated, 'byte is', 'bytes are')} there",
+            f"it is truncated: {size} of {count_text(stated, 'byte is', 'bytes are')} present",
             "Copy it again",
         )
 
 
 def _check_unlocked(path: Path) -> None:
-    """BadInput where another process is writing; an immutable connection would not notice."""
+    """Raise BadInput if another process is writing the file; an immutable connection would not notice."""
     import sqlite3
 
     con = sqlite3.connect(_uri(path), uri=True, timeout=0, isolation_level=None)
@@ -184,23 +186,23 @@ def _check_unlocked(path: Path) -> None:
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary result code."""
+    """Return SQLite's primary result code."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _problem(path: Path, error: Exception) -> BadInput | LimitExceeded:
-    """An error of SQLite in words."""
+    """Convert an SQLite error to a problem."""
     import sqlite3
 
     code, text = _code(error), plain_text(str(error), 160)
     if isinstance(error, UnicodeDecodeError):
-        text = "its schema is no UTF-8 text"
+        text = "its schema is not UTF-8 text"
     if code == sqlite3.SQLITE_INTERRUPT:
         return LimitExceeded(f"{path.name} takes too long to read", "a view in it is endless, or far too slow")
     if code in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM) or isinstance(error, MemoryError):
-        return LimitExceeded(f"{path.name} holds a value of more than {size_limits.DATABASE_VALUE >> 20} MiB", text)
+        return LimitExceeded(f"{path.name} contains a value of more than {size_limits.DATABASE_VALUE >> 20} MiB", text)
     if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
-        return BadInput(f"{path.name} has another layout than its profiler writes", text)
+        return BadInput(f"{path.name} has an unknown database layout", text)
     return BadInput(f"{path.name} is damaged", text, "Copy it again, or profile again")
 
 

@@ -1,4 +1,4 @@
-"""Read what perf stat left: runs as launches of one program."""
+"""Read the output of perf stat: runs become launches of one program."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _COUNTER = re.compile(r"[A-Za-z][\w.:/,=@\-]{0,180}")
 _TIMES = {DURATION, "user_time", "system_time"}
 _WHOLE = 100.0
 _ROLES = {"perf kernel": "kernel", "perf run": "dispatch_id", "perf duration": "duration"}
-"""Column of the Parquet file -> role; no event's name holds a space."""
+"""Column of the Parquet file -> role; names of events contain no space, so these are unique."""
 
 
 @dataclass
 class PerfFile:
-    """One file and its runs."""
+    """One file with its runs."""
 
     file: Path
     runs: list[PerfRun]
 
     def events(self) -> set[str]:
-        """What was counted, without the times that every file has."""
+        """Return the counted events, without the times that every file has."""
         return {event.name for run in self.runs for event in run.events} - _TIMES
 
     def commands(self) -> set[str | None]:
@@ -59,8 +59,11 @@ class PerfFile:
 
 
 def grouped_by_pass(sources: list[PerfFile]) -> list[list[PerfFile]]:
-    """Files by pass. Those of one step belong together, as do those of other events of the same commands apart;
-    all else are further runs."""
+    """Group files by pass.
+
+    Files of one step belong to one pass. Files with different events of the same commands are separate passes; all
+    other files are further runs of a pass.
+    """
     groups: list[list[PerfFile]] = []
     for source in sources:
         fitting = next((group for group in groups if _same_pass(group[0], source)), None)
@@ -79,8 +82,10 @@ def _as_pass(
     number: int,
     unnamed: str,
 ) -> PassTable:
-    """The runs of pass ``number`` in ``folder``; ``names`` are the counters that the events become, ``unnamed`` what
-    a program is called where the output does not state the command."""
+    """Write the runs of pass ``number`` to ``folder``.
+
+    ``names`` maps events to counters; ``unnamed`` is the name of a program whose command the output does not state.
+    """
     rows = [(_program(run) or unnamed, run) for source in group for run in source.runs]
     values = [_values(run, names) for _, run in rows]
     counters = list(dict.fromkeys(name for row in values for name in row if _usable(name)))
@@ -92,11 +97,11 @@ def _as_pass(
         sheet.name = f"{sheet.name}_{number}"
     if strange := sorted({name for row in values for name in row if not _usable(name)}):
         listed = ", ".join(plain_text(name, 60) for name in strange[:8])
-        text = f"{file.name}: events that cannot be columns were left out: {listed}."
+        text = f"{file.name}: skipped events that cannot be columns: {listed}."
         sheet.warnings.append(Note("no_counters", text))
     if len(counters) > size_limits.MOST_COLUMNS or len(rows) * len(counters) > size_limits.EMPTY_CELLS:
         what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(rows), 'run')}"
-        raise BadInput(what, "which is more than perf stat counts", "Is it the file that perf stat wrote?")
+        raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
     progress.report(f"read {count_text(len(rows), 'run')} of {file.name}")
     columns = "".join(f", {sql_name(name)} DOUBLE" for name in counters)
     con.execute(
@@ -121,7 +126,7 @@ def _as_pass(
 
 
 def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
-    """Counter -> value of one run, with its share of the time and its error where they tell something."""
+    """Return counter -> value of one run, plus the share of time counted and the error if they are informative."""
     values: dict[str, float | None] = {}
     for event in run.events:
         name = names[event.name]
@@ -144,7 +149,7 @@ def _usable(name: str) -> bool:
 
 
 def _program(run: PerfRun) -> str | None:
-    """The name of the program that ran."""
+    """Return the name of the program that ran."""
     if not run.command:
         return None
     try:
@@ -156,28 +161,31 @@ def _program(run: PerfRun) -> str | None:
 
 _SUFFIXES = (".txt", ".csv", ".json", ".log", ".out", ".perf", ".stat")
 COMMAND_FILE = "command.txt"
-"""Beside the output of one run: its command line, quoted as for a shell."""
+"""File next to the output of one run, with its command line quoted as for a shell."""
 _LINES, _SIZE = 200, 16 << 20
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
     return bool(_files(path))
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the runs at ``path`` into tables under ``out``; the kernel is the program, a counter an event.
+    """Read the runs at ``path`` into tables under ``out``; the kernel is the program, a counter is an event.
 
-    Times are in ns. ``EVENT:running_pct`` is the share of the run in which an event was counted, where that is not
-    all of it; ``EVENT:error_pct`` the standard error where the value is a mean over runs (-r). Raises BadInput for
-    counts per CPU or per interval.
+    Times are in ns. ``EVENT:running_pct`` is the share of the run in which an event was counted, if it is below 100 %;
+    ``EVENT:error_pct`` is the standard error if the value is a mean over runs (-r). Raises BadInput for counts per CPU
+    or per interval.
     """
     sources = [
         PerfFile(file, _with_commands(file, _runs(file))) for file in _files(path) or ([path] if path.is_file() else [])
     ]
     sources = [source for source in sources if source.runs]
     if not sources:
-        raise BadInput(f"{path.name} holds no output of perf stat", "neither its text nor rows of -x or -j")
+        raise BadInput(
+            f"{path.name} contains no perf stat output",
+            "it has neither the text report nor the rows that -x and -j write",
+        )
     runs = [run for source in sources for run in source.runs]
     names = plain_names(runs)
     groups = grouped_by_pass(sources)
@@ -213,7 +221,7 @@ def _is_perf(file: Path) -> bool:
 
 
 def _runs(file: Path) -> list[PerfRun]:
-    """The runs of one file, in whichever form it is."""
+    """Return the runs of one file in any of the supported formats."""
     content = head(file, _SIZE + 1)
     if len(content) > _SIZE:
         raise LimitExceeded(f"{file.name} is larger than {_SIZE >> 20} MiB", "output of perf stat is small")
@@ -229,7 +237,7 @@ def _runs(file: Path) -> list[PerfRun]:
 
 
 def _with_commands(file: Path, runs: list[PerfRun]) -> list[PerfRun]:
-    """The runs with the command that a file beside them states, since the forms for programs do not."""
+    """Add the command from a file next to the output, since the formats for programs do not state it."""
     beside = file.with_name(COMMAND_FILE)
     if not any(run.command is None for run in runs) or not (beside.is_file() and is_inside(beside, file.parent)):
         return runs
@@ -248,26 +256,26 @@ def _doubts(runs: list[PerfRun]) -> list[Note]:
 
 
 def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
-    """What is to be known about the counts; nothing of it is a fault."""
+    """Return notes about the counts; none of them reports a fault."""
     notes = []
     events = [event for run in runs for event in run.events]
     if modified := sorted({e.name for e in events if names[e.name] != e.name}):
-        text = f"Counted with a modifier, which the counter's name leaves out: {_names_text(modified)} "
+        text = f"Counted with a modifier, which the counter's name omits: {_names_text(modified)} "
         notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
     if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
         notes.append(Note("not_measured", f"Not measured, so NULL: {_names_text(missing)}."))
     if means := [run.repeats for run in runs if run.repeats != 1]:
         count = f"{means[0]} runs" if means[0] else "several runs"
         rows = f"{len(means)} of {count_text(len(runs), 'row')}"
-        text = f"Means over {count} (-r) in {rows}; EVENT:error_pct is their error."
+        text = f"Means over {count} (-r) in {rows}; EVENT:error_pct is their standard error."
         notes.append(Note("means", text))
     if without := sum(1 for run in runs if run.duration_ns is None):
-        text = f"No elapsed time, hence no duration, in {without} of {count_text(len(runs), 'row')}: "
+        text = f"No elapsed time, and so no duration, in {without} of {count_text(len(runs), 'row')}: "
         notes.append(
             Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
         )
     if any(run.command is None for run in runs):
-        text = "The form of the file does not state the command: the kernel is called as the profile."
+        text = "The format of the file does not state the command, so the kernel has the name of the profile."
         notes.append(Note("no_command", text))
     return notes
 

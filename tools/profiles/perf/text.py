@@ -1,4 +1,4 @@
-"""The outputs of perf stat: text, CSV and JSON as runs of events."""
+"""Parse the output formats of perf stat (text, CSV and JSON) into runs of events."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ...base.untrusted_text import decimal
 
 _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
 DURATION = "duration_time"
-"""perf's own name for the elapsed time as an event, in ns; user_time and system_time are its parts on the CPU."""
+"""perf's event for the elapsed time, in ns; user_time and system_time are its parts on the CPU."""
 
 
 @dataclass
 class PerfEvent:
-    """One counted event: value in base units, None where perf could not count it (``reason``: its own words)."""
+    """One counted event: its value in base units, or None if perf could not count it (``reason`` in perf's words)."""
 
     name: str
     value: float | None
     reason: str = ""
     running_pct: float | None = None
-    """Share of the time in which it was really counted; the value is scaled up from that."""
+    """Share of the time in which it was actually counted; the value is scaled up accordingly."""
     error_pct: float | None = None
-    """Standard error of the mean, where the value is a mean over repeated runs (-r)."""
+    """Standard error of the mean, if the value is a mean over repeated runs (-r)."""
 
 
 @dataclass
 class PerfRun:
-    """One run of the program, or the mean of ``repeats``."""
+    """One run of the program, or the mean of ``repeats`` runs."""
 
     events: list[PerfEvent] = field(default_factory=list)
     command: str | None = None
@@ -44,15 +44,15 @@ class PerfRun:
     unknown_units: set[str] = field(default_factory=set)
 
     names: set[str] = field(default_factory=set)
-    """Of its events."""
+    """Names of its events."""
 
     @property
     def duration_ns(self) -> float | None:
-        """Elapsed time; the text form always has it, the others only as an event."""
+        """Elapsed time; the text format always has it, the others only as an event."""
         return next((e.value for e in self.events if e.name == DURATION), None)
 
     def add(self, event: PerfEvent, unit: str) -> None:
-        """Add an event whose value is in ``unit``; what an event is called twice counts once."""
+        """Add an event whose value is in ``unit``; a repeated event is ignored."""
         factor = 1.0 if not unit else _units().get(unit)
         if factor is None:
             self.unknown_units.add(unit)
@@ -64,14 +64,14 @@ class PerfRun:
 
 
 def is_unit(text: str) -> bool:
-    """Whether perf prints ``text`` as a unit."""
+    """Return whether perf prints ``text`` as a unit."""
     return text in _units()
 
 
 def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
-    """Event as asked for -> counter: without its modifier (``cycles:u`` -> ``cycles``).
+    """Return event as requested -> counter: the event without its modifier (``cycles:u`` -> ``cycles``).
 
-    Where an event was counted with several modifiers, or with and without, all but the bare one keep theirs.
+    If an event was counted with several modifiers, or with and without one, each keeps its modifier.
     """
     spelled = defaultdict(set)
     for run in runs:
@@ -91,7 +91,7 @@ def _units() -> dict[str, float]:
 
 _MARK = "Performance counter stats for"
 _HEADER = re.compile(_MARK + r" (?P<what>.*?)(?: \((?P<runs>\d{1,9}) runs\))?:\s*$")
-_SPACES = " \u00a0\u202f"  # between groups of digits, by locale
+_SPACES = " \u00a0\u202f"  # separators of digit groups, by locale
 _VALUE = rf"(?P<value><not supported>|<not counted>|-?\d+(?:[.,'’{_SPACES}]\d{{3}})*(?:[.,]\d+)?)"
 _EVENT = re.compile(rf"^\s*{_VALUE}[{_SPACES}]+(?P<rest>[^\s#(].*)$")
 _ELAPSED = re.compile(
@@ -104,16 +104,16 @@ _RUNNING = re.compile(r"\((?P<value>[\d.,]+)%\)\s*$")
 _PARTS = {"time elapsed": DURATION, "user": "user_time", "sys": "system_time"}
 _NS_PER_S = 1e9
 _DIGITS, _TEXT = 400, 1000
-_NO_NUMBER = "its number cannot be read"
+_NO_NUMBER = "its number could not be read"
 
 
 def is_text(text: str) -> bool:
-    """Whether perf stat printed ``text`` for people."""
+    """Return whether ``text`` is the text report of perf stat."""
     return _MARK in text or _INTERVALS.search(text) is not None
 
 
 def read_text(name: str, text: str) -> list[PerfRun]:
-    """The runs in ``text``. Raises BadInput for counts per CPU, socket or interval, which are no runs."""
+    """Return the runs in ``text``. Raises BadInput for counts per CPU, socket or interval, which are not runs."""
     runs = []
     for header, lines in _blocks(name, text):
         run = PerfRun(command=_command(header["what"]), repeats=int(header["runs"] or 1))
@@ -146,28 +146,28 @@ def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
 
 
 def no_totals_problem(name: str, how: str, option: str) -> BadInput:
-    """The refusal of counts that are no totals of a run."""
+    """Return the error for counts that are not totals of a run."""
     return BadInput(
-        f"{name} holds counts {how}",
+        f"{name} contains counts {how}",
         "a workload needs the totals of every run",
         f"Run perf stat again without {option}",
     )
 
 
 def _command(what: str) -> str | None:
-    """The command between its quotes; None for a process that ran already, or the whole system."""
+    """Return the quoted command; None for a process that was already running, or the whole system."""
     quoted = len(what) > 1 and what[0] == what[-1] == "'"
     return what[1:-1] if quoted and what != "'system wide'" and not what.startswith("'CPU(s)") else None
 
 
 def _decimal_mark(lines: list[str]) -> str:
-    """Comma or point, as the line of the elapsed time has it: it always has a fraction."""
+    """Return comma or point, as in the line of the elapsed time, which always has a fraction."""
     matches = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
     return next((match[1] for match in matches if match), ".")
 
 
 def _number(text: str, mark: str) -> float | None:
-    """The number in a locale's notation; None where the text is none."""
+    """Parse a number in a locale's notation; None if the text is not a number."""
     return decimal("".join("." if c == mark else c for c in text if c.isdigit() or c in (mark, "-")))
 
 
@@ -184,7 +184,7 @@ def _add_event(name: str, run: PerfRun, match: re.Match[str], mark: str) -> None
     error, running = _ERROR.search(rest), _RUNNING.search(rest)
     words = re.split(r"#|\( ?\+-|\([\d.,]+%\)", rest)[0].split()
     unit = words.pop(0) if len(words) > 1 and is_unit(words[0]) else ""
-    if len(words) == 2 and words[1] == "(msec)":  # perf before 4.14 states the unit behind
+    if len(words) == 2 and words[1] == "(msec)":  # perf before 4.14 prints the unit after the event
         unit = "msec"
         words.pop()
     if len(words) != 1:
@@ -208,17 +208,17 @@ _PLACES = {"cpu", "core", "socket", "die", "node", "thread", "cluster", "cache",
 
 
 def looks_like_table(line: str) -> bool:
-    """Whether a line is one of the form -x: a value, an event, and how long it was counted."""
+    """Return whether a line has the format of -x: a value, an event, and how long it was counted."""
     return any(_row(s).fullmatch(line) or _placed_row(s).match(line) for s in _SEPARATORS)
 
 
 def looks_like_json(line: str) -> bool:
-    """Whether a line is one of the form -j."""
+    """Return whether a line has the format of -j."""
     return line.lstrip().startswith("{") and '"counter-value"' in line and '"event"' in line
 
 
 def read_table(name: str, text: str) -> list[PerfRun]:
-    """The runs in separated values; a new run starts where the file says so, or where an event comes again.
+    """Return the runs in separated values; a new run starts at its header, or when an event is repeated.
 
     Raises BadInput for counts per CPU, socket or interval.
     """
@@ -244,7 +244,7 @@ def read_table(name: str, text: str) -> list[PerfRun]:
 
 
 def read_json(name: str, text: str) -> list[PerfRun]:
-    """The runs in lines of JSON; a new run starts where the file says so, or where an event comes again."""
+    """Return the runs in lines of JSON; a new run starts at its header, or when an event is repeated."""
     runs = [PerfRun()]
     for line in text.splitlines():
         if line.startswith(_STARTED):
@@ -270,8 +270,10 @@ def read_json(name: str, text: str) -> list[PerfRun]:
 
 
 def _place(runs: list[PerfRun], event: PerfEvent, unit: str, *, repeated: bool) -> None:
-    """Add an event to the last run, or to a new one where it has it already. These forms do not say how often
-    the program ran; that it ran several times shows only in the error."""
+    """Add an event to the last run, or to a new one if the last run already has it.
+
+    These formats do not state how often the program ran; repeated runs only show in the error.
+    """
     if event.name in runs[-1].names:
         runs.append(PerfRun())
     runs[-1].add(event, unit)
@@ -280,12 +282,12 @@ def _place(runs: list[PerfRun], event: PerfEvent, unit: str, *, repeated: bool) 
 
 
 def _text(value: Any) -> str:
-    """A text of the file, without halves of characters."""
+    """Return a text of the file, without lone surrogates."""
     return str(value)[:_TEXT].encode("utf-8", "replace").decode()
 
 
 def _float(value: Any) -> float | None:
-    """The number of a member, which perf writes as text or as a number; None where it is none."""
+    """Return the number of a member, which perf writes as text or as a number; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     parsed = decimal(value if isinstance(value, str) else repr(value)[:_DIGITS])
@@ -293,7 +295,7 @@ def _float(value: Any) -> float | None:
 
 
 def _row(s: str) -> re.Pattern[str]:
-    """value, unit, event, [error], time counted in ns, share of it in %, [figure, its unit]."""
+    """Return the pattern of a row: value, unit, event, [error], time counted in ns, its share in %, [figure, unit]."""
     s, mark = re.escape(s), r"\." if s == "," else "[.,]"
     number = rf"\d+(?:{mark}\d+)?"
     return re.compile(
@@ -304,7 +306,7 @@ def _row(s: str) -> re.Pattern[str]:
 
 
 def _placed_row(s: str) -> re.Pattern[str]:
-    """A row with a place (CPU0, S0 and a count) or a time before it."""
+    """Return the pattern of a row that starts with a place (CPU0, S0 and a count) or a time."""
     s, value = re.escape(s), r"(?:\d|<not )"
     return re.compile(
         rf"\s*(?:CPU\d+{s}|[SNDP]\d+(?:-[DC]\d+)*{s}\d+{s}|\d+\.\d{{9}}{s}){value}[^{s}]*{s}[A-Za-z%]*{s}[a-z]"

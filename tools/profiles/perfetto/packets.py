@@ -1,6 +1,6 @@
-"""The packets of a Perfetto trace, taken one by one: begins, ends, counters, and the tracks that they lie on.
+"""Read the packets of a Perfetto trace one by one: begins, ends, counters, and their tracks.
 
-Numbers of fields are those of Perfetto's reference of TracePacket; only what a timeline needs is looked at.
+Field numbers are those of Perfetto's reference of TracePacket; fields that a timeline does not need are ignored.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Field = int | bytes
 
 
 class WireError(ValueError):
-    """The bytes are no message, or end within one."""
+    """The bytes are not a message, or end within one."""
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The whole number at a place, and the place after it."""
+    """Return the whole number at a position, and the position after it."""
     value = shift = 0
     for place in range(at, min(at + _VARINT_LIMIT, len(data))):
         byte = data[place]
@@ -47,9 +47,9 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Field]]:
-    """Numbers and values of the fields of a message: whole numbers, and bytes of texts, messages and lists.
+    """Yield numbers and values of the fields of a message: whole numbers, and bytes of texts, messages and lists.
 
-    Numbers of fixed size are whole numbers too: ``double`` makes a floating-point number of one.
+    Numbers of fixed size are returned as whole numbers too; ``double`` converts them to floating point.
     """
     at, end = 0, len(data)
     while at < end:
@@ -68,7 +68,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Field]]:
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
-            raise WireError(f"a field is of the unknown kind {kind}")
+            raise WireError(f"a field has the unknown kind {kind}")
         if at + size > end:
             raise WireError("a field is longer than its message")
         part, at = data[at : at + size], at + size
@@ -76,7 +76,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Field]]:
 
 
 def messages(stream: ByteSource, number: int) -> Iterator[bytes]:
-    """The messages that are field ``number`` of the outermost one, one after the other; others are skipped."""
+    """Yield the messages in field ``number`` of the outermost message; other fields are skipped."""
     window, at = b"", 0
     while True:
         if len(window) - at < 2 * _VARINT_LIMIT:
@@ -85,10 +85,10 @@ def messages(stream: ByteSource, number: int) -> Iterator[bytes]:
                 return
         tag, at = varint(window, at)
         if tag & 7 != _BYTES:
-            raise WireError("it is no list of messages")
+            raise WireError("it is not a list of messages")
         size, at = varint(window, at)
         if size > _MESSAGE_LIMIT:
-            raise WireError("a message is larger than any that a trace has")
+            raise WireError("a message is larger than in any trace")
         parts, held = [window[at:]], len(window) - at
         while held < size:
             if not (block := stream.read(_BLOCK)):
@@ -103,19 +103,19 @@ def messages(stream: ByteSource, number: int) -> Iterator[bytes]:
 
 
 def double(value: Field | None) -> float | None:
-    """The floating-point number behind a field of fixed size."""
+    """Convert a field of fixed size to a floating-point number."""
     import struct
 
     return float(struct.unpack("<d", value.to_bytes(8, "little"))[0]) if isinstance(value, int) else None
 
 
 def text(value: Field) -> str:
-    """The text of a field."""
+    """Return the text of a field."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
 def signed_integer(value: int) -> int:
-    """A whole number that may be below zero."""
+    """Convert an unsigned 64-bit number to a signed one."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -130,7 +130,7 @@ _UNPACKED = 64 << 20
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CLEARED = 1
 _OWN_CLOCKS = 64
-"""Numbers of clocks from here on are those of one sequence of packets."""
+"""Clocks with at least this number belong to one sequence of packets."""
 _BOOT = 6
 _NUMBERS = {  # name of an annotation -> column of MARK
     "corr_id": "correlation", "correlation_id": "correlation", "stack_id": "correlation", "copy_bytes": "bytes",
@@ -141,7 +141,7 @@ _NUMBERS = {  # name of an annotation -> column of MARK
 
 @dataclass
 class Track:
-    """Where events lie: a thread, a queue, a counter."""
+    """The track of events: a thread, a queue, a counter."""
 
     name: str = ""
     pid: int | None = None
@@ -161,7 +161,7 @@ class _SequenceClock:
 
 @dataclass
 class _Sequence:
-    """What the packets of one writer refer to."""
+    """Interned data and defaults that the packets of one writer refer to."""
 
     names: dict[int, str] = field(default_factory=dict)
     categories: dict[int, str] = field(default_factory=dict)
@@ -182,13 +182,13 @@ class Packets:
         self.instants = 0
         self._sequences: dict[int, _Sequence] = {}
         self._offsets: dict[int, int] = {}
-        """Builtin clock -> what is to be added for the trace's own."""
+        """Builtin clock -> offset to the clock of the trace."""
         self._held: list[tuple[Any, ...]] = []
         self._values: list[tuple[Any, ...]] = []
         self._interned = self._interned_text = 0
 
     def read(self, file: Path) -> None:
-        """Spool the events of a file; BadInput where it is cut or no such trace."""
+        """Spool the events of a file; BadInput if it is truncated or not such a trace."""
         count = 0
         with open_text(file) as stream:
             try:
@@ -248,16 +248,16 @@ class Packets:
                 entry = _last_fields(value)
                 self._interned += 1
                 if self._interned > _INTERNED:
-                    raise WireError("it names more texts than any trace")
+                    raise WireError("it contains more texts than any trace")
                 key = entry.get(1)
                 if isinstance(key, int):
                     known[key] = text(entry.get(2, b""))
                     self._interned_text += len(known[key])
                     if self._interned_text > _INTERNED_TEXT:
-                        raise WireError("it names longer texts than any trace")
+                        raise WireError("it contains longer texts than any trace")
 
     def _snapshot(self, sequence: _Sequence, data: bytes) -> None:
-        """What several clocks showed at the same time."""
+        """Record the values that several clocks had at the same time."""
         clocks, primary = [], _BOOT
         for number, value in fields(data):
             if number == 1 and isinstance(value, bytes):
@@ -278,7 +278,7 @@ class Packets:
                 self._offsets.setdefault(name, base - at)
 
     def _time(self, sequence: _Sequence, clock: int | None, stamp: int | None) -> int | None:
-        """A time in ns on the clock of the trace."""
+        """Convert a timestamp to ns on the clock of the trace."""
         if stamp is None:
             return None
         if clock is not None and clock >= _OWN_CLOCKS:
@@ -353,7 +353,7 @@ class Packets:
 
     @staticmethod
     def _annotation_numbers(sequence: _Sequence, annotations: list[Field]) -> dict[str, int]:
-        """Whole numbers of annotations that a timeline has a column for."""
+        """Return the whole numbers of annotations for which a timeline has a column."""
         by_column: dict[str, int] = {}
         for one in annotations:
             of = _last_fields(one) if isinstance(one, bytes) else {}
@@ -367,18 +367,18 @@ class Packets:
 
 
 def _unpack_packets(packed: Field) -> Iterator[bytes]:
-    """Packets that were compressed together."""
+    """Yield packets that were compressed together."""
     unpacker = zlib.decompressobj()
     data = unpacker.decompress(packed, _UNPACKED) if isinstance(packed, bytes) else b""
     if unpacker.unconsumed_tail:
-        raise WireError("packed packets are larger than any that a trace has")
+        raise WireError("compressed packets are larger than in any trace")
     for number, value in fields(data):
         if number == 1 and isinstance(value, bytes):
             yield value
 
 
 def _last_fields(data: bytes) -> dict[int, Field]:
-    """The fields of a message, of repeated ones the last."""
+    """Return the fields of a message; the last one if a field is repeated."""
     return dict(fields(data))
 
 

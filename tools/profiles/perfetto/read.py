@@ -1,4 +1,4 @@
-"""Read Perfetto traces: of rocprof-sys, Omnitrace, rocprofv3, or anything else that writes track events."""
+"""Read Perfetto traces from rocprof-sys, Omnitrace, rocprofv3, or any other program that writes track events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".pftrace", ".perfetto-trace", ".proto")
 _OTHER = "perfetto"
-"""Source of ranges of other programs."""
+"""Source of ranges from other programs."""
 _LEVELS = 16
 _TRACK = [("number", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("device", "BIGINT"), ("name", "VARCHAR"),
           ("unit", "VARCHAR")]  # fmt: skip
@@ -36,7 +36,7 @@ _QUEUE = "regexp_extract(k.name, '(?i)(?:queue|stream)\\D{0,3}(\\d{1,9})', 1)"
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a trace, or a folder with some in it or in its sub-folders."""
+    """Return whether ``path`` is such a trace, or a folder with traces at most one level deep."""
     return bool(_files(path))
 
 
@@ -45,7 +45,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _begins_as_trace(file: Path) -> bool:
-    """Whether a file begins with a packet that can be taken apart as far as it is there."""
+    """Return whether a file starts with a packet that can be parsed, as far as it was read."""
     try:
         start = head(file, 1 << 16)
         if not start.startswith(b"\x0a"):
@@ -66,11 +66,11 @@ def _categories() -> list[dict[str, str]]:
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the trace at ``path`` into tables under ``out``; BadInput where it is cut, or holds no event."""
+    """Read the trace at ``path`` into tables under ``out``; BadInput if it is truncated, or has no events."""
     files = _files(path) or ([path] if path.is_file() else [])
     if len(files) != 1:
         what = f"{len(files)} Perfetto traces" if files else "no Perfetto trace"
-        raise BadInput(f"{path.name} holds {what}", fix="Name one file")
+        raise BadInput(f"{path.name} contains {what}", fix="Give one file")
     work = out / WORK
     packets = Packets(con, work)
     packets.read(files[0])
@@ -91,13 +91,13 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         events.append(f"SELECT {row_of(EVENT, known)} FROM {samples}")
     written = write_timeline(con, out, TimelineQueries(" UNION ALL ".join(events), _ranges(parquet([decided]))))
     if not written.events and not written.ranges:
-        raise BadInput(f"{path.name} holds no track events", "nothing in it can be placed in time")
+        raise BadInput(f"{path.name} contains no track events", "it has no event with a usable time")
     merged.events = written.events
     merged.warnings += [*written.warnings, *notes]
     merged.notes += written.notes
     if packets.instants:
         merged.notes.append(
-            Note("not_read", f"{count_text(packets.instants, 'instant was', 'instants were')} not read.")
+            Note("not_read", f"{count_text(packets.instants, 'instant was', 'instants were')} skipped.")
         )
     amd = con.execute(f"SELECT 1 FROM {parquet([decided])} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
     name = path.name if path.is_dir() else path.stem
@@ -105,7 +105,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
 
 
 def _tracks(con: duckdb.DuckDBPyConnection, work: Path, tracks: dict[int, Track]) -> str:
-    """A FROM item: number, pid, thread, name, unit of every track; ids that it does not state are its parent's."""
+    """Return a FROM item with number, pid, thread, name, unit of every track; missing ids come from its parents."""
     spool = Spool(con, work / "perfetto_tracks", _TRACK)
     for track in tracks.values():
         pid, thread, above, levels = track.pid, track.thread, track.parent, 0
@@ -120,7 +120,7 @@ def _tracks(con: duckdb.DuckDBPyConnection, work: Path, tracks: dict[int, Track]
 
 
 def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
-    """SQL: every slice with its times, and what it is."""
+    """Return SQL for every slice with its times and its role."""
     cases = " ".join(
         f"WHEN regexp_full_match(c.text, {sql_literal(one['pattern'])}) THEN {sql_literal(one['role'])}"
         for one in _categories()
@@ -158,7 +158,7 @@ def _launches(con: duckdb.DuckDBPyConnection, out: Path, file: Path, decided: st
 
 
 def _events(decided: str, kernels: int, work: Path) -> str:
-    """SQL for kernels, copies, allocations and calls, in the columns EVENT."""
+    """Return SQL for kernels, copies, allocations and calls, with the columns EVENT."""
     times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
     device = times | {"device_id": "device_id", "stream": "stream"}
     way = direction_of("text")
@@ -176,6 +176,6 @@ def _events(decided: str, kernels: int, work: Path) -> str:
 
 
 def _ranges(decided: str) -> str:
-    """SQL for the ranges, in the columns RANGE."""
+    """Return SQL for the ranges, with the columns RANGE."""
     known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "text", "source": "role"}
     return f"SELECT {row_of(RANGE, known)} FROM {decided} WHERE role IN ('roctx', 'rocprof-sys', {sql_literal(_OTHER)})"

@@ -1,4 +1,4 @@
-"""Read what rocprof (v1, v2) left: counters per launch, with rocminfo beside them."""
+"""Read the output of rocprof (v1, v2): counters per launch, and the rocminfo output next to them."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class RocminfoAgent:
 
 
 def read_agents(path: Path) -> list[RocminfoAgent]:
-    """The GPUs named in a file of rocminfo's output, in order."""
+    """Return the GPUs in a file with rocminfo's output, in order."""
     return parse_agents(head(path, _LIMIT).decode("utf-8", errors="replace"))
 
 
 def parse_agents(text: str) -> list[RocminfoAgent]:
-    """The GPUs in rocminfo's output, in order; colour codes and unknown lines are skipped."""
+    """Return the GPUs in rocminfo's output, in order; colour codes and unknown lines are ignored."""
     lines = "\n".join(plain_text(line, 300) for line in text.splitlines())
     sections = re.split(r"^\*{3,}\nAgent \d+\n\*{3,}$", lines, flags=re.MULTILINE)[1:]
     return [agent for section in sections if (agent := _rocminfo_agent(section))]
 
 
 def agent_of(agents: list[RocminfoAgent], nodes: list[int]) -> RocminfoAgent | None:
-    """The GPU that a profile ran on: the only kind there is, else the one whose node number the profile names.
+    """Return the GPU that a profile ran on: the only kind of GPU, else the one whose node number the profile states.
 
-    None where GPUs of several kinds fit.
+    None if GPUs of several kinds match.
     """
     if len({(a.arch, a.facts.get("cu_per_gpu")) for a in agents}) == 1:
         return agents[0]
@@ -72,7 +72,7 @@ def _rocminfo_agent(section: str) -> RocminfoAgent | None:
     for line in section.splitlines():
         key, colon, value = line.partition(":")
         if colon:
-            # The first mention counts: pools, ISAs and dimensions below repeat keys such as Name.
+            # The first occurrence counts: pools, ISAs and dimensions below repeat keys such as Name.
             fields.setdefault(key.strip(), value.strip())
     arch = re.match(r"gfx[0-9a-f]+", fields.get("Name", ""))
     if fields.get("Device Type") != "GPU" or arch is None:
@@ -97,18 +97,20 @@ _LOOKED_AT = 200
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with one or with one per pass (timing, pmc_1 or pass_1, ...)."""
+    """Return whether ``path`` is such a file, or a folder with one, or with one per pass (timing, pmc_1, pass_1)."""
     return bool(_files(path))
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the dispatches at ``path`` into tables under ``out``; results.sysinfo.txt beside them tells the device.
+    """Read the dispatches at ``path`` into tables under ``out``; results.sysinfo.txt next to them states the device.
 
-    Raises BadInput naming the file at fault.
+    Raises BadInput naming the faulty file.
     """
     files = _files(path) or ([path] if path.is_file() else [])
     if not files:
-        raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with kernel names and one row per dispatch")
+        raise BadInput(
+            f"{path.name} contains no CSV file of rocprof", "no file has kernel names and one row per dispatch"
+        )
     sheets = [merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files]
     main, xcds = sheets[0], max(s.xcds for s in sheets)
     second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
@@ -122,9 +124,9 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged = write_tables(con, as_replays(tables), out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
     merged.warnings[:0] = warnings
     if not main.headers_of("start", "duration"):
-        merged.notes.append(Note("no_times", "The file has no times: rocprof v1 writes them with --timestamp on."))
+        merged.notes.append(Note("no_times", "The file has no times; rocprof v1 writes them with --timestamp on."))
     if xcds > 1:
-        text = "Counters are sums over the XCDs of a dispatch; percentages of rocprof are means over them."
+        text = "Counters are sums over the XCDs of a dispatch; rocprof percentages are means over the XCDs."
         merged.notes.append(Note("xcds", text))
     manifest = Manifest(
         name=_name(path, files[0]),
@@ -139,7 +141,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
 
 
 def _files(path: Path) -> list[Path]:
-    """The file of dispatches at ``path``, or one per pass folder; BadInput where several profiles are mixed."""
+    """Return the file of dispatches at ``path``, or one per pass folder; BadInput for a mix of several profiles."""
     if path.is_file():
         return [path] if _holds_dispatches(path) else []
     if not path.is_dir():
@@ -149,13 +151,13 @@ def _files(path: Path) -> list[Path]:
         return [path / _MAIN]
     if len(candidates) > 1:
         raise BadInput(
-            f"{path.name} holds {count_text(len(candidates), 'file')} of dispatches",
+            f"{path.name} contains {count_text(len(candidates), 'file')} of dispatches",
             ", ".join(f.name for f in candidates[:8]),
-            "Import them one by one",
+            "Import them separately",
         )
     if candidates:
         return candidates
-    # The run without counters comes first: its durations are the workload's.
+    # The run without counters comes first, because its durations become those of the workload.
     folders = {
         int(m[1] or 0): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)
     }
@@ -172,13 +174,13 @@ def _holds_dispatches(file: Path) -> bool:
         headers = read_headers(file)
     except Problem:
         return False
-    # A trace of rocprofv3 names kernels too, but it has a column Kind and, for counters, one row per value.
+    # A rocprofv3 trace has kernel names too, but also a column Kind and, for counters, one row per value.
     roles = {c.role for c in classify(headers)}
     return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
 
 
 def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent | None, list[Note]]:
-    """The GPU according to the output of rocminfo that rocprof v1 leaves beside its results."""
+    """Return the GPU according to the rocminfo output that rocprof v1 writes next to its results."""
     beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
     if not beside.is_file() or not is_inside(beside, file.parent):
         return None, []
@@ -189,11 +191,11 @@ def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: LaunchSheet) -> tup
     if agent is not None:
         return agent, []
     kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
-    return None, [Note("device", f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")]
+    return None, [Note("device", f"{beside.name} does not state which GPU was profiled (it lists: {kinds}).")]
 
 
 def _pass_name(file: Path, files: list[Path]) -> str:
-    """The folder of the pass; rocprofv2 makes one of its own (pmc_1) inside that of a run."""
+    """Return the folder of the pass; rocprofv2 creates its own folder (pmc_1) inside that of a run."""
     if len(files) == 1:
         return file.name.split(".")[0]
     outer = file.parent.parent.name
@@ -201,7 +203,7 @@ def _pass_name(file: Path, files: list[Path]) -> str:
 
 
 def _name(path: Path, file: Path) -> str:
-    """A name that tells something: the file's own, or its folder's where the file has rocprof's usual name."""
+    """Return an informative name: that of the file, or of its folder if the file has rocprof's default name."""
     stem = file.name.removesuffix(".gz").removesuffix(".csv")
     if path.is_dir():
         return path.name

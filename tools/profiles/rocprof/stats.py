@@ -1,4 +1,4 @@
-"""Reader of kernel statistics (rocprof --stats, rocprofv3 --stats): one row per kernel, so no dispatches."""
+"""Read kernel statistics (rocprof --stats, rocprofv3 --stats), which have one row per kernel and no dispatches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _ROLES = {
     "maxns": "max_ns", "stddev": "std_ns", "percentage": "ignored",
 }  # fmt: skip
 _NEEDED = {"kernel", "calls", "total_ns"}
-_FILES = ("results.stats.csv", "*.stats.csv")  # of a folder; statistics of rocprofv3 stand beside fuller files
+_FILES = (
+    "results.stats.csv",
+    "*.stats.csv",
+)  # in a folder; rocprofv3 writes its statistics next to more detailed files
 _API = (
     r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^Copy(Host|Device|Peer)\w*To\w+$|^FillBuffer\w*$|"
     r"^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
@@ -33,23 +36,25 @@ _API = (
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder that holds one."""
+    """Return whether ``path`` is such a file, or a folder with one."""
     return _file(path) is not None
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
     """Read the statistics at ``path`` into the table kernel_stats; the workload has no dispatches.
 
-    Raises BadInput where the file states API calls instead of kernels.
+    Raises BadInput if the file contains API calls instead of kernels.
     """
     file = _file(path)
     if file is None:
-        raise BadInput(f"{path.name} holds no kernel statistics", "it has no columns Name, Calls and TotalDurationNs")
+        raise BadInput(
+            f"{path.name} contains no kernel statistics", "it has no columns Name, Calls and TotalDurationNs"
+        )
     return read_files(con, [file], out)
 
 
 def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the statistics of one run, a file for every process, into the table kernel_stats; calls and times add up."""
+    """Read the statistics of one run, one file per process, into kernel_stats; calls and times are summed."""
     parts = [
         stage(con, file, out / WORK, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
         for i, file in enumerate(files)
@@ -60,8 +65,8 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     ).fetchone() or (0, 0, 0)
     if api == kernels:
         raise BadInput(
-            f"{files[0].name} states API calls or copies, not kernels",
-            "its names are functions of the HIP or HSA runtime, or ways of copying",
+            f"{files[0].name} contains API calls or copies, not kernels",
+            "its names are functions of the HIP or HSA runtime, or directions of copies",
             "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
         )
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
@@ -69,7 +74,7 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     write_passes(con, passes, out)
     over = "" if calls is None else f" over {count_text(calls, 'call')}"
     note = (
-        f"This profile holds totals of {count_text(kernels, 'kernel')}{over}, no single "
+        f"This profile contains totals of {count_text(kernels, 'kernel')}{over}, but no single "
         "dispatches and no counters: "
         "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
     )
@@ -86,7 +91,7 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
 
 
 def _stats(parts: list[LaunchSheet]) -> str:
-    """One row per kernel; rows of one kernel, of several processes or under several spellings, are added up."""
+    """Return SQL for one row per kernel; rows of one kernel from several processes or spellings are summed."""
     rows = " UNION ALL ".join(f"({_kernel_totals(sheet)})" for sheet in parts)
     return (
         "SELECT kernel, TRY_CAST(sum(calls) AS BIGINT) AS calls, TRY_CAST(sum(total_ns) AS BIGINT) AS total_ns, "

@@ -1,6 +1,6 @@
-"""Read the texts that roctracer writes under rocprof v1 (``-d DIR``): calls of HIP and HSA, device work, ROCTX marks.
+"""Read the text files of roctracer under rocprof v1 (``-d DIR``): HIP and HSA calls, device work, ROCTX marks.
 
-One event a line, as roctracer's file plugin of ROCm 5 and 6 writes them (times in ns, numbers in decimal):
+Each line is one event, as roctracer's file plugin of ROCm 5 and 6 writes it (times in ns, decimal numbers):
 
     [PID_]hip_api_trace.txt, hsa_api_trace.txt   begin:end pid:tid function(arguments) [kernel=name] :correlation
     [PID_]hcc_ops_trace.txt                      begin:end device:queue name:correlation:pid
@@ -40,7 +40,7 @@ _WORK = re.compile(_SPAN + rb"(\d{1,9}):(\d{1,19}) (.*):(\d{1,19}):(\d{1,10})\Z"
 _COPY = re.compile(_SPAN + rb"()()(async-copy):(\d{1,19}):(\d{1,10})\Z", re.DOTALL)
 _MARK = re.compile(rb'(\d{1,19}) (\d{1,10}):(\d{1,10}) (\d{1,3}):\d+:"(.*)"\Z', re.DOTALL)
 _PUSHED, _POPPED = 1, 2
-"""roctx_api_id_t: roctxRangePushA, roctxRangePop. Marks (0) and ranges of several threads (3, 4) are left out."""
+"""roctx_api_id_t: roctxRangePushA, roctxRangePop. Marks (0) and ranges across threads (3, 4) are skipped."""
 _CALLS = [("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("name", "VARCHAR"),
           ("correlation", "BIGINT")]  # fmt: skip
 _WORKS = [("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("device_id", "BIGINT"), ("queue_id", "BIGINT"),
@@ -48,26 +48,26 @@ _WORKS = [("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("device_id", "BIGINT"),
 _MARKS = [("time_ns", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("what", "BIGINT"), ("name", "VARCHAR"),
           ("mark", "BIGINT")]  # fmt: skip
 _LINE = 64 << 10
-"""Bytes of a line that are read; arguments and C++ names are shorter."""
+"""Maximum bytes read of a line; arguments and C++ names are shorter."""
 _BATCH, _LOOKED_AT, _DEEP = 20_000, 200, 3
 _MOST = (1 << 63) - 1
 _NO_WORK = "'(?i)^(marker|barrier|task|taskgroup)'"
-"""Of the runtime's operations those that are no work."""
+"""Names of the runtime's operations that are not work."""
 
 
 @dataclass
 class _RoctracerTexts:
-    """The files of one profile by what they hold."""
+    """The files of one profile by kind."""
 
     files: dict[str, list[Path]]
 
     def has(self, what: str) -> bool:
-        """Whether there is a file with something in it."""
+        """Return whether there is a non-empty file of a kind."""
         return any(file.stat().st_size for file in self.files.get(what, []))
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with some in it or up to two levels below, with device work."""
+    """Return whether ``path`` is such a file with calls or device work, or a folder with one up to two levels deep."""
     texts = _find_texts(path)
     return texts.has("hcc_ops") or texts.has("hip_api")
 
@@ -88,30 +88,32 @@ def _below(folder: Path, levels: int) -> list[Path]:
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the texts at ``path`` into tables under ``out``; BadInput where they hold no event."""
+    """Read the texts at ``path`` into tables under ``out``; BadInput if they contain no events."""
     texts = _find_texts(path)
     staged = _StagedTexts(con, texts, out)
     merged = staged.launches(path)
     ranges, notes = staged.ranges()
     timeline = write_timeline(con, out, TimelineQueries(staged.events(), ranges))
     if not timeline.events:
-        raise BadInput(f"{path.name} holds no events of rocprof", "no line of its texts is one", "Profile again")
+        raise BadInput(
+            f"{path.name} contains no events of rocprof", "no line of its files is an event", "Profile again"
+        )
     merged.events = timeline.events
     merged.warnings += [*staged.left_out, *notes, *timeline.warnings]
     merged.notes += timeline.notes
     if texts.has("async_copy") and texts.has("hcc_ops"):
-        text = "Copies are those of HIP; the same ones as HSA saw them (async_copy_trace.txt) were not read."
+        text = "Copies are those of HIP; the HSA records of the same copies (async_copy_trace.txt) were skipped."
         merged.notes.append(Note("not_read", text))
     merged.notes.append(
-        Note("no_sizes", "rocprof's texts state neither sizes of launches nor bytes of copies: results.csv and "
-             "results.json of the same run have some.")
+        Note("no_sizes", "rocprof's text files state neither launch sizes nor bytes of copies; results.csv and "
+             "results.json of the same run do.")
     )  # fmt: skip
     return Manifest(name=path.name if path.is_dir() else path.stem, format="rocprof-texts", vendor="amd",
                     tool="rocprof"), merged  # fmt: skip
 
 
 class _StagedTexts:
-    """The lines as tables."""
+    """The lines of the files, staged as tables."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, texts: _RoctracerTexts, out: Path) -> None:
         self.con, self.out = con, out
@@ -144,7 +146,7 @@ class _StagedTexts:
         return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
 
     def events(self) -> str:
-        """SQL for all events, in the columns EVENT."""
+        """Return SQL for all events, with the columns EVENT."""
         times = {"start_ns": "start_ns", "end_ns": "end_ns", "pid": "pid"}
         device = times | {"device_id": "device_id", "stream": "queue_id", "correlation": "correlation"}
         kernel = device | {"kind": "'kernel'", "name": "name", "row": "row"}
@@ -158,11 +160,11 @@ class _StagedTexts:
             f"SELECT {row_of(EVENT, kernel)} FROM {self.kernels}",
             f"SELECT {row_of(EVENT, other)} FROM {self.work} WHERE {self._kind()} IN ('copy', 'fill')",
             f"SELECT {row_of(EVENT, call | {'correlation': 'correlation'})} FROM {self.hip}",
-            f"SELECT {row_of(EVENT, call)} FROM {self.hsa}",  # its numbers are others than those of HIP and its work
+            f"SELECT {row_of(EVENT, call)} FROM {self.hsa}",  # its ids are unrelated to those of HIP
         ])  # fmt: skip
 
     def ranges(self) -> tuple[str, list[Note]]:
-        """SQL for the ROCTX ranges, in the columns RANGE, empty without any; warnings about begins without an end."""
+        """Return SQL for the ROCTX ranges with the columns RANGE (empty if none), and warnings about unpaired marks."""
         used = f"(SELECT * FROM {self.marks} WHERE what IN ({_PUSHED}, {_POPPED}))"
         tracks = f"(SELECT *, dense_rank() OVER (ORDER BY pid, thread) AS track FROM {used})"
         if not (self.con.execute(f"SELECT count(*) FROM {used}").fetchone() or (0,))[0]:
@@ -173,7 +175,7 @@ class _StagedTexts:
         return f"SELECT {row_of(RANGE, known)} FROM {self.marks} JOIN {spans} USING (mark)", notes
 
     def _kind(self) -> str:
-        """SQL: what a piece of work is; NULL for what is none."""
+        """Return SQL for the kind of a piece of device work; NULL if it is not work."""
         return (
             f"CASE WHEN regexp_matches(name, '(?i)^(copy|async-copy)') THEN 'copy' WHEN regexp_matches(name, '(?i)^fill"
             f"buffer') THEN 'fill' WHEN regexp_matches(name, {_NO_WORK}) THEN NULL ELSE 'kernel' END"
@@ -182,7 +184,7 @@ class _StagedTexts:
     def _spool(
         self, texts: _RoctracerTexts, kinds: Sequence[str], form: re.Pattern[bytes], columns: Sequence[tuple[str, str]]
     ) -> str:
-        """A FROM item with the lines of some files; what has another form is counted."""
+        """Return a FROM item with the lines of some files; lines in another format are counted."""
         spool, odd, rows = Spool(self.con, self.out / WORK / f"texts_{kinds[0]}", columns), 0, 0
         for file in (file for kind in kinds for file in texts.files.get(kind, [])):
             for batch, unread in _lines(file, form, columns, rows):
@@ -192,9 +194,7 @@ class _StagedTexts:
                 progress.report(f"read {count_text(rows, 'line')} of {file.name}")
         if odd:
             self.left_out.append(
-                Note(
-                    "events_left_out", f"Left out of {kinds[0]}_trace.txt: {count_text(odd, 'line')} without an event."
-                )
+                Note("events_left_out", f"Skipped in {kinds[0]}_trace.txt: {count_text(odd, 'line')} without an event.")
             )
         return parquet(spool.close())
 
@@ -202,8 +202,10 @@ class _StagedTexts:
 def _lines(
     file: Path, form: re.Pattern[bytes], columns: Sequence[tuple[str, str]], first: int
 ) -> Iterator[tuple[list[tuple[Any, ...]], int]]:
-    """Rows of a file in batches, each with the number of lines that have another form; the last column of marks is the
-    number of the line."""
+    """Yield rows of a file in batches, each with the number of lines in another format.
+
+    The last column of marks is the line number.
+    """
     batch: list[tuple[Any, ...]] = []
     odd, numbered = 0, columns[-1][0] == "mark"
     with file.open("rb") as lines:
@@ -222,7 +224,7 @@ def _lines(
 
 
 def _values(groups: Sequence[bytes | None], columns: Sequence[tuple[str, str]]) -> tuple[Any, ...] | None:
-    """The parts of a line as values; None where a number is none that fits."""
+    """Convert the parts of a line to values; None if a number is too large."""
     values: list[Any] = []
     for text, (_, kind) in zip(groups, columns, strict=False):
         if kind == "VARCHAR":

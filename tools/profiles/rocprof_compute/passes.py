@@ -1,4 +1,4 @@
-"""Which files of a rocprof-compute folder hold its passes, and what their counters are called in the store."""
+"""Find the passes in a rocprof-compute folder, and the names that their counters get in the store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _START = 1 << 20
 
 
 def workload_folder(path: Path) -> Path | None:
-    """The folder that holds the passes: ``path`` itself, its parent, or its only such sub-folder; None for others."""
+    """Return the folder with the passes: ``path``, its parent, or its only suitable sub-folder; else None."""
     if path.is_file():
         stem = path.name.split(".")[0]
         return path.parent if _OWN_FILE.fullmatch(stem) and _holds_profile(path.parent) else None
@@ -45,9 +45,9 @@ def workload_folder(path: Path) -> Path | None:
     below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _holds_profile(p)]
     if len(below) > 1:
         raise BadInput(
-            f"{path.name} holds {count_text(len(below), 'workload')}",
+            f"{path.name} contains {count_text(len(below), 'workload')}",
             ", ".join(p.name for p in below[:8]),
-            "Import them one by one",
+            "Import them separately",
         )
     return below[0] if below else None
 
@@ -57,10 +57,10 @@ def _holds_profile(folder: Path) -> bool:
 
 
 def replays(folder: Path) -> list[Path]:
-    """The files of the replays: one per pass as just profiled, else the joined one, else those of older releases.
+    """Return the files of the replays: one per pass if not yet analysed, else the joined file, else older formats.
 
-    The joined file of a folder that was analysed repeats the files of its passes when it has a row per value; an older
-    one, with a row per launch, is read itself.
+    In a folder that was analysed, a joined file with one row per value repeats the files of the passes, so these are
+    read; an older joined file, with one row per launch, is read itself.
     """
     joined = next((folder / name for name in _MAIN if (folder / name).exists()), None)
     if joined and not _is_long(joined):
@@ -74,7 +74,7 @@ def replays(folder: Path) -> list[Path]:
 
 
 def recordings(folder: Path) -> list[Path]:
-    """What rocprofv3 itself left in a folder of rocprof-compute: databases that were kept, records of PC sampling."""
+    """Return the rocprofv3 output in a rocprof-compute folder: databases that were kept, and records of PC sampling."""
     if not (folder / "sysinfo.csv").is_file():
         return []
     databases = [*sorted(folder.glob("*.db")), *sorted(folder.glob("out/**/*.db"))]
@@ -82,25 +82,28 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def sample_records(folder: Path) -> list[Path]:
-    """The record of PC sampling, where a folder has one."""
+    """Return the record of PC sampling, if the folder has one."""
     file = folder / _SAMPLES
     return [file] if file.is_file() and is_inside(file, folder) else []
 
 
 def _results(folder: Path) -> list[Path]:
-    """results_pmc_perf_*.csv: by number, then those of level counters by name."""
+    """Return results_pmc_perf_*.csv: ordered by number, then those of level counters by name."""
     matches = [(m, f) for f in folder.glob("results_pmc_perf_*.csv*") if (m := _RESULT_FILE.fullmatch(_stem(f)))]
     matches.sort(key=lambda pair: (pair[0]["level"] or "", int(pair[0]["number"] or 0)))
     return [f for _, f in matches]
 
 
 def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
-    """The replays first, then level files and the run without counters; links out of the folder are left out."""
+    """Return the replays, then level files and the run without counters; links out of the folder are skipped."""
     files: dict[str, Path] = {}
     warnings: list[Note] = []
     for file in replays(folder):
         if not is_inside(file, folder):
-            raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into it")
+            raise BadInput(
+                f"{file.name} is a symbolic link that points outside the workload folder",
+                fix="Copy the file itself into it",
+            )
         files[_stem(file)] = file
     if all(_RESULT_FILE.fullmatch(stem) for stem in files):
         return list(files.values()), warnings
@@ -109,9 +112,14 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
         if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
             continue
         if not is_inside(file, folder):
-            warnings.append(Note("left_out", f"{file.name} is a link out of the workload folder and was left out."))
+            warnings.append(
+                Note(
+                    "left_out",
+                    f"{file.name} is a symbolic link that points outside the workload folder, so it was skipped.",
+                )
+            )
         elif stem in files:
-            text = f"{file.relative_to(folder)} was left out: there is already a pass {stem}."
+            text = f"{file.relative_to(folder)} was skipped: there is already a pass {stem}."
             warnings.append(Note("left_out", text))
         else:
             files[stem] = file
@@ -119,7 +127,7 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
 
 
 def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[MergedPass]:
-    """The passes of all files, with the names their counters have in the store; the first gives the launches' times."""
+    """Return the passes of all files, with the counter names of the store; the first one provides the times."""
     tables = [table for file in files for table in _tables(con, file, work)]
     if all(_RESULT_FILE.fullmatch(_stem(f)) for f in files):
         return as_replays(_main_first(files[0].parent, tables))
@@ -133,9 +141,9 @@ def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
 
 
 def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
-    """The pass whose times count first: that with which the joined file starts, else that of the busy cycles.
+    """Put the pass whose times count first: the first one of the joined file, else the pass with the busy cycles.
 
-    rocprof-compute takes the times of the pass that its file system lists first; the joined file shows which that was.
+    rocprof-compute uses the times of the pass that the file system lists first, which the joined file reveals.
     """
     joined = next((folder / name for name in _MAIN if (folder / name).exists()), None)
     first = session(joined) if joined else None
@@ -145,7 +153,7 @@ def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
 
 
 def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[PassTable]:
-    """The pass of a file; of a joined file with a row per value one for each run that it holds."""
+    """Return the pass of a file; for a joined file with one row per value, one pass for each run in it."""
     sheet = stage(con, file, work, _pass_name(file))
     if not sheet.header("counter_name"):
         return [merge_xcds(con, sheet).as_pass()]
@@ -154,7 +162,7 @@ def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[Pass
 
 
 def _by_counters(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[LaunchSheet]:
-    """The runs of the program in one file, apart: those that counted the same are processes of one run."""
+    """Split the runs of the program in one file; runs with the same counters are processes of one run."""
     run, counter = sheet.header("run"), sheet.header("counter_name")
     if run is None or counter is None:
         return [sheet]
@@ -185,13 +193,13 @@ def _is_long(file: Path) -> bool:
 
 
 def session(file: Path) -> str | None:
-    """The GUID of the process that the first row of a file is of, or None."""
+    """Return the GUID of the process in the first row of a file, or None."""
     header, *rows = _first_rows(file) or [[]]
     return rows[0][header.index("GUID")] if rows and "GUID" in header and len(rows[0]) == len(header) else None
 
 
 def _first_rows(file: Path) -> list[list[str]]:
-    """Header and first row of a CSV file; fewer where there are no more."""
+    """Return the header and the first row of a CSV file; fewer if the file is shorter."""
     lines: Iterable[str] = io.StringIO(head(file, _START).decode("utf-8-sig", errors="replace"))
     try:
         reader = csv.reader(lines)
@@ -201,13 +209,13 @@ def _first_rows(file: Path) -> list[list[str]]:
 
 
 def _pass_name(file: Path) -> str:
-    """The pass that a file is named after: ``pmc_perf_3``, or the level counter that it integrates."""
+    """Return the pass that a file is named after: ``pmc_perf_3``, or the level counter that it integrates."""
     match = _RESULT_FILE.fullmatch(_stem(file))
     return (match["level"] or match["name"]) if match else _stem(file)
 
 
 def _name_in_level_file(counter: str, level: str) -> str:
-    """SQ_ACCUM_PREV_HIRES is the time integral of the level that names its file: ``<LEVEL>_ACCUM``, as in rocpd."""
+    """Name SQ_ACCUM_PREV_HIRES ``<LEVEL>_ACCUM``, as in rocpd: it is the time integral of the file's level counter."""
     return f"{level}_ACCUM" if counter == ACCUMULATE else f"{counter}@{level}"
 
 

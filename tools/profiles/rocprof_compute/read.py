@@ -1,4 +1,4 @@
-"""Read a folder of rocprof-compute: passes, system information and recorded ceilings."""
+"""Read a rocprof-compute workload folder: passes, system information and measured ceilings."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
-    """Move the tables of samples below ``source`` to ``out``, whose launches they then name.
+    """Move the tables of samples below ``source`` to ``out``, and replace their launches by those of ``out``.
 
-    ``pair_repeated_launches`` says which launch stands for which; samples of a kernel or size that ``out`` lacks
-    name none.
+    ``pair_repeated_launches`` determines which launches correspond; samples of a kernel or size that ``out`` lacks
+    refer to no launch.
     """
     theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
     for table in ("samples", "instructions", "source_lines"):
@@ -60,7 +60,7 @@ _NO_LAUNCHES = (
 
 
 def _launches(theirs: Path, ours: Path) -> str:
-    """SQL: each of their launches, and ours that it repeats."""
+    """Return SQL for each of their launches, and the one of ours that it repeats."""
     launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
     repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
     return (
@@ -74,13 +74,13 @@ _SHOWN = 200
 _KEY = re.compile(r"(?P<key>\w+):(?: +(?P<value>\S.*))?")
 _NOTHING = ("", "null", "[]", "{}", "false", "~")
 Options = dict[str, str]
-"""Option -> its value as text; the items of a list separated by commas. What is not set is left out."""
+"""Option -> its value as text, with the items of a list separated by commas. Unset options are omitted."""
 
 
 def read_options(folder: Path) -> Options:
-    """The options of profiling_config.yaml: keys at the left margin with a plain value or a list of such.
+    """Return the options in profiling_config.yaml: keys without indentation with a plain value or a list of these.
 
-    That is all that the profiler writes there, so a small strict reading stands for a whole parser of YAML.
+    The profiler writes nothing else there, so this small strict parser replaces a complete YAML parser.
     """
     file = folder / "profiling_config.yaml"
     if not file.is_file() or not is_inside(file, folder):
@@ -99,15 +99,15 @@ def read_options(folder: Path) -> Options:
 
 
 def option_notes(options: Options) -> list[Note]:
-    """What the options mean for the reader of the profile."""
+    """Return notes on what the options mean for the reader of the profile."""
     notes = []
     if filters := [key for key in ("kernel", "dispatch") if options.get(key)]:
         text = f"The profile is filtered by {' and '.join(f'{key} ({options[key]})' for key in filters)}: "
-        notes.append(Note("filtered", f"{text}it is not the whole program."))
+        notes.append(Note("filtered", f"{text}it does not cover the whole program."))
     if blocks := options.get("filter_blocks") or options.get("set_selected"):
-        notes.append(Note("some_blocks", f"Only counters of {blocks} were asked for: other metrics have no counters."))
+        notes.append(Note("some_blocks", f"Only counters of {blocks} were requested; other metrics have no counters."))
     if options.get("attach_pid"):
-        notes.append(Note("attached", "The profiler was attached to a running program: its start is not there."))
+        notes.append(Note("attached", "The profiler was attached to a running program: its start is missing."))
     return notes
 
 
@@ -150,7 +150,7 @@ _WHOLE = 1e-6
 
 
 def read_sysinfo(folder: Path) -> tuple[dict[str, str], list[Note]]:
-    """The one row of sysinfo.csv; empty, with a warning, where there is none."""
+    """Return the one row of sysinfo.csv; empty, with a warning, if there is none."""
     file = folder / "sysinfo.csv"
     if not file.is_file() or not is_inside(file, folder):
         return {}, [_unknown_device("missing")]
@@ -163,19 +163,19 @@ def _unknown_device(state: str) -> Note:
 
 
 def text_of(info: dict[str, str], field: str) -> str | None:
-    """One text of sysinfo.csv under any of its names, safe to show; None where it is empty or says N/A."""
+    """Return one text of sysinfo.csv under any of its names, safe to show; None if it is empty or N/A."""
     text = next((plain_text(info[n], 500) for n in _TEXTS[field] if info.get(n)), "")
     return None if text.upper() in ("", "N/A", "NA", "NONE", "NAN") else text
 
 
 def arch_of(info: dict[str, str]) -> str | None:
-    """The GPU target without its feature flags; None where sysinfo.csv names none."""
+    """Return the GPU target without its feature flags; None if sysinfo.csv states none."""
     match = _ARCH.match(text_of(info, "arch") or "")
     return match[0] if match else None
 
 
 def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
-    """Device facts as positive numbers; what is absent, zero or text stays unknown and is told."""
+    """Return device facts as positive numbers, with notes; absent, zero or non-numeric facts are unknown."""
     facts: dict[str, float] = {}
     for fact, names in FACTS.items():
         value = _number(next((info[n] for n in names if info.get(n)), ""))
@@ -186,7 +186,7 @@ def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
         channels = target.die.l2_channels.value if target and target.die and target.chiplets else None
         facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // channels) if channels else 1.0
     if "num_hbm_channels" not in facts and "max_mclk" in facts:
-        # Early generations state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
+        # Early versions state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
         bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")
         channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
         if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
@@ -208,15 +208,20 @@ _DEVICES = 64
 def write_ceilings(
     con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None, out: Path
 ) -> list[Note]:
-    """roofline.csv of ``folder``, one row per device, into empirical ceilings (GB/s, GFLOP/s, GOP/s)."""
+    """Write roofline.csv of ``folder``, one row per device, as empirical ceilings (GB/s, GFLOP/s, GOP/s)."""
     file = folder / "roofline.csv"
     if not file.is_file():
         return []
     if not is_inside(file, folder):
-        return [Note("left_out", "roofline.csv is a link out of the workload folder and was left out.")]
+        return [
+            Note(
+                "left_out",
+                "roofline.csv is a symbolic link that points outside the workload folder, so it was skipped.",
+            )
+        ]
     rows = [row for record in small_table(file)[:_DEVICES] for row in ceilings(record, gpu)]
     if not rows:
-        return [Note("left_out", "roofline.csv holds no usable ceiling and was left out.")]
+        return [Note("left_out", "roofline.csv contains no usable ceiling, so it was skipped.")]
     con.execute(
         "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
         "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
@@ -232,7 +237,7 @@ def write_ceilings(
 
 
 def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
-    """The ceilings of one device row; the known misspellings of headers (hbmBwHigh, MFMAFI8OpsLow) are accepted."""
+    """Return the ceilings of one device row; known misspellings of headers (hbmBwHigh, MFMAFI8OpsLow) are accepted."""
     values = {_header(key): value for key, text in record.items() if (value := _ceiling_number(text)) is not None}
     device = int(min(max(values.get("device", 0), 0), _DEVICES))
     result: list[list[object]] = []
@@ -246,7 +251,7 @@ def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
 
 
 def ceiling_name(header: str) -> str:
-    """``hbmbw`` -> hbm.bw, ``l1bw`` -> vl1d.bw, ``fp32flops`` -> valu.f32, ``mfmabf16flops`` -> matrix.bf16."""
+    """Convert ``hbmbw`` to hbm.bw, ``l1bw`` to vl1d.bw, ``fp32flops`` to valu.f32, ``mfmabf16flops`` to matrix.bf16."""
     stem = re.sub(r"(bw|flops|ops)$", "", header)
     levels = {"hbm": "hbm", "l2": "l2", "l1": "vl1d", "lds": "lds"}
     if header.endswith("bw"):
@@ -265,21 +270,22 @@ def _ceiling_number(text: str) -> float | None:
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a folder, the parent of one, or a file of one."""
+    """Return whether ``path`` is such a folder, the parent of one, or a file in one."""
     return (folder := workload_folder(path)) is not None and bool(replays(folder) or recordings(folder))
 
 
 def read(
     con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
 ) -> tuple[Manifest, MergedProfile]:
-    """Read the workload folder at ``path`` into tables under ``out``; ``code`` are files that may hold its code.
+    """Read the workload folder at ``path`` into tables under ``out``; ``code`` are files that may contain its code.
 
-    Raises BadInput naming the file at fault. Files that are links out of the folder are left out with a warning.
+    Raises BadInput naming the faulty file. Files that link outside the folder are skipped with a warning.
     """
     folder = workload_folder(path)
     if folder is None or not (replays(folder) or recordings(folder)):
         raise BadInput(
-            f"{path.name} is no rocprof-compute workload", "it holds neither pmc_perf.csv nor results_pmc_perf_*.csv"
+            f"{path.name} is not a rocprof-compute workload",
+            "it contains neither pmc_perf.csv nor results_pmc_perf_*.csv",
         )
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
     arch, (facts, no_clock) = arch_of(info), facts_of(info)
@@ -316,21 +322,21 @@ def read(
 
 
 def _name_of_path(folder: Path) -> str:
-    """A folder that states no name by its path: rocprof-compute writes workloads/NAME/MODEL."""
+    """Name a folder that states no name by its path: rocprof-compute writes workloads/NAME/MODEL."""
     return f"{folder.parent.name}/{folder.name}".lstrip("/")
 
 
 def _add_samples(
     con: duckdb.DuckDBPyConnection, folder: Path, out: Path, merged: MergedProfile, code: Sequence[Path]
 ) -> None:
-    """Samples of the program counter, which a run of their own took beside the counters."""
+    """Add program counter samples, which a separate run collected in addition to the counters."""
     for file in sample_records(folder):
         own = out / WORK / "sampled"
         (own / WORK).mkdir(parents=True)
         try:
             _, sample_result = rocprofv3.read(con, file, own, code)
         except (BadInput, LimitExceeded) as problem:
-            merged.warnings.append(Note("left_out", f"{problem.text} Its samples were left out."))
+            merged.warnings.append(Note("left_out", f"{problem.text} Its samples were skipped."))
             return
         take_samples(con, own, out)
         merged.samples = sample_result.samples
@@ -342,7 +348,7 @@ def _add_samples(
 def _read_recordings(
     con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float], code: Sequence[Path]
 ) -> MergedProfile:
-    """What rocprofv3 itself left in the folder: databases that were kept, or the record of PC sampling."""
+    """Read the rocprofv3 output in the folder: databases that were kept, or the record of PC sampling."""
     files = recordings(folder)
     source = folder if len(files) > 1 else files[0]
     manifest, merged = rocprofv3.read(con, source, out, code)

@@ -1,4 +1,4 @@
-"""The ML API trace of rocprof-compute: ranges of operators with their call sites, and which of them launched what."""
+"""The ML API trace of rocprof-compute: ranges of operators with their call sites, and the launches in each range."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 _FILES = "ml_api_trace_*_marker_api_trace.csv"
 _NEEDED = ("Function", "Correlation_Id", "GUID", "Start_Timestamp", "End_Timestamp", "Thread_Id", "Backend")
 _LAUNCHES = ("Dispatch_ID", "Correlation_Id", "GUID")
-# A range is called PATH:CONTEXT: names of operators from the outermost, and for each its count and place,
-# as in aten::linear/aten::addmm:#1@net.py:35/#1@aten.nested:0. Places with line 0 are no lines of anybody's code.
+# Names of ranges have the form PATH:CONTEXT: the operators from the outermost one, and for each its count and place,
+# as in aten::linear/aten::addmm:#1@net.py:35/#1@aten.nested:0. Places with line 0 are not lines of source code.
 _CONTEXT = r":#\d+@"
 _BACKEND = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 def write_ranges(con: duckdb.DuckDBPyConnection, folder: Path, main: MergedPass, out: Path) -> list[Note]:
-    """Write the table of ranges where the folder has such a trace, and name the range of every launch in dispatches.
+    """Write the table ranges if the folder has such a trace, and add the range of every launch to dispatches.
 
-    Of several passes the trace of the main one counts, whose launches are the workload's. A trace that cannot be read
-    is left out with a note.
+    If there are several passes, the trace of the main pass counts, because its launches are those of the workload. An
+    unreadable trace is skipped with a note.
     """
     files = sorted(f for f in folder.glob(_FILES) if is_inside(f, folder))
     if not files:
@@ -45,19 +45,19 @@ def write_ranges(con: duckdb.DuckDBPyConnection, folder: Path, main: MergedPass,
         stage_columns(con, file, _NEEDED, trace)
         stage_columns(con, main.table.source, _LAUNCHES, launches)
     except BadInput as problem:
-        return [Note("left_out", f"{problem.text} The trace of operators was left out.")]
+        return [Note("left_out", f"{problem.text} The trace of operators was skipped.")]
     count = write_table(con, _ranges(trace), out / "ranges.parquet")
     with_range = _assign_ranges(con, out, launches)
     total = main.table.rows
     text = (
-        f"The table ranges holds {count_text(count, 'range')} of operators; {with_range} of "
+        f"The table ranges contains {count_text(count, 'range')} of operators; {with_range} of "
         f"{count_text(total, 'launch belongs', 'launches belong')} to one (range_id)."
     )
     return [Note("ranges", text)]
 
 
 def _ranges(trace: Path) -> str:
-    """SQL for the table of ranges; what a name holds is text of the profiled program and made safe to show."""
+    """Return SQL for the table ranges; names are text of the profiled program and are made safe to show."""
     text = bounded_name(visible_name("Function"))
     known = f"SELECT *, {text} AS whole FROM read_parquet({sql_path(trace)})"
     parts = (
@@ -80,9 +80,9 @@ def _ranges(trace: Path) -> str:
 
 
 def _assign_ranges(con: duckdb.DuckDBPyConnection, out: Path, launches: Path) -> int:
-    """Give every launch the range that its correlation id names; returns how many have one.
+    """Assign every launch the range that its correlation id refers to; return how many have one.
 
-    Both ids count within a process, so launches of several processes stay without.
+    Both ids count within a process, so launches of several processes get no range.
     """
     dispatches = out / "dispatches.parquet"
     own = (

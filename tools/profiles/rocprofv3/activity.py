@@ -1,4 +1,4 @@
-"""What the processes of a run did beside their kernels, as the timeline of the workload."""
+"""The timeline of a run: what its processes did in addition to kernels."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 
 def write_launching(con: duckdb.DuckDBPyConnection, out: Path, main: Sequence[ProcessRecording]) -> None:
-    """Write into dispatches the ``iteration`` of each launch of the main pass, by which rocprofv3 counts the launches
-    of a kernel, where the profile tells."""
+    """Add the column ``iteration`` to dispatches: the number by which rocprofv3 counts the launches of a kernel.
+
+    Only profiles that state the kernel symbol of every launch allow this; others are left unchanged.
+    """
     if not any(r.counters for r in main) and all(_numbers_symbols(con, r) for r in main):
         # Launches are in the order of their ids.
         count = "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT)"
@@ -33,7 +35,7 @@ def write_launching(con: duckdb.DuckDBPyConnection, out: Path, main: Sequence[Pr
 
 
 def launches(main: Sequence[ProcessRecording]) -> str:
-    """SQL for every launch of the main pass: row, process, rank, host, and what its recording states."""
+    """Return SQL for every launch of the main pass: row, process, rank, host, and what its recording states."""
     places, rows = [], 0
     for process, recording in enumerate(main):
         low, high = recording.keys
@@ -52,7 +54,7 @@ def launches(main: Sequence[ProcessRecording]) -> str:
 
 
 def _numbers_symbols(con: duckdb.DuckDBPyConnection, recording: ProcessRecording) -> bool:
-    """Whether every launch names its kernel as one device has it: rocprofv3 counts by that, not by name."""
+    """Return whether every launch has a symbol, the kernel of one device, by which rocprofv3 counts instead of name."""
     counts = con.execute(f"SELECT count(*), count(symbol) FROM ({recording.select()})").fetchone() or (0, 0)
     return bool(counts[0] == counts[1])
 
@@ -72,13 +74,13 @@ def _add_columns(con: duckdb.DuckDBPyConnection, out: Path, select: str) -> None
 
 _RANGE = "roctx"
 _ADVICE = (
-    "No launch could be told to be within a range. Where ROCm is older than 7.0, or calls are traced too, "
-    "--hip-runtime-trace tells which range launched what."
+    "No launch could be assigned to a range. With ROCm older than 7.0, or if calls are traced too, "
+    "--hip-runtime-trace records which range launched what."
 )
 
 
 def is_active(recordings: Sequence[ProcessRecording]) -> bool:
-    """Whether anything but kernels was traced."""
+    """Return whether anything but kernels was traced."""
     return any(r.activity or r.ranges for r in recordings)
 
 
@@ -89,8 +91,10 @@ def write_activity(
     idle: Sequence[ProcessRecording],
     merged: MergedProfile,
 ) -> None:
-    """Write the tables events and ranges: kernels of the main pass, which is written already, and what its processes
-    and those that launched nothing (``idle``) did. What is to be said of them goes to ``merged``."""
+    """Write the tables events and ranges: kernels of the main pass, and what the processes did.
+
+    The main pass must already be written. ``idle`` are processes without launches. Notes are added to ``merged``.
+    """
     recordings = [*main, *idle]
     pid_numbers = places_of_pids([r.place for r in recordings])
     staged, ranges = _stage_events_and_ranges(con, out / WORK, main, list(zip(recordings, pid_numbers, strict=True)))
@@ -111,8 +115,10 @@ def _stage_events_and_ranges(
     main: Sequence[ProcessRecording],
     placed: Sequence[tuple[ProcessRecording, int]],
 ) -> tuple[list[Path], list[Path]]:
-    """Files with the events and with the ranges of all processes, written some processes at a time: one query over
-    the files of a thousand ranks would open all of them at once."""
+    """Write the events and the ranges of all processes to files and return these, for some processes at a time.
+
+    One query over the files of a thousand ranks would open all of them at once.
+    """
     events, ranges = [work / "activity_kernels.parquet"], list[Path]()
     pid_numbers = [number for _, number in placed[: len(main)]]
     write_table(con, _kernels(main, pid_numbers) if main else f"SELECT {row_of(EVENT, {})} WHERE false", events[0])
@@ -134,7 +140,7 @@ def _stage_events_and_ranges(
 
 
 def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
-    """SQL for where a process stood."""
+    """Return SQL for rank, host and pid of a process."""
     return {
         "rank": "NULL" if recording.rank is None else str(recording.rank),
         "host": "NULL" if recording.host is None else sql_literal(recording.host),
@@ -143,11 +149,11 @@ def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
 
 
 _AT_ONCE = 32
-"""Processes whose files are open at once."""
+"""Number of processes whose files are open at once."""
 _SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid")}
 _TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
 _ALLOCATION = "allocation"
-"""Direction of an allocation that the profiler states beside the call which made it, until the two are one."""
+"""Temporary direction of an allocation that the profiler states separately from the call that made it."""
 
 
 def _kernels(main: Sequence[ProcessRecording], pid_numbers: Sequence[int]) -> str:
@@ -192,7 +198,7 @@ _EVENTS = {"calls": _calls, "copies": _copies, "allocations": _allocations, "sam
 
 
 def _add_allocation_sizes(events: str) -> str:
-    """SQL: an allocation that is stated beside the call which made it becomes that call's size."""
+    """Return SQL that merges separately stated allocations into the calls that made them, as the size of the call."""
     allocations = f"(SELECT * FROM ({events}) WHERE direction = {sql_literal(_ALLOCATION)})"
     calls = f"(SELECT * FROM ({events}) WHERE direction IS DISTINCT FROM {sql_literal(_ALLOCATION)})"
     same = "s.correlation = e.correlation AND s.pid IS NOT DISTINCT FROM e.pid"
@@ -206,9 +212,9 @@ def _add_allocation_sizes(events: str) -> str:
 
 
 def _attribute_to_runtime_calls(con: duckdb.DuckDBPyConnection, events: str) -> str:
-    """SQL: device work goes with the call of the runtime that the program made, not with one of HSA's inside it.
+    """Return SQL that assigns device work to the HIP runtime call of the program, not to an HSA call inside it.
 
-    A call lies within another where it does so in time on its thread.
+    A call is inside another one if it is enclosed by it in time on its thread.
     """
     (inner,) = con.execute(
         f"SELECT count(*) FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')"

@@ -1,4 +1,4 @@
-"""The devices of a run as rocprofv3 describes them: agent_info.csv, JSON and rocpd hold the same fields."""
+"""The devices of a run as rocprofv3 describes them: agent_info.csv, JSON and rocpd have the same fields."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ....analysis.catalogue.targets import Gpu, find_target
 from ...base.profile_files import small_table
 from ...base.untrusted_text import decimal, plain_text, whole
 
-FIELDS = (  # numeric fields that are used, as JSON spells them
+FIELDS = (  # numeric fields that are used, with their names in JSON
     "simd_count", "simd_per_cu", "cu_count", "num_xcc", "num_shader_banks", "max_engine_clk_fcompute",
     "gfx_target_version", "wave_front_size", "max_waves_per_cu", "node_id", "logical_node_id", "logical_node_type_id",
 )  # fmt: skip
 _MOST, _MOST_AGENTS = 1e15, 10**9
 _UNNAMED = {"", "unknown", "ip discovery", "n/a", "none", "(none)"}
 _LDS_BANKS, _PIPES = 32, 4
-_CHANNEL_BITS = 128  # where the target does not state another width
+_CHANNEL_BITS = 128  # if the target does not state another width
 _MOST_CUS_PER_ENGINE = 16
 _CUS_PER_SQC = 2
 
 
 _GPU = "GPU"
-"""Type of an agent in a database, where rocprof-sys describes it by nothing else than its name."""
+"""Type of an agent in a database, needed because rocprof-sys states only type and name of an agent."""
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,29 @@ class Rocprofv3Agent:
     """One GPU: its numbers in the run, its target, name and numeric facts (names of analysis/catalogue/gpus)."""
 
     numbers: tuple[int | None, int | None]
-    """Among all agents that the process may use (what launches name), and in the topology of the machine."""
+    """Number among all agents visible to the process, which launches refer to, and number in the machine's topology."""
     arch: str | None
     device: str | None
     facts: dict[str, float]
 
     @property
     def model(self) -> tuple[str | None, str | None, tuple[tuple[str, float], ...]]:
-        """What two GPUs of one kind have in common."""
+        """The properties that GPUs of one kind have in common."""
         return self.arch, self.device, tuple(sorted(self.facts.items()))
 
 
 def read_agents(path: Path) -> list[Rocprofv3Agent]:
-    """The GPUs of an agent_info.csv; BadInput where the file is damaged."""
+    """Return the GPUs of an agent_info.csv; BadInput if the file is damaged."""
     return [a for row in small_table(path) if (a := agent_of({k.casefold(): v for k, v in row.items()}))]
 
 
 def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
-    """One agent from its fields, named as in JSON; None where it is no GPU.
+    """Return an agent from its fields, named as in JSON; None if it is not a GPU.
 
-    Compute units are SIMDs over SIMDs per unit: the field ``array_count`` counts one die on some drivers. L2 channels
-    follow from the target and its dies (16 on each die of the MI300 and MI350 series), scalar caches from the compute
-    units of a shader engine (one for two, as AMD ROCm Compute Profiler counts them), memory channels from the width of
-    the memory.
+    Compute units are the number of SIMDs divided by SIMDs per unit, because some drivers count only one die in
+    ``array_count``. L2 channels follow from the target and its dies (16 on each die of the MI300 and MI350 series),
+    scalar caches from the compute units of a shader engine (one for two, as AMD ROCm Compute Profiler counts them),
+    memory channels from the width of the memory.
     """
     number = {name: _number(fields.get(name)) for name in FIELDS}
     arch = arch_of(fields.get("name"), number["gfx_target_version"])
@@ -95,7 +95,7 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
 
 
 def arch_of(name: object, version: float) -> str | None:
-    """The target: as named, else from gfx_target_version (major, minor and step in pairs of digits; step in hex)."""
+    """Return the target: as named, else from gfx_target_version (two digits each for major, minor and step)."""
     if isinstance(name, str) and (match := re.match(r"gfx[0-9a-f]{3,5}", name)):
         return match[0]
     whole = int(version)
@@ -106,7 +106,7 @@ def arch_of(name: object, version: float) -> str | None:
 def find_profiled_gpu(
     agents: Iterable[Rocprofv3Agent], numbers: Iterable[int]
 ) -> tuple[Rocprofv3Agent | None, list[Note]]:
-    """The GPU that launches on ``numbers`` ran on; None, with a warning, where GPUs of several kinds are meant."""
+    """Return the GPU that ran the launches on ``numbers``; None, with a warning, if several kinds of GPU match."""
     candidates, used = list(agents), set(numbers)
     for place in (0, 1):
         matching_agents = [a for a in candidates if a.numbers[place] in used]
@@ -115,13 +115,13 @@ def find_profiled_gpu(
             break
     if len({a.model for a in candidates}) > 1:
         kinds = ", ".join(sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in candidates}))
-        text = f"agents: The profile names GPUs of several kinds ({kinds}): its device is left open."
+        text = f"agents: The profile lists GPUs of several kinds ({kinds}), so its device is unknown."
         return None, [Note("agents", text)]
     return candidates[0] if candidates else None, []
 
 
 def _memory(target: Gpu | None, banks: object) -> dict[str, float]:
-    """Memory clock (MHz) and channels."""
+    """Return the memory clock (MHz) and the number of memory channels."""
     best = max(
         (b for b in banks if isinstance(b, Mapping)) if isinstance(banks, list) else (),
         key=lambda b: _number(b.get("size_in_bytes")),

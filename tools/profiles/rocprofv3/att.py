@@ -1,6 +1,6 @@
-"""Thread traces that rocprofv3 --att decoded: cycles, executions and stalls of every instruction of one launch.
+"""Thread traces decoded by rocprofv3 --att: cycles, executions and stalls of every instruction of one launch.
 
-Formats: the output of rocprofiler-sdk's att-tool, as ROCprof Compute Viewer reads it: ui_output_agent_A_dispatch_D/
+Formats: the output of rocprofiler-sdk's att-tool, which ROCprof Compute Viewer reads: ui_output_agent_A_dispatch_D/
 code.json with filenames.json, snapshots.json and a file for each wave, and stats_ui_output_agent_A_dispatch_D.csv.
 """
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(?:stats_)?ui_output_agent_(\d{1,18})_dispatch_(\d{1,18})(?:\.csv)?")
 _MOST_TRACES, _MOST_ROWS = 64, 400_000
 _WAVES, _WAVE_BYTES, _SMALL_BYTES = 16, 32 << 20, 1 << 20
-"""Files of waves that are looked into for what waits waited for, their size, and that of small files."""
+"""Number of wave files that are searched for what waits waited for, their maximum size, and that of small files."""
 _SOURCE_BYTES, _MOST_SOURCES, _AROUND = 4 << 20, 200, 20
 _DEFAULT_ORDER = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
-"""What the cells of a row are where code.json does not say."""
-_COLUMN_HEADERS = {  # field of Row -> its header in code.json, and in the CSV beside
+"""Order of the cells of a row if code.json does not state it."""
+_COLUMN_HEADERS = {  # field of TracedInstruction -> its header in code.json and in the CSV file
     "text": ("ISA", "Instruction"), "source": ("Source", "Source"), "object": ("Codeobj", "CodeObj"),
     "address": ("Vaddr", "Vaddr"), "hits": ("Hit", "Hitcount"), "latency": ("Latency", "Latency"),
     "stall": ("Stall", "Stall"), "idle": ("Idle", "Idle"), "number": ("LineNumber", ""),
     "service": ("ServiceType", "ServiceType"), "issued": ("Issued", "Issued"), "stalled": ("Stalled", "Stalled"),
 }  # fmt: skip
 _CYCLES, _MARKER = 0, ";"
-"""ServiceType of a trace; others are samples. What the text of a row begins with that names a kernel."""
+"""ServiceType of a trace (others are samples), and the prefix of a row that names a kernel, not an instruction."""
 _RETURN = "s_setpc_b64 s[30:31]"
-"""Ends a function that is no kernel, by the calling convention of LLVM."""
+"""Instruction that ends a function that is not a kernel, by the calling convention of LLVM."""
 _LARGEST = 2**62
 _CELL = 2000
 _ARROW, _PLACE = " -> ", re.compile(r"(.{1,1000}):(\d{1,9})")
@@ -69,32 +69,32 @@ class TracedInstruction:
     stall: int | None = None
     idle: int | None = None
     number: int | None = None
-    """By which the files of waves name it."""
+    """Number by which the files of waves refer to it."""
     service: int | None = None
     issued: int | None = None
     stalled: int | None = None
 
     @property
     def is_function_mark(self) -> bool:
-        """Whether it is no instruction but the name of the function that begins at its address."""
+        """Whether the row is not an instruction but the name of the function that starts at its address."""
         return self.text.startswith(_MARKER)
 
     @property
     def function_names(self) -> tuple[str, ...]:
-        """Of a function: as people read it, and as the linker has it."""
+        """Names of a function: the readable one, if any, and the linker's."""
         linked = self.text.lstrip(f"{_MARKER} ")
         return (self.source, linked) if self.source else (linked,)
 
     @property
     def source_places(self) -> list[tuple[str, int]]:
-        """File and line, of inlined code the innermost first."""
+        """File and line, the innermost first if code was inlined."""
         parts = (_PLACE.fullmatch(part.strip()) for part in self.source.split(_ARROW))
         return [(m[1], int(m[2])) for m in parts if m]
 
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that the profile has: its row in the main pass, and its kernel as it is called there."""
+    """A launch of the profile: its row in the main pass, and its kernel name there."""
 
     row: int
     kernel: str
@@ -102,7 +102,7 @@ class TracedLaunch:
 
 @dataclass
 class ThreadTrace:
-    """One decoded launch, with those traced in one go with it: its files, and what they hold."""
+    """One decoded launch, and those traced together with it: its files and their contents."""
 
     dispatch: int | None
     code: Path | None = None
@@ -112,16 +112,17 @@ class ThreadTrace:
 
     @property
     def source(self) -> Path:
-        """The file that is read: rows of JSON have numbers, by which waves are told what they waited for."""
+        """The file to read: preferably JSON, whose row numbers are needed to find what waits waited for."""
         file = self.code or self.stats
         assert file is not None
         return file
 
 
 class _TraceKernels:
-    """Which kernel each row of a trace belongs to, by the rows that begin a function.
+    """Determines the kernel of each row of a trace from the rows that start a function.
 
-    A function that returns is no kernel: it belongs to the kernel with most cycles, as does what no function holds.
+    A function that returns is not a kernel; its rows, and those outside any function, belong to the kernel with the
+    most cycles.
     """
 
     def __init__(self, rows: Sequence[TracedInstruction]) -> None:
@@ -142,7 +143,7 @@ class _TraceKernels:
 
     @property
     def costliest(self) -> TracedInstruction | None:
-        """The mark of the kernel with most cycles."""
+        """The mark of the kernel with the most cycles."""
         return next(iter(self._kernel_marks), None)
 
     @property
@@ -150,7 +151,7 @@ class _TraceKernels:
         return len(self._kernel_marks) > 1
 
     def mark_of(self, one: TracedInstruction) -> TracedInstruction | None:
-        """The mark of a row's kernel."""
+        """Return the mark of the kernel that a row belongs to."""
         mark = self._preceding_mark(one)
         return mark if mark in self._kernel_marks else self.costliest
 
@@ -161,7 +162,7 @@ class _TraceKernels:
 
 
 def find_traces(files: Sequence[Path], path: Path) -> list[ThreadTrace]:
-    """The traces that ``files`` with the code of one belong to."""
+    """Return the traces that consist of ``files``."""
     traces: dict[tuple[Path, str], ThreadTrace] = {}
     folder = path if path.is_dir() else path.parent
     for file in files:
@@ -186,7 +187,7 @@ def write_traces(
     merged: MergedProfile,
     launches_by_number: Mapping[int, TracedLaunch],
 ) -> None:
-    """Write the tables of instructions; ``launches_by_number`` is each launch of the main pass by its number."""
+    """Write the tables of instructions; ``launches_by_number`` maps dispatch ids to launches of the main pass."""
     work = out / WORK
     spools = {
         name: Spool(con, work / f"att_{name}", [(_spool_column(c), _type(kind)) for c, kind in columns.items()])
@@ -197,7 +198,7 @@ def write_traces(
         try:
             _fill_trace(con, trace, work)
         except (BadInput, LimitExceeded) as problem:
-            merged.warnings.append(Note("damaged", f"{problem.text} It was left out."))
+            merged.warnings.append(Note("damaged", f"{problem.text} It was skipped."))
             continue
         progress.report(f"read {count_text(len(trace.rows), 'instruction')} of {trace.source.parent.name}")
         if not any(one.hits or one.issued or one.stalled for one in trace.rows):
@@ -219,21 +220,21 @@ def write_traces(
     merged.notes.append(
         Note(
             "thread_trace",
-            f"Thread traces, {traces_read} in number: executions and cycles of the waves that were traced, which are "
+            f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are "
             "those of "
-            "one compute unit on each traced shader engine; not of a whole launch.",
+            "one compute unit on each traced shader engine, not of a whole launch.",
         )
     )
 
 
 _NO_WAVE = (
-    "no instruction was executed where the trace was taken: trace another compute unit (--att-target-cu), more shader "
+    "no instruction was executed where the trace was taken; trace another compute unit (--att-target-cu), more shader "
     "engines (--att-shader-engine-mask), or a larger launch."
 )
 
 
 def _spool_column(column: str) -> str:
-    """The name of a column among spooled rows, where SQL does not take all names."""
+    """Return the name of a spooled column, with a prefix because SQL reserves some names."""
     return f"c_{column}"
 
 
@@ -246,7 +247,7 @@ def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, 
 
 
 def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
-    """The rows of a trace in the columns of instructions, with what each wait waited for."""
+    """Yield the rows of a trace in the columns of instructions, with what each wait waited for."""
     awaited_offsets = _producers_of_waits(trace)
     for one in trace.rows:
         if not one.text or one.is_function_mark or one.address is None:
@@ -272,7 +273,7 @@ def _place(trace: ThreadTrace, launch: TracedLaunch | None, one: TracedInstructi
     )
     return {
         "row": own_launch.row if own_launch else None,
-        # The number is that of the first launch, which of several kernels only one can be.
+        # The number is that of the first launch, which only one of several kernels can have.
         "dispatch_id": trace.dispatch if own_launch or not launch else None,
         "kernel": None if own_launch or not names else names[0],
         "code_object": f"code object {one.object}", "offset": one.address, "instruction": one.text,
@@ -280,7 +281,7 @@ def _place(trace: ThreadTrace, launch: TracedLaunch | None, one: TracedInstructi
 
 
 def _samples(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
-    """Samples of the program counter, which newer releases write in the same files."""
+    """Yield samples of the program counter, which newer releases write in the same files."""
     for one in trace.rows:
         if one.service in (None, _CYCLES) or one.is_function_mark:
             continue
@@ -290,7 +291,7 @@ def _samples(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[s
 
 
 def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]]:
-    """What waits waited for: as the decoder saw it in the waves; of others by the order of instructions."""
+    """Return the offsets each wait waited for: as the decoder saw it in the waves, else by the instruction order."""
     by_number = {one.number: one for one in trace.rows if one.number is not None and one.address is not None}
     edges: dict[int, Counter[int]] = defaultdict(Counter)
     if trace.code is not None:
@@ -315,7 +316,7 @@ def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]
 
 
 def _wait_edges(folder: Path) -> Iterator[tuple[int, int, int]]:
-    """Number of a wait, that of an instruction that it waited for, and how often, as the files of waves state them."""
+    """Yield the number of a wait, that of an instruction it waited for, and how often, from the files of waves."""
     for file in islice(sorted(folder.glob("se*_sm*_*.json")), _WAVES):
         if not is_inside(file, folder) or not file.is_file() or file.stat().st_size > _WAVE_BYTES:
             continue
@@ -335,17 +336,17 @@ def _parse_wait_edges(value: Any) -> Iterator[tuple[int, int, int]]:
     for pair in value[1][:64]:
         source, count = (_whole(n) for n in pair) if isinstance(pair, list) and len(pair) == 2 else (None, None)
         if wait is not None and source is not None and count is not None and count >= 0:
-            yield wait, source, max(1, count)  # rocprofv3 itself writes 0 for once
+            yield wait, source, max(1, count)  # rocprofv3 writes 0 if it happened once
 
 
 def _generation(trace: ThreadTrace) -> str:
-    """The generation of the GPU as far as filenames.json tells it."""
+    """Return the generation of the GPU if filenames.json states it."""
     number = _whole(_read_small_json(trace.source.parent / "filenames.json").get("gfxip"))
     return "" if number is None else f"gfx{number}"
 
 
 def _read_small_json(file: Path) -> dict[str, Any]:
-    """A small JSON object; empty where there is none."""
+    """Return a small JSON object; empty if there is none."""
     if not file.is_file() or not is_inside(file, file.parent) or file.stat().st_size > _SMALL_BYTES:
         return {}
     try:
@@ -356,7 +357,7 @@ def _read_small_json(file: Path) -> dict[str, Any]:
 
 
 def _source_lines(trace: ThreadTrace) -> list[tuple[str, int, str]]:
-    """Lines of the sources that the profiler copied, around those of instructions."""
+    """Return lines of the sources that the profiler copied, around those of instructions."""
     folder = trace.source.parent
     wanted: dict[str, set[int]] = defaultdict(set)
     for one in trace.rows:
@@ -375,7 +376,7 @@ def _source_lines(trace: ThreadTrace) -> list[tuple[str, int, str]]:
 
 
 def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Path and name of the copy, of every file in a tree of folders."""
+    """Yield the path and the name of the copy for every file in a tree of folders."""
     waiting: list[tuple[str, Any]] = [("", tree)]
     while waiting:
         above, node = waiting.pop()
@@ -388,11 +389,11 @@ def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _fill_trace(con: duckdb.DuckDBPyConnection, trace: ThreadTrace, work: Path) -> None:
-    """Fill in the rows of a trace and its kernels. Raises BadInput where its file is damaged."""
+    """Read the rows and the kernels of a trace. Raises BadInput if its file is damaged."""
     raw = _json_rows(trace.code) if trace.code else _csv_rows(con, trace.source, work)
     trace.rows = [_row(cells) for cells in raw]
     if not trace.rows:
-        raise BadInput(f"{trace.source.parent.name} holds no instruction", "the trace of this launch is empty")
+        raise BadInput(f"{trace.source.parent.name} contains no instructions", "the trace of this launch is empty")
     trace.kernels = _TraceKernels(trace.rows)
 
 
@@ -419,7 +420,7 @@ def _json_rows(file: Path) -> list[dict[str, Any]]:
             raise BadInput(f"{file.parent.name}/{file.name} is damaged", str(error), "Copy it again") from error
     places = {name: order.index(header) for name, (header, _) in _COLUMN_HEADERS.items() if header in order}
     if not {"text", "address", "latency"} <= places.keys():
-        raise BadInput(f"{file.name} has another layout than its profiler writes", "its header lacks ISA or Vaddr")
+        raise BadInput(f"{file.name} has an unknown layout", "its header lacks ISA or Vaddr")
     return [{name: row[at] for name, at in places.items() if at < len(row)} for row in rows]
 
 

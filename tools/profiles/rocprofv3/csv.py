@@ -1,4 +1,4 @@
-"""CSV of rocprofv3, of all versions: kernel_trace.csv, and counter_collection.csv with a row per launch and counter."""
+"""CSV files of all versions of rocprofv3: kernel_trace.csv and counter_collection.csv (a row per counter value)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .recording import ACTIVITY, LAUNCH, SPAN, ProcessRecording, describe_record
 if TYPE_CHECKING:
     import duckdb
 
-_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text when they are sheet
+_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text in the sheet
     "kernel_name": "kernel", "process_id": "pid", "pid": "pid", "dispatch_id": "dispatch_id", "agent_id": "device_id",
     "queue_id": "queue_id", "thread_id": "thread", "grid_size": "grid", "grid_size_x": "grid_x",
     "grid_size_y": "grid_y", "grid_size_z": "grid_z", "workgroup_size": "workgroup_size",
@@ -33,16 +33,16 @@ _ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text w
     "end_timestamp": "end", "counter_name": "counter_name", "counter_value": "counter_value",
 }  # fmt: skip
 _TRACE_ROLES = {"kernel_id": "symbol", "correlation_id": "correlation"}
-"""Read from a trace only: counters would repeat them in every row."""
+"""Columns that are read only from a trace, because counter files would repeat them in every row."""
 _IGNORED = "ignored"
 _SIZES = ("grid", "workgroup")
 _PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr", "symbol", "correlation"}
 
 
 def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
-    """The recordings in the CSV files of one output, one for every process.
+    """Return the recordings in the CSV files of one output, one for every process.
 
-    Launches are those of the trace and, joined by process and dispatch, those of the counters.
+    Launches come from the trace and, joined by process and dispatch, from the counters.
     """
     sheets = {
         kind: _stage(con, file, kind, work.with_name(f"{work.name}_{kind}"))
@@ -83,7 +83,7 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
     return recordings, warnings + _add_activity(con, output, recordings, pid, work)
 
 
-_ACTIVITY = {  # kind of file -> what it tells, and SQL over its columns by column of that
+_ACTIVITY = {  # kind of file -> kind of activity, and SQL over its columns by column of ACTIVITY
     "calls": ("calls", {"name": "Function"}),
     "hsa": ("calls", {"name": "Function"}),
     "rccl": ("calls", {"name": "Function", "category": "'rccl'"}),
@@ -98,7 +98,7 @@ _OPTIONAL = ("Process_Id", "Thread_Id", "Correlation_Id", "Stream_Id", "Size", "
 def _add_activity(
     con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
 ) -> list[Note]:
-    """Say where calls, copies and allocations of each process are; a damaged file is left out."""
+    """Set the SQL for calls, copies and allocations of each process; a damaged file is skipped."""
     notes = []
     selects: dict[str, list[str]] = {}
     gpus = [a.numbers[0] for a in recordings[0].agents]
@@ -111,7 +111,7 @@ def _add_activity(
         try:
             stage_columns(con, file, sorted(wanted_columns - set(optional)), staged, optional)
         except BadInput as problem:
-            notes.append(Note("left_out", f"{problem.text} It was left out."))
+            notes.append(Note("left_out", f"{problem.text} It was skipped."))
             continue
         own = {name: header for header, name in _SPAN.items() if name} | columns
         own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {'NULL' if pid is None else pid})"
@@ -127,7 +127,7 @@ def _add_activity(
 
 
 def _gpu(header: str, gpus: list[int | None]) -> str:
-    """SQL: the number of an agent such as "Agent 1" where it is a GPU; NULL for the host."""
+    """Return SQL for the number of an agent such as "Agent 1" if it is a GPU; NULL for the host."""
     number = f"TRY_CAST(regexp_extract({header}, '(\\d+)', 1) AS BIGINT)"
     gpu_numbers = ", ".join(str(g) for g in gpus if g is not None)
     return f"CASE WHEN {number} IN ({gpu_numbers}) THEN {number} END" if gpu_numbers else f"nullif({number}, 0)"
@@ -136,7 +136,7 @@ def _gpu(header: str, gpus: list[int | None]) -> str:
 def _without_launches(
     con: duckdb.DuckDBPyConnection, output: Output, pid: int | None, work: Path
 ) -> tuple[list[ProcessRecording], list[Note]]:
-    """One recording of files that hold calls, copies, ranges or samples, but no launch."""
+    """Return one recording for files that contain calls, copies, ranges or samples, but no launches."""
     source = next(output.files[kind] for kind in (*ACTIVITY_KINDS, *SAMPLE_KINDS) if kind in output.files)
     item = ProcessRecording(source, "csv", output.label, output.above, work, (0, -1), 0, pid=pid)
     item.agents = read_agents(output.files["agents"]) if "agents" in output.files else []
@@ -149,14 +149,14 @@ def _without_launches(
 def _add_ranges(
     con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], work: Path
 ) -> list[Note]:
-    """Say where the ranges of each process are; a damaged file is left out."""
+    """Set the SQL for the ranges of each process; a damaged file is skipped."""
     if (file := output.files.get("ranges")) is None:
         return []
     staged = work.with_name(f"{work.name}_ranges.parquet")
     try:
         stage_columns(con, file, list(_SPAN), staged)
     except BadInput as problem:
-        return [Note("left_out", f"{problem.text} It was left out.")]
+        return [Note("left_out", f"{problem.text} It was skipped.")]
     numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in _SPAN.items() if name in SPAN)
     spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} "
     spans += f"WHERE Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"
@@ -174,7 +174,7 @@ _IS_RANGE = "Start_Timestamp != End_Timestamp"
 
 
 def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
-    """The role of every header of a file of rocprofv3; none of its columns is a counter."""
+    """Return the role of every header of a rocprofv3 file; none of its columns is a counter."""
     seen: set[str] = set()
     columns = []
     roles = {**_ROLES, **_TRACE_ROLES} if traced else _ROLES
@@ -188,25 +188,26 @@ def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
 def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path) -> LaunchSheet:
     sheet = stage(con, file, work.parent, work.name, partial(classify, traced=kind == "trace"))
     if not sheet.header("dispatch_id") and (kind == "counters" or not sheet.header("start")):
-        raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Is this the profiler's own file?")
+        raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Check that it is the profiler's own file")
     return sheet
 
 
 def warn_of_cut_files(output: Output) -> list[Note]:
-    """A file that was cut in the middle of a number may still be read; only its end gives it away."""
+    """Warn about files without a final line break, which may be truncated in the middle of a number."""
     warnings = []
     for file in (output.files[kind] for kind in ("trace", "counters") if kind in output.files):
         with open_regular(file) as handle:
             whole = is_gzip(file) or not handle.seek(0, 2) or handle.seek(-1, 2) < 0 or handle.read(1) in b"\r\n"
         if not whole:
-            text = f"{file.name} does not end with a line break: it may have been cut, and its last row be wrong."
+            text = f"{file.name} does not end with a line break: it may be truncated, and its last row may be wrong."
             warnings.append(Note("cut", text))
     return warnings
 
 
 def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchSheet]) -> int | None:
-    """The process that wrote files without its id (the trace): what the counters beside it name, else a number in
-    the files' name, best one that is also a thread of the process.
+    """Return the process that wrote files without a process id (the trace).
+
+    It is the process of the counters, else a number in the file name, preferably one that is also a thread id.
     """
     for sheet in sheets:
         low, high = sheet.bounds("pid") or (0, 1)
@@ -222,7 +223,7 @@ def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchS
 
 
 def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
-    """One row per launch, in the columns of LAUNCH; counters repeat a launch in every row."""
+    """Return SQL for one row per launch in the columns of LAUNCH; counter files repeat a launch in every row."""
     picks = [f"{_identity(sheet, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
     for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
         parts = [h for axis in "xyz" if (h := sheet.header(f"{size}_{axis}"))]
@@ -238,9 +239,9 @@ def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
 
 
 def _number_launches(selects: list[str]) -> str:
-    """All launches under a key; a launch that is in the trace and among the counters is taken from the trace.
+    """Return SQL for all launches with a key; a launch that is in the trace and the counters comes from the trace.
 
-    Its registers may stand beside the counters only: the trace has none before ROCm 7.0.
+    Its registers may come from the counters, because the trace has none before ROCm 7.0.
     """
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "key")
     rows = " UNION ALL BY NAME ".join(f"({s})" for s in selects)
@@ -251,7 +252,7 @@ def _number_launches(selects: list[str]) -> str:
 
 
 def _values(sheet: LaunchSheet, pid: int | None) -> str:
-    """Counter values under the keys of the launches; of launches alike in all that names them the first has them."""
+    """Return SQL for counter values by key of the launch; the first of several identical launches gets them."""
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
         raise BadInput(f"{sheet.source.name} has no columns Counter_Name and Counter_Value")
@@ -265,7 +266,7 @@ def _values(sheet: LaunchSheet, pid: int | None) -> str:
 
 
 def _identity(sheet: LaunchSheet, pid: int | None) -> str:
-    """The columns that name a launch; the trace has no process id but in its file's name."""
+    """Return SQL for the columns that identify a launch; the trace states the process only in its file name."""
     process = sheet.header("pid") or (str(pid) if pid is not None else "NULL")
     device = f"TRY_CAST(regexp_extract({sheet.header('device_id')}, '(\\d+)', 1) AS INT)"
     return (
@@ -275,7 +276,7 @@ def _identity(sheet: LaunchSheet, pid: int | None) -> str:
 
 
 def _launch_number(sheet: LaunchSheet) -> str:
-    """The number of a launch; the trace of ROCm 6.2 has none, where the start tells the order."""
+    """Return SQL for the number of a launch; the trace of ROCm 6.2 has none, so the start determines the order."""
     by_start = f"row_number() OVER (ORDER BY TRY_CAST({sheet.header('start')} AS BIGINT), row)"
     return sheet.header("dispatch_id") or by_start
 
@@ -285,12 +286,12 @@ def _column_or_null(sheet: LaunchSheet, role: str) -> str:
 
 
 def _states_launch_lds(trace: LaunchSheet | None) -> bool:
-    """Whether a trace is from before ROCm 7.0, which has the LDS of the launch: static and dynamic."""
+    """Return whether a trace is older than ROCm 7.0 and has static plus dynamic LDS of the launch."""
     return trace is not None and "group_segment_size" in (trace.header("lds_bytes") or "").casefold()
 
 
 def _host(output: Output) -> str | None:
-    """The host in the default layout DIR/HOST/PID_kernel_trace.csv."""
+    """Return the host in the default layout DIR/HOST/PID_kernel_trace.csv."""
     if (
         re.fullmatch(r"\d+", output.stem)
         and not output.folder.name.isdigit()

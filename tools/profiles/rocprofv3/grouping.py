@@ -1,4 +1,4 @@
-"""Which of the processes that rocprofv3 recorded make up a pass, and which process of the main pass each repeats."""
+"""Group the recorded processes into passes, and match the processes of each pass with those of the main pass."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _GROUPS_LISTED = 6
 
 
 def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessRecording]], list[Note]]:
-    """Recordings with launches under the names of their passes.
+    """Group recordings with launches by the names of their passes.
 
-    A folder that numbers passes decides. Where there is none, processes of one run measure the same counters; what
-    measures others is another pass, and one without counters belongs to the run that it overlaps in time.
-    Raises BadInput where the folder holds profiles of unrelated runs.
+    A folder that numbers passes decides. Without one, processes of one run measure the same counters; a process with
+    other counters is another pass, and one without counters belongs to the run that it overlaps in time. Raises
+    BadInput if the folder contains profiles of unrelated runs.
     """
     passes: dict[str, list[ProcessRecording]] = {}
     for item in recordings:
@@ -37,16 +37,16 @@ def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessR
 
 
 def assign_processes(main: list[ProcessRecording], others: list[ProcessRecording]) -> list[int]:
-    """For every recording of a pass, the number of the process of the main pass that it repeats.
+    """Return for every recording of a pass the number of the process of the main pass that it repeats.
 
-    Ranks decide where both have them. Else a process with nothing but kernels and sizes of one of the main pass is
-    that one, in order; what fits none gets the next free number.
+    Ranks decide if both have them. Otherwise, a process matches a process of the main pass that has all of its kernels
+    and sizes, in order; a process without a match gets the next free number.
     """
     free = list(range(len(main)))
     numbers: list[int] = []
     for item in others:
         ranked = [n for n in free if item.rank is not None and main[n].rank == item.rank]
-        # Launches of one rank are never those of another.
+        # A launch of one rank never matches a launch of another rank.
         possible = [n for n in free if item.rank is None or main[n].rank is None]
         alike = [n for n in possible if item.kernels.keys() <= main[n].kernels.keys()]
         same = [n for n in alike if main[n].kernels == item.kernels]
@@ -58,7 +58,7 @@ def assign_processes(main: list[ProcessRecording], others: list[ProcessRecording
 
 
 def _runs(loose: list[ProcessRecording]) -> list[list[ProcessRecording]]:
-    """Recordings without a pass folder: one list for every set of counters, those without any where they overlap."""
+    """Group recordings without a pass folder by their counters; those without counters join a run they overlap."""
     groups: dict[tuple[str, ...], list[ProcessRecording]] = {}
     for item in loose:
         if item.counters:
@@ -79,7 +79,7 @@ def _free_name(group: list[ProcessRecording], passes: dict[str, list[ProcessReco
 
 
 def _check_related(group: list[ProcessRecording]) -> list[Note]:
-    """Processes that never ran at the same time are several runs, unless nothing speaks against one run."""
+    """Return a warning, or raise BadInput, if processes that never ran at the same time are from several runs."""
     pieces = _overlapping_pieces(group)
     if len(pieces) < 2:
         return []
@@ -92,26 +92,26 @@ def _check_related(group: list[ProcessRecording]) -> list[Note]:
     names = ", ".join(labels[:_GROUPS_LISTED]) + (" ..." if len(labels) > _GROUPS_LISTED else "")
     if other_program or other_kernels or len({r.above for r in group}) > 1:
         raise BadInput(
-            f"The folder holds {len(pieces)} unrelated runs",
-            f"they did not overlap in time and are of different programs or folders: {names}",
-            "Import them one by one",
+            f"The folder contains {len(pieces)} unrelated runs",
+            f"they did not overlap in time and are from different programs or folders: {names}",
+            "Import them separately",
         )
     text = (
-        f"several_runs: {count_text(len(pieces), 'process')} ran one after the other: {names}. They are taken as "
+        f"several_runs: {count_text(len(pieces), 'process')} ran one after the other: {names}. They are treated as "
         "one run; if the "
-        "program was profiled several times into this folder, import the files one by one."
+        "program was profiled several times into this folder, import the files separately."
     )
     return [Note("several_runs", text)]
 
 
 def _are_ranks(group: list[ProcessRecording]) -> bool:
-    """Whether every process has a rank of its own: then they are one run, whatever the clocks of their hosts say."""
+    """Return whether every process has a distinct rank: then they are one run, whatever their clocks show."""
     ranks = [r.rank for r in group]
     return None not in ranks and len(set(ranks)) == len(ranks)
 
 
 def _overlapping_pieces(group: list[ProcessRecording]) -> list[list[ProcessRecording]]:
-    """The group split into pieces; a piece is what overlap in time ties together."""
+    """Split the group into sets of processes that are connected by overlap in time."""
     pieces: list[list[ProcessRecording]] = []
     for item in group:
         touching = [p for p in pieces if any(item.overlaps(o) for o in p)]
@@ -120,22 +120,22 @@ def _overlapping_pieces(group: list[ProcessRecording]) -> list[list[ProcessRecor
 
 
 def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[ProcessRecording]) -> None:
-    """Passes told apart by their counters alone must at least share a kernel with the others."""
+    """Raise BadInput if passes that differ only in their counters have no kernel in common."""
     groups = [g for g in passes.values() if any(r in g for r in loose)]
     if len(groups) < 2:
         return
     kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
     if not set.intersection(*kernels):
         raise BadInput(
-            f"The folder holds {len(groups)} unrelated runs",
+            f"The folder contains {len(groups)} unrelated runs",
             "they measured different counters and have no kernel in common: "
             + ", ".join(g[0].source.name for g in groups[:_GROUPS_LISTED]),
-            "Import them one by one",
+            "Import them separately",
         )
 
 
 def _sort_key(item: ProcessRecording) -> tuple[bool, int, str, int, int]:
-    """Ranks first, then hosts, then the order in which the processes were started."""
+    """Sort key: rank (unknown last), then host, then start time and pid."""
     start = item.span[0] if item.span else 0
     return item.rank is None, item.rank or 0, item.host or "", start, item.pid or 0
 
@@ -145,7 +145,7 @@ def _process_label(item: ProcessRecording) -> str:
 
 
 def main_first(groups: dict[str, list[ProcessRecording]]) -> list[str]:
-    """The names of the passes: the one without counters first, else the one with most launches."""
+    """Return the names of the passes, the main pass first: one without counters, else the one with most launches."""
     launches = {name: sum(r.rows for r in group) for name, group in groups.items()}
     plain = [name for name, group in groups.items() if not any(r.counters for r in group)]
     main = max(plain or groups, key=lambda n: (n == "timing", launches[n]))

@@ -1,4 +1,4 @@
-"""Samples of the program counter of a run as the tables samples and instructions, with the code around them."""
+"""Write the program counter samples of a run to the tables samples and instructions, with the code around them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _PROFILER = "rocprofv3"
 _MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
-"""Code objects that are looked into, those with most samples first; files of the profile's folder that may be one;
-addresses that are asked for."""
+"""Maximum number of code objects that are decoded, those with most samples first; of files in the profile's folder that
+are tried as code; and of addresses that are decoded."""
 _MOST_REASONS = 4
-"""Files of which is said why they told nothing."""
+"""Maximum number of files for which the reason of a failure is reported."""
 _PATIENCE_S = 180.0
-"""After which no further file is looked into."""
+"""Seconds after which no further file is tried."""
 _SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
 _ARROW = " -> "
 _PLACE = r"^(.{1,1000}):(\d{1,9})$"
@@ -46,26 +46,26 @@ _CODE = [
     ("target", "BIGINT"), ("waits_for", "VARCHAR"), ("spill", "BIGINT"),
 ]  # fmt: skip
 _NO_KERNEL = (
-    "The samples do not tell their kernels, as launches were not traced beside them: profile again with "
+    "The samples do not state their kernels, because launches were not traced with them: profile again with "
     "--kernel-trace, or in JSON."
 )
 _NO_CODE = (
-    "have an address and no instruction: a database of rocprofv3 holds none by itself. Import with code= naming the "
+    "have an address but no instruction, because a rocprofv3 database contains none. Import with code= naming the "
     "program or its code object, or profile in JSON or CSV."
 )
 
 
 @dataclass(frozen=True)
 class SampledProfile:
-    """What samples are written of: the processes of the main pass, others, and where their code may lie."""
+    """Input for writing samples: the processes of the main pass, other processes, and where to search for code."""
 
     folder: Path
     main: Sequence[ProcessRecording]
     others: Sequence[tuple[ProcessRecording, int | None]]
-    """Each with the number of the process in the main pass that it repeats."""
+    """Each with the number of the process of the main pass that it repeats."""
     gpu: str | None
     code: Sequence[Path] = ()
-    """Files with the code, which the user named."""
+    """Files with the code that the user specified."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _SampledCodeObject:
 
 
 def write_samples(con: duckdb.DuckDBPyConnection, out: Path, profile: SampledProfile, merged: MergedProfile) -> None:
-    """Write the tables of samples, where there are any; what is to be said of them goes to ``merged``."""
+    """Write the tables of samples, if there are any; notes are added to ``merged``."""
     all_processes = [*((r, n, False) for n, r in enumerate(profile.main)), *((r, n, True) for r, n in profile.others)]
     if not (sampled_processes := [(r, n, repeats) for r, n, repeats in all_processes if r.sampled]):
         return
@@ -136,13 +136,12 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, profile: SampledPro
 
 
 def _own_launches(main: Sequence[ProcessRecording], process: int | None) -> str:
-    """SQL: row, dispatch_id and kernel of the launches of a process of the main pass."""
+    """Return SQL for row, dispatch_id and kernel of the launches of a process of the main pass."""
     return f"SELECT row, dispatch_id, kernel FROM ({launches(main)}) WHERE process = {process}"
 
 
 def _repeated_launches(main: Sequence[ProcessRecording], item: ProcessRecording, process: int | None) -> str:
-    """SQL: the same for a process of another run of the program: its launches by those of the main pass that they
-    repeat."""
+    """Return SQL for the same columns for a process of another run, with the rows of the main pass that it repeats."""
     if not item.rows:
         return "SELECT NULL::BIGINT AS row, -1::BIGINT AS dispatch_id, NULL::VARCHAR AS kernel"
     if not main or process is None or process >= len(main):
@@ -153,16 +152,16 @@ def _repeated_launches(main: Sequence[ProcessRecording], item: ProcessRecording,
 
 
 def _process_samples(number: int, item: ProcessRecording, known: str, has_launches: bool) -> str:
-    """SQL for the samples of a process with the row of their launch and its kernel, which ``known`` tells.
+    """Return SQL for the samples of a process with the row and kernel of their launch, from the SELECT ``known``.
 
-    Where the launch is not known, the code object tells the kernel: the last one that begins before the sample.
+    If the launch is unknown, the code object determines the kernel: the last one that starts before the sample.
     """
     assert item.sampled is not None
     columns = ", ".join(f's."{c}"' for c in SAMPLE_COLUMNS if c != "dispatch_id")
     entries = item.sampled.entries or (
         "SELECT -1::BIGINT AS code_object, -1::BIGINT AS start, NULL AS kernel, NULL AS symbol"
     )
-    # A profile without launches names them by its own numbers.
+    # A profile without launches refers to them by its own numbers.
     own = "NULL" if has_launches else "s.dispatch_id"
     return (
         f"SELECT {number} AS process, k.row, {own} AS known_id, coalesce(k.kernel, e.kernel) AS kernel, "
@@ -175,10 +174,10 @@ def _process_samples(number: int, item: ProcessRecording, known: str, has_launch
 
 
 def _settle_kernels(rows: str, decoded: str, sampled: Sequence[ProcessRecording]) -> str:
-    """SQL: the samples, of launches that are not known with the kernel that the code tells.
+    """Return SQL for the samples, in which the code determines the kernel of launches that are unknown.
 
-    What lies behind a kernel may be a function that others call: its samples belong to the kernel that the launch ran
-    otherwise, else to the function itself.
+    Code after a kernel may be a function that kernels call: its samples belong to the kernel with most other samples in
+    the launch, else to the function itself.
     """
     kernels = " UNION ALL ".join(
         f"SELECT DISTINCT ON (code_object, symbol) {n} AS process, code_object, "
@@ -205,7 +204,7 @@ def _settle_kernels(rows: str, decoded: str, sampled: Sequence[ProcessRecording]
 def _objects(
     con: duckdb.DuckDBPyConnection, sampled: Sequence[ProcessRecording], staged: Path
 ) -> list[_SampledCodeObject]:
-    """The code objects with samples, those with most first."""
+    """Return the code objects with samples, those with most samples first."""
     uris = " UNION ALL ".join(
         f"SELECT {n} AS process, * FROM ({r.sampled.objects})"
         for n, r in enumerate(sampled)
@@ -221,7 +220,7 @@ def _objects(
 
 
 def _object_name(one: _SampledCodeObject) -> str:
-    """The name under which its code is the same: file and part of it, else process and number."""
+    """Return a name that is the same for the same code: file and part of it, else process and number."""
     kind, _, rest = one.uri.partition("://")
     path, _, part = rest.partition("#")
     if kind == "file" and path:
@@ -234,7 +233,7 @@ def _decode_objects(
     objects: Sequence[_SampledCodeObject],
     staged: Path,
 ) -> tuple[str, list[str]]:  # fmt: skip
-    """A FROM item with the columns _CODE of what could be decoded, empty for nothing; and why not, in words."""
+    """Return a FROM item with the columns _CODE of what was decoded (empty if nothing), and reasons for failures."""
     work = staged.parent
     spool = Spool(con, work / "pc_code", _CODE)
     missing: list[str] = []
@@ -255,9 +254,9 @@ def _decode_objects(
         reasons: list[str] = []
         for file in candidates:
             if time.monotonic() > until:
-                reasons.append("looking for the code of samples took too long: it was given up")
+                reasons.append("searching for the code of samples took too long and was stopped")
                 break
-            progress.report(f"looked for the code of samples in {file.name}")
+            progress.report(f"searched {file.name} for the code of samples")
             resolution = resolve_code(
                 CodeQuery(file, [offset for offset, *_ in rows], profile.gpu, dict(kernels)), work
             )
@@ -273,21 +272,21 @@ def _decode_objects(
     distinct_reasons = list(dict.fromkeys(missing))
     if len(distinct_reasons) > _MOST_REASONS:
         distinct_reasons[_MOST_REASONS:] = [
-            f"{len(distinct_reasons) - _MOST_REASONS} more files that may have held the code of samples told "
-            "nothing either."
+            f"{len(distinct_reasons) - _MOST_REASONS} more files that might contain the code of samples did not help "
+            "either."
         ]
     return (parquet(spool_files) if spool.rows else ""), distinct_reasons
 
 
 def _code_files(folder: Path) -> Iterator[Path]:
-    """Files of a profile's folder that may hold code."""
+    """Yield files of a profile's folder that may contain code."""
     places = sorted(folder.rglob("*"), key=lambda p: (len(p.parts), p)) if folder.is_dir() else []
     candidates = (p for p in places if p.suffix in _SUFFIXES and p.is_file() and is_inside(p, folder))
     return islice(candidates, _MOST_FILES)
 
 
 def _first_difference(code: dict[int, DecodedInstruction], rows: Sequence[tuple[int, str | None, int]]) -> str:
-    """Which sampled instruction is another one in the code; empty where none is."""
+    """Describe the first sampled instruction that differs from the code; empty if none differs."""
     for offset, text, _ in rows:
         own = code[offset].text if offset in code else ""
         if text and own and text.split() != own.split():
@@ -305,7 +304,7 @@ def _row(one: _SampledCodeObject, code: DecodedInstruction) -> tuple[Any, ...]:
 
 
 def _sampled_functions(rows: str, decoded: str, dispatches: Path) -> str:
-    """SQL: the instructions of all functions that were sampled, for every launch configuration that has samples."""
+    """Return SQL for the instructions of all sampled functions, for every launch configuration with samples."""
     where = (
         "SELECT DISTINCT row, known_id, kernel, name, object, function "
         f'FROM {rows} JOIN (SELECT object, place AS "offset", function FROM {decoded}) USING (object, "offset")'
@@ -324,12 +323,12 @@ def _sampled_functions(rows: str, decoded: str, dispatches: Path) -> str:
 
 
 def _file(comment: str) -> str:
-    """SQL: the file of the innermost place in a comment."""
+    """Return SQL for the file of the innermost place in a comment."""
     return f"nullif(regexp_extract({_innermost(comment)}, '{_PLACE}', 1), '')"
 
 
 def _line(comment: str) -> str:
-    """SQL: its line."""
+    """Return SQL for the line of the innermost place in a comment."""
     return f"nullif(TRY_CAST(regexp_extract({_innermost(comment)}, '{_PLACE}', 2) AS BIGINT), 0)"
 
 
@@ -338,6 +337,6 @@ def _innermost(comment: str) -> str:
 
 
 def _chain(comment: str) -> str:
-    """SQL: where its code was inlined, outermost first; the functions are not told."""
+    """Return SQL for where code was inlined, outermost first; comments do not state the functions."""
     places = f"list_reverse(string_split({comment}, '{_ARROW}')[2:])"
     return f"nullif(array_to_string(['at ' || x FOR x IN {places}], ' > '), '')"

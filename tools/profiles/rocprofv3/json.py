@@ -1,4 +1,4 @@
-"""Read rocprofv3's JSON as a stream."""
+"""Read rocprofv3's JSON output as a stream."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
 _RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
           ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
 _CALL, _COPY, _ALLOCATION = range(3)
-_ACTIVITY_PATHS: dict[KeyPath, int] = {  # path of records -> what they are
+_ACTIVITY_PATHS: dict[KeyPath, int] = {  # path of records -> their kind
     **{("buffer_records", f"{n}_api"): _CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
     ("buffer_records", "memory_copy"): _COPY,
     ("buffer_records", "memory_allocation"): _ALLOCATION,
@@ -62,16 +62,16 @@ _ENTRY = [("run", "BIGINT"), ("code_object", "BIGINT"), ("linked", "VARCHAR"), (
 COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE, "act": _ACT,
            "operation": _OPERATION, "sample": _SAMPLE, "text": _TEXT, "object": _OBJECT,
            "entry": _ENTRY}  # fmt: skip
-"""What is spooled of a file: name -> columns and their SQL types."""
+"""Spools of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1
-"""Of a launch whose agent the file does not describe; others go by their node in the machine's topology."""
+"""Agent of a launch that the file does not describe; other agents are identified by their node in the topology."""
 _LARGEST = 2**63 - 1
 
 
 @dataclass
 class JsonRun:
-    """What the file states of one process."""
+    """What the file states about one process."""
 
     pid: int | None = None
     host: str | None = None
@@ -81,25 +81,25 @@ class JsonRun:
     nodes: dict[Any, int] = field(default_factory=dict)
     """Handle of an agent -> its node in the machine's topology."""
     active: set[int] = field(default_factory=set)
-    """Calls, copies, allocations: what it has records of."""
+    """Kinds of activity (call, copy, allocation) that the process has records of."""
     messages: dict[int, str] = field(default_factory=dict)
     """Correlation -> the name that the program gave to a range."""
     sampled: bool = False
-    """Whether it has samples of the program counter."""
+    """Whether it has program counter samples."""
 
 
 @dataclass
 class InvalidValues:
-    """Counter values that are no finite numbers."""
+    """Counter of values that are not finite numbers."""
 
     count: int = 0
     example: str = ""
 
     def number(self, value: Any) -> float | None:
-        """A value as a number; None, and remembered, where it is none. What JSON calls null was not measured."""
+        """Convert a value to a number; None otherwise, which is recorded unless it is null, meaning not measured."""
         try:
             number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-        except OverflowError:  # a whole number of hundreds of digits
+        except OverflowError:  # a whole number with hundreds of digits
             number = math.inf
         if math.isfinite(number):
             return number
@@ -109,15 +109,15 @@ class InvalidValues:
         return None
 
     def notes(self, file: Path) -> list[Note]:
-        """A warning, where there were any."""
+        """Return a warning if there were any."""
         if not self.count:
             return []
-        text = f"{file.name}: {self.count} counter values are no finite numbers (for instance "
-        return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are taken as not collected.")]
+        text = f"{file.name}: {self.count} counter values are not finite numbers (for instance "
+        return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are treated as not collected.")]
 
 
 def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], InvalidValues]:
-    """Spool the file's records; returns its processes. Handles, which may be addresses, become small numbers."""
+    """Spool the file's records; return its processes. Handles, which may be addresses, become small numbers."""
 
     def descends_into(path: KeyPath) -> bool:
         return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTER_COLLECTION[0]))
@@ -133,19 +133,19 @@ def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonR
                 if path[:1] == (_TOOL,) and isinstance(value, Mapping) and (take := _HANDLERS.get(path[1:])):
                     take(intake, value)
         except (JsonCut, AttributeError, TypeError) as error:
-            what = str(error) if isinstance(error, JsonCut) else "its records have another shape"
+            what = str(error) if isinstance(error, JsonCut) else "its records have an unknown structure"
             raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
         intake.close()
     if not intake.runs:
-        raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
+        raise BadInput(f"{file.name} is not an output of rocprofv3", f"it has no object {_TOOL}")
     return intake.runs, intake.strange
 
 
 class _RecordSpooler:
-    """The records of one file on their way into spools: a method for each kind, which _TAKEN names."""
+    """Converts the records of one file to spooled rows, with one method per kind of record (see _HANDLERS)."""
 
     def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[], None]) -> None:
-        """``on_batch`` is called when a batch has been written."""
+        """``on_batch`` is called after a batch has been written."""
         self.runs: list[JsonRun] = []
         self.strange = InvalidValues()
         self._spools, self._on_batch = spools, on_batch
@@ -166,7 +166,7 @@ class _RecordSpooler:
             self._spool_row("sample", *row)
 
     def close(self) -> None:
-        """Spool what waits."""
+        """Spool the waiting rows."""
         self._samples.close()
         for name, waiting in self._waiting.items():
             self._spools[name].add(waiting)
@@ -179,17 +179,17 @@ class _RecordSpooler:
         return self._counters.setdefault(_handle(value.get(name)), len(self._counters))
 
     def metadata(self, value: Mapping[str, Any]) -> None:
-        """Process, host, command and times."""
+        """Take process, host, command and times."""
         _describe(self.runs[-1], value)
 
     def agent(self, value: Mapping[str, Any]) -> None:
-        """A GPU or a processor."""
+        """Take a GPU or a processor."""
         self.runs[-1].nodes[_handle(value.get("id"))] = _whole(value.get("node_id")) or 0
         if agent := agent_of(value):
             self.runs[-1].agents.append(agent)
 
     def symbol(self, value: Mapping[str, Any]) -> None:
-        """A kernel, its registers, and where it begins in its code object."""
+        """Take a kernel, its registers, and its start address in its code object."""
         linked = _text(value.get("kernel_name"))
         name = _text(value.get("formatted_kernel_name")) or linked
         registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
@@ -198,17 +198,17 @@ class _RecordSpooler:
         self._spool_row("entry", self._run_number, _whole(value.get("code_object_id")), linked, name, address)
 
     def code_object(self, value: Mapping[str, Any]) -> None:
-        """A code object that was loaded."""
+        """Take a code object that was loaded."""
         own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
         self._spool_row("object", self._run_number, own, uri, _whole(value.get("load_delta")))
 
     def sample(self, value: Mapping[str, Any]) -> None:
-        """A sample of the program counter."""
+        """Take a program counter sample."""
         self.runs[-1].sampled = True
         self._samples.add((self._run_number, *sample_of(value)))
 
     def strings(self, value: Mapping[str, Any]) -> None:
-        """Names of ranges and operations, texts of instructions."""
+        """Take names of ranges and operations, and texts of instructions."""
         self.runs[-1].messages = _messages(value.get("marker_api"))
         for meaning in _operations(value.get("buffer_records")):
             self._spool_row("operation", self._run_number, *meaning)
@@ -216,27 +216,27 @@ class _RecordSpooler:
             self._spool_row("text", self._run_number, place, *map(_text, texts))
 
     def activity(self, value: Mapping[str, Any], what: int) -> None:
-        """A call, a copy or an allocation: what the process did beside its kernels."""
+        """Take a call, a copy or an allocation."""
         run = self.runs[-1]
         run.active.add(what)
         agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
         self._spool_row("act", self._run_number, what, *_activity_cells(value), *agents, *_amount(value))
 
     def range(self, value: Mapping[str, Any]) -> None:
-        """A range of the program."""
+        """Take a range of the program."""
         if (known := _range(self.runs[-1], value)) is not None:
             self._spool_row("range", self._run_number, *known)
 
     def counter(self, value: Mapping[str, Any]) -> None:
-        """A counter's name."""
+        """Take the name of a counter."""
         self._spool_row("counter", self._run_number, self._counter_number(value, "id"), _text(value.get("name")))
 
     def launch(self, value: Mapping[str, Any]) -> None:
-        """A launch in a trace."""
+        """Take a launch in a trace."""
         self._spool_launch(value, value, counted=False)
 
     def counted_launch(self, value: Mapping[str, Any]) -> None:
-        """A launch with the values of its counters."""
+        """Take a launch with the values of its counters."""
         identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
             known = self.strange.number(record.get("value"))
@@ -245,7 +245,7 @@ class _RecordSpooler:
     def _spool_launch(
         self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool
     ) -> tuple[int | None, int]:
-        """Keep a launch; returns its number and its agent."""
+        """Spool a launch; return its number and its agent."""
         info = _part(data, "dispatch_info")
         agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
         identity = _whole(info.get("dispatch_id")), agent
@@ -253,7 +253,7 @@ class _RecordSpooler:
         return identity
 
 
-_HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = {  # path of records -> what takes them
+_HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = {  # path of records -> handler
     ("metadata",): _RecordSpooler.metadata,
     ("agents",): _RecordSpooler.agent,
     ("kernel_symbols",): _RecordSpooler.symbol,
@@ -279,7 +279,7 @@ def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:
 
 
 def _launch(value: Mapping[str, Any], data: Mapping[str, Any], info: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Kernel, queue, sizes, times and registers of one record."""
+    """Return kernel, queue, sizes, times and registers of one record."""
     return (
         _whole(info.get("kernel_id")),
         _whole(_handle(info.get("queue_id"))),
@@ -302,7 +302,7 @@ _AGENTS = {
 
 
 def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
-    """What the numbers of a record mean: kind, operation, name of the kind, name of the operation."""
+    """Yield the meaning of the numbers in records: kind, operation, name of the kind, name of the operation."""
     for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
         names = one.get("operations") if isinstance(one, Mapping) else None
         for operation, name in enumerate(names if isinstance(names, list) else ()):
@@ -310,7 +310,7 @@ def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _activity_cells(value: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Kind, operation, thread, correlation and times of a record."""
+    """Return kind, operation, thread, correlation and times of a record."""
     return (
         _whole(value.get("kind")),
         _whole(value.get("operation")),
@@ -322,19 +322,19 @@ def _activity_cells(value: Mapping[str, Any]) -> tuple[int | None, ...]:
 
 
 def _amount(value: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Bytes and stream of a record."""
+    """Return bytes and stream of a record."""
     size = value.get("bytes", value.get("allocation_size"))
     return _whole(size), _whole(_handle(value.get("stream_id")))
 
 
 def _messages(pairs: Any) -> dict[int, str]:
-    """What a process named its ranges, by correlation."""
+    """Return the names that a process gave to its ranges, by correlation."""
     entries = pairs if isinstance(pairs, list) else []
     return {p["key"]: str(p.get("value")) for p in entries if isinstance(p, Mapping) and isinstance(p.get("key"), int)}
 
 
 def _range(run: JsonRun, value: Mapping[str, Any]) -> tuple[int | str | None, ...] | None:
-    """One range of a process, in the columns of ranges; None of a mark, and of what has no name."""
+    """Return one range of a process in the columns of ranges; None for a mark, or without a name."""
     correlation = _whole(_part(value, "correlation_id").get("internal"))
     start, end = _whole(value.get("start_timestamp")), _whole(value.get("end_timestamp"))
     if correlation not in run.messages or start is None or end is None or start >= end:
@@ -366,15 +366,16 @@ def _whole(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """A text of the file; half a character, which no file or database takes, becomes a question mark."""
+    """Return a text of the file, in which lone surrogates become question marks, since databases reject them."""
     return str(value or "").encode("utf-8", "replace").decode()
 
 
 def read_json(
     con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path
 ) -> tuple[list[ProcessRecording], list[Note]]:
-    """The recordings in one JSON file, one for every process that launched a kernel, and a warning about values that
-    are none; BadInput where it is cut or another JSON.
+    """Return the recordings in one JSON file, one for every process with launches, activity or samples.
+
+    Also returns a warning about invalid counter values. Raises BadInput if the file is truncated or another JSON.
     """
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
     runs, strange = collect_records(file, spools)
@@ -408,7 +409,7 @@ def read_json(
     recordings = []
     for number in [n for n, run in enumerate(runs) if n in keys or run.active or run.sampled] or [
         0
-    ]:  # others say nothing
+    ]:  # others have no data
         run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
         item = ProcessRecording(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
@@ -425,7 +426,7 @@ def read_json(
 
 
 def _activity(runs: list[JsonRun], number: int, acts: str, operations: str) -> dict[str, str]:
-    """SQL for what a process did beside its kernels."""
+    """Return SQL for what a process did in addition to its kernels."""
     run = runs[number]
     named = f"(SELECT DISTINCT ON (run, kind, operation) * FROM {operations} WHERE run = {number})"
     rows = (
@@ -445,8 +446,10 @@ def _activity(runs: list[JsonRun], number: int, acts: str, operations: str) -> d
 
 
 def _devices(runs: list[JsonRun]) -> str:
-    """A FROM item: run, agent, device: an agent's number among those of its process; ``agent`` is its node in the
-    machine's topology."""
+    """Return a FROM item with run, agent and device: an agent's number among those of its process.
+
+    ``agent`` is its node in the machine's topology.
+    """
     known = {
         (r, a.numbers[1]): a.numbers[0]
         for r, run in reversed(list(enumerate(runs)))
@@ -457,12 +460,12 @@ def _devices(runs: list[JsonRun]) -> str:
 
 
 def _pids(runs: list[JsonRun]) -> str:
-    """A FROM item: run, pid."""
+    """Return a FROM item with run and pid."""
     return _table([(r, run.pid) for r, run in enumerate(runs) if run.pid is not None], "run, pid")
 
 
 def _table(rows: list[tuple[int | None, ...]], columns: str) -> str:
-    """A FROM item of whole numbers."""
+    """Return a FROM item of whole numbers."""
     if not rows:
         return f"(SELECT {', '.join(f'NULL::BIGINT AS {c}' for c in columns.split(', '))} WHERE false)"
     return f"(SELECT * FROM (VALUES {', '.join(map(str, rows))}) v({columns}))"

@@ -1,4 +1,4 @@
-"""The files of a rocprofv3 run: what each of them is, which process wrote it, and in which pass."""
+"""Find the files of a rocprofv3 run: the kind of each, the process that wrote it, and its pass."""
 
 from __future__ import annotations
 
@@ -36,63 +36,63 @@ _KINDS = {
     "json": "json",
 }
 _SAMPLES = {"pc_sampling_host_trap": "host_trap", "pc_sampling_stochastic": "stochastic"}
-"""How the kinds of files with samples of the program counter begin."""
+"""Prefixes of the kinds of files with program counter samples."""
 _SAMPLES_MARK = b'"Sample_Timestamp","Exec_Mask"'
 _TRACE_START = (
     re.compile(rb'\s*\{\s*"code"\s*:\s*(?:null|\[\s*\[)'), re.compile(rb'"?CodeObj"?,"?Vaddr"?,"?Instruction"?,')
 )  # fmt: skip
-"""How the code of a decoded thread trace begins, in JSON and in CSV."""
+"""Start of the code of a decoded thread trace, in JSON and in CSV."""
 _STALLS_MARK = b'"Stall_Reason"'
 _JSON_MARK = b'"rocprofiler-sdk-tool"'
 _TRACE_MARK = b'"traceEvents"'
 _STEP = re.compile(rf"timing|{HOTSPOTS_STEP}|(pass|pmc|pmc_perf|replay|step)_?\d+")
 _MOST_FILES, _MOST_LEVELS = 20_000, 7
 LAUNCH_KINDS = ("rocpd", "json", "counters", "trace")
-"""Kinds of files that hold single launches."""
+"""Kinds of files that contain single launches."""
 ACTIVITY_KINDS = ("calls", "hsa", "rccl", "copies", "allocations", "scratch", "ranges")
-"""Kinds of files that hold what a process did beside its launches."""
+"""Kinds of files that contain what a process did in addition to its launches."""
 TRACE_KIND = "thread_trace"
 """Kind of files with the code of a decoded thread trace."""
 SAMPLE_KINDS = ("host_trap", "stochastic")
-"""Kinds of files that hold samples of the program counter."""
+"""Kinds of files that contain program counter samples."""
 CSV_KINDS = ("counters", "trace", *ACTIVITY_KINDS, *SAMPLE_KINDS)
 
 
 @dataclass
 class Output:
-    """What one process wrote in one run of the profiler."""
+    """The files that one process wrote in one run of the profiler."""
 
     folder: Path
     stem: str
-    """What its files' names begin with: the placeholders of ``-o``, filled in."""
+    """Common prefix of its file names: the placeholders of ``-o``, filled in."""
     steps: tuple[str, ...]
-    """Folders above it that number passes, outermost first: (``pass_1``,), (``timing``, ``pass_1``), ()."""
+    """Enclosing folders that number passes, outermost first: (``pass_1``,), (``timing``, ``pass_1``), ()."""
     above: tuple[str, ...]
-    """Folders above those, below the folder that was asked for."""
+    """Folders above those, below the requested folder."""
     files: dict[str, Path] = field(default_factory=dict)
     """Kind (rocpd, json, counters, trace, agents, stats, ranges, calls, other) -> file."""
 
     @property
     def label(self) -> str:
-        """Name of the pass, or an empty text where no folder tells."""
+        """Name of the pass, or an empty text if no folder states it."""
         return "_".join(self.steps)
 
 
 def holds_output(path: Path) -> bool:
-    """Whether ``path`` is a file of rocprofv3, or a folder with one at any depth."""
+    """Return whether ``path`` is a file of rocprofv3, or a folder with one at any depth."""
     if path.is_file():
         return kind_of(path) is not None
     return path.is_dir() and any(kind_of(f) is not None for f in _walk(path))
 
 
 def trace_files(path: Path) -> list[Path]:
-    """The files of decoded thread traces at ``path``."""
+    """Return the files of decoded thread traces at ``path``."""
     files = list(_walk(path)) if path.is_dir() else [path]
     return [f for f in files if kind_of(f) == TRACE_KIND]
 
 
 def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
-    """The outputs at ``path``, sorted by place; of a single file, that file and the description of its agents."""
+    """Return the outputs at ``path``, sorted by place; for a single file, that file and its agent description."""
     folder = path if path.is_dir() else path.parent
     files = [f for f in _walk(folder) if kind_of(f)] if path.is_dir() else _with_agents(path)
     by_place: dict[tuple[Path, str], Output] = {}
@@ -102,7 +102,7 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
         if kind in (None, TRACE_KIND):
             continue
         if not is_inside(file, folder):
-            text = f"{file.name} is a link out of the profile's folder and was left out."
+            text = f"{file.name} is a symbolic link that points outside the profile's folder, so it was skipped."
             warnings.append(Note("left_out", text))
             continue
         stem = _stem(file)
@@ -117,7 +117,7 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
 
 
 def kind_of(file: Path) -> str | None:
-    """What a file is by its name, else by its content; None where it is none of rocprofv3's."""
+    """Return the kind of a file by its name, else by its content; None if rocprofv3 did not write it."""
     if match := _CSV.fullmatch(file.name):
         samples = next((kind for start, kind in _SAMPLES.items() if match["kind"].startswith(start)), "other")
         return _KINDS.get(match["kind"], samples)
@@ -140,7 +140,7 @@ def kind_of(file: Path) -> str | None:
 
 
 def _is_trace(file: Path) -> bool:
-    """Whether a JSON file is a trace in Chrome's format, as rocprof v1 writes it under the same name."""
+    """Return whether a JSON file is a trace in Chrome's format, which rocprof v1 writes under the same name."""
     try:
         start = head(file, 4096)
     except Problem:
@@ -149,16 +149,16 @@ def _is_trace(file: Path) -> bool:
 
 
 def place_of(output: Output, host: str | None, pid: int | None) -> ProcessPlace:
-    """Where the process stood that wrote an output: as the files state it, else by its name and the folders above."""
+    """Return the place of the process that wrote an output: as its files state it, else by file and folder names."""
     name = output.folder / output.stem
-    if host and output.stem.startswith(f"{host}_"):  # a host may have underscores of its own
+    if host and output.stem.startswith(f"{host}_"):  # the name of a host may contain underscores
         place = place_of_name(output.folder / output.stem.removeprefix(f"{host}_"), pid)
         return ProcessPlace(place.rank, host, pid)
     return ProcessPlace(pid=pid, host=host).or_else(place_of_name(name, pid))
 
 
 def _may_be_rocpd(file: Path) -> bool:
-    """Also of a database that cannot be opened now: reading it will say why."""
+    """Return whether a database is rocpd; True if it cannot be opened now, because reading it reports the reason."""
     try:
         with open_database(file) as db:
             return bool(db.parts("rocpd_kernel_dispatch") or db.parts("kernels"))
@@ -180,7 +180,7 @@ def _stem(file: Path) -> str:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files below ``folder``, a bounded number of them; links to folders are not followed."""
+    """Yield the files below ``folder``, a bounded number of them; links to folders are not followed."""
     seen = 0
     for place, folders, names in os.walk(folder):
         here = Path(place)
@@ -194,7 +194,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _shorten_steps(outputs: list[Output]) -> None:
-    """A pass folder inside each step's folder (``timing/pass_1``) says nothing unless the step has several."""
+    """Drop the pass folder inside each step's folder (``timing/pass_1``) if the step has only one."""
     for step in {o.steps[0] for o in outputs if o.steps}:
         inside = [o for o in outputs if o.steps and o.steps[0] == step]
         if len({o.steps for o in inside}) == 1:
@@ -203,5 +203,5 @@ def _shorten_steps(outputs: list[Output]) -> None:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """A key that sorts pass_2 before pass_10."""
+    """Return a key that sorts pass_2 before pass_10."""
     return [(int(p), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", text)]

@@ -1,4 +1,4 @@
-"""Samples of the program counter as rocprofv3 writes them: CSV, the records of its JSON, and the tables of rocpd.
+"""Program counter samples of rocprofv3, from its CSV files, its JSON records, and rocpd tables.
 
 Formats: rocprofiler-sdk's documentation of rocprofv3 (PC sampling), its header pc_sampling.h, and the rocpd schema.
 """
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from .recording import Staging
 
 REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
-"""What the profiler's names of stall reasons begin with; what stands for one of a wave that issued, which means
-nothing."""
+"""Prefix of the profiler's stall reasons, and the text used for a wave that issued, whose reason is meaningless."""
 REASONS = (
     "NONE", "NO_INSTRUCTION_AVAILABLE", "ALU_DEPENDENCY", "WAITCNT", "INTERNAL_INSTRUCTION", "BARRIER_WAIT",
     "ARBITER_NOT_WIN", "ARBITER_WIN_EX_STALL", "OTHER_WAIT", "SLEEP_WAIT",
 )  # fmt: skip
-"""By their number, which databases hold."""
+"""Reasons by their number, which databases contain."""
 _LARGEST = 2**63 - 1
 _KEYS = 200_000
-"""Different samples that are counted in memory before they are spooled."""
+"""Number of different samples that are counted in memory before they are spooled."""
 _MOST_TEXTS = 2_000_000
 _TEXT = 2000
 
@@ -44,17 +43,17 @@ def _row(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
 
 
 def _reason(raw: str, issued: str) -> str:
-    """SQL: the profiler's reason without its prefix."""
+    """Return SQL for the profiler's reason without its prefix."""
     return f"CASE WHEN {issued} THEN {sql_literal(ISSUED)} ELSE replace({raw}, {sql_literal(REASON)}, '') END"
 
 
 def _lanes(mask: str) -> str:
-    """SQL: the bits that are set in a mask of 64, which may be written as a signed number."""
+    """Return SQL for the number of bits set in a 64-bit mask, which may be written as a signed number."""
     return f"coalesce(bit_count(TRY_CAST({mask} AS UBIGINT)), bit_count(TRY_CAST({mask} AS BIGINT)))"
 
 
 def merge_equal_samples(select: str) -> str:
-    """SQL: samples that are equal in all, as one."""
+    """Return SQL that combines equal samples and adds up their counts."""
     keys = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS if c != "count")
     return f"SELECT {keys}, CAST(sum(count) AS BIGINT) AS count FROM ({select}) GROUP BY {keys}"
 
@@ -66,9 +65,9 @@ _OPTIONAL = ("Instruction_Comment", "Wave_Issued_Instruction", "Stall_Reason", "
 
 
 def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> ProcessSamples | None:
-    """The samples in the CSV files of an output, which state no addresses; None where it has none.
+    """Return the samples in the CSV files of an output, which state no addresses; None if it has none.
 
-    Raises BadInput where a file is damaged.
+    Raises BadInput if a file is damaged.
     """
     parts = []
     for kind in (k for k in KINDS if k in output.files):
@@ -85,7 +84,7 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
         ).fetchone() or (0, 0)
         if bad:
             name = output.files[kind].name
-            raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples state no launch or no instruction")
+            raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples have no launch or no instruction")
         compact = work.with_name(f"{work.name}_samples_{kind}.parquet")
         write_table(con, merge_equal_samples(f"SELECT {_row(SAMPLE_COLUMNS, known)} FROM {parquet([staged])}"), compact)
         staged.unlink()
@@ -97,26 +96,26 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
 
 
 class EqualRowCounter:
-    """Equal rows counted: a bounded number of different ones in memory, others are handed on."""
+    """Counts equal rows, with a bounded number of different rows in memory; the rest is passed on."""
 
     def __init__(self, take: Callable[[list[tuple[Any, ...]]], object]) -> None:
         self._take = take
         self._rows: Counter[tuple[Any, ...]] = Counter()
 
     def add(self, row: tuple[Any, ...]) -> None:
-        """One more of this row."""
+        """Count a row once more."""
         self._rows[row] += 1
         if len(self._rows) >= _KEYS:
             self.close()
 
     def close(self) -> None:
-        """Hand on what is counted."""
+        """Pass on the rows counted so far."""
         self._take([(*row, count) for row, count in self._rows.items()])
         self._rows.clear()
 
 
 def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Launch, code object, offset, text, whether it issued and why not, active lanes, of one record of JSON."""
+    """Return launch, code object, offset, text, issued, reason and active lanes of one JSON record."""
     record = value.get("record")
     record = record if isinstance(record, Mapping) else {}
     place, snapshot = record.get("pc"), record.get("snapshot")
@@ -136,7 +135,7 @@ def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, Any]]]:
-    """Number, instruction and comment of what samples name by number."""
+    """Yield number, instruction and comment of the texts that samples refer to."""
     texts, comments = (
         entries
         if isinstance(entries := strings.get(f"pc_sample_{kind}"), Sequence) and not isinstance(entries, str)
@@ -149,7 +148,7 @@ def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, A
 
 
 def json_samples(run: int, sample: str, text: str, code_objects: str, entry: str) -> ProcessSamples:
-    """The samples of one process of a JSON file; the arguments are what was spooled of all."""
+    """Return the samples of one process of a JSON file; the arguments are the spooled rows of all processes."""
     texts = f"(SELECT DISTINCT ON (text) * FROM {text} WHERE run = {run})"
     samples = _row(SAMPLE_COLUMNS, {c: c for c in SAMPLE_COLUMNS} | {"offset": "place"})
     rows = f"SELECT * FROM (SELECT * FROM {sample} WHERE run = {run}) LEFT JOIN {texts} USING (text)"
@@ -170,23 +169,23 @@ def _whole(value: Any) -> int | None:
 # -- rocpd ----------------------------------------------------------------------------------------------------------
 
 _TABLE, _TEXTS, _PLAIN = "rocpd_gpu_pc_sample", "rocpd_disassembly_data", "rocpd_pc_sampling"
-"""Samples by their address and the texts at addresses; and samples with their texts, as a fork of the SDK writes."""
+"""Table of samples with addresses, its table of texts, and a table with texts that a fork of the SDK writes."""
 _CODE, _SYMBOLS = "rocpd_info_code_object", "rocpd_info_kernel_symbol"
 
 
 class DatabaseSamples:
-    """The samples of all processes of a database, staged: SELECTs with the columns session and process."""
+    """The staged samples of all processes of a database, as SELECTs with the columns session and process."""
 
     def __init__(self, samples: str, objects: str, entries: str) -> None:
         self._samples, self._objects, self._entries = samples, objects, entries
 
     def processes(self, con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
-        """Session and process of those with samples."""
+        """Return session and process of the processes with samples."""
         result = con.execute(f"SELECT DISTINCT session, process FROM ({self._samples}) WHERE process IS NOT NULL")
         return [(int(session), int(process)) for session, process in result.fetchmany(_MOST_TEXTS)]
 
     def of_process(self, session: int, process: int | None) -> ProcessSamples | None:
-        """Those of one process."""
+        """Return the samples of one process."""
         known = "NULL" if process is None else str(process)
         own = f"WHERE session = {session} AND (process IS NULL OR process IS NOT DISTINCT FROM {known})"
         columns = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS)
@@ -198,7 +197,7 @@ class DatabaseSamples:
 
 
 def database_samples(staging: Staging) -> DatabaseSamples | None:
-    """The samples of a database; None where it has none."""
+    """Return the samples of a database; None if it has none."""
     con, db = staging.con, staging.db
     parts = [read(staging) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
     if not parts:
@@ -235,7 +234,7 @@ def database_samples(staging: Staging) -> DatabaseSamples | None:
 
 
 def _by_address(staging: Staging) -> str:
-    """SQL for the samples of rocprofv3 since 2026: places, and numbers of reasons where those are columns."""
+    """Return SQL for the samples of rocprofv3 since 2026: addresses, and numbers of reasons if it has these columns."""
     has = staging.db.columns(_TABLE)
     picks = {
         "session": "guid", "process": "pid", "dispatch_id": "dispatch_id", "code_object": "code_object_id",
@@ -265,7 +264,7 @@ def _by_address(staging: Staging) -> str:
 
 
 def _with_texts(staging: Staging) -> str:
-    """SQL for samples with the columns of the CSV files."""
+    """Return SQL for samples with the columns of the CSV files."""
     has = staging.db.columns(_PLAIN)
     picks = {
         "session": "guid", "process": "pid" if "pid" in has else "NULL", "dispatch_id": "dispatch_id",

@@ -1,4 +1,4 @@
-"""Read what rocprofv3 left into the tables of a workload."""
+"""Read the output of rocprofv3 into the tables of a workload."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 _KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 _LISTED = 8
 _IN_TURNS = "launch"
-"""How the manifest calls groups of counters that take turns between launches."""
+"""Value of ``multiplexed`` in the manifest if groups of counters take turns between launches."""
 
 
 @dataclass(frozen=True)
 class CollectedRecordings:
-    """The recordings of a profile, what was wrong with its files, and what else is to be said about them."""
+    """The recordings of a profile, warnings about its files, and other notes."""
 
     recordings: list[ProcessRecording]
     warnings: list[Note]
@@ -63,7 +63,7 @@ class CollectedRecordings:
 
 
 def collect_recordings(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -> CollectedRecordings:
-    """The recordings of all outputs, each from the best of its files that can be read."""
+    """Return the recordings of all outputs, each from the best of its readable files."""
     recordings: list[ProcessRecording] = []
     warnings: list[Note] = []
     notes: list[Note] = []
@@ -108,14 +108,14 @@ def collect_recordings(con: duckdb.DuckDBPyConnection, outputs: list[Output], wo
 def _add_samples_of_other_files(
     con: duckdb.DuckDBPyConnection, output: Output, items: list[ProcessRecording], others: list[str], work: Path
 ) -> list[Note]:
-    """Take samples of the program counter from the next best file that has some: a database may lack them."""
+    """Add program counter samples from the next best file that has some, because a database may lack them."""
     for kind in others if not any(i.sampled for i in items) else ():
         if kind == "csv" and not any(k in output.files for k in SAMPLE_KINDS):
             continue
         try:
             other_recordings, doubts = _read(con, output, kind, work.with_name(f"{work.name}_{kind}"))
         except (BadInput, LimitExceeded) as problem:
-            return [Note("left_out", f"{problem.text} Its samples were left out.")]
+            return [Note("left_out", f"{problem.text} Its samples were skipped.")]
         with_samples = [i for i in other_recordings if i.sampled]
         for one in with_samples:
             same = [i for i in items if i.pid == one.pid] or items if len(items) == 1 else []
@@ -135,13 +135,13 @@ def _read(
 
 
 def _without_copies(recordings: list[ProcessRecording]) -> tuple[list[ProcessRecording], list[Note]]:
-    """Without copies of a database: its session, process and times name a recording wherever it lies."""
+    """Remove copies of a database, recognised by session, process and times wherever the file is."""
     seen: dict[tuple[object, ...], str] = {}
     unique, warnings = [], []
     for item in recordings:
         key = (item.session, item.pid, item.span, item.rows, item.counters)
         if item.session and key in seen:
-            text = f"{item.source.name} is a copy of {seen[key]} and was left out."
+            text = f"{item.source.name} is a copy of {seen[key]}, so it was skipped."
             warnings.append(Note("copy", text))
         else:
             seen[key] = item.source.name
@@ -157,7 +157,7 @@ _DURATION = (
 
 
 def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int]) -> PassTable:
-    """The launches of ``recordings`` with their counters; ``processes`` numbers them within the workload."""
+    """Return the launches of ``recordings`` with their counters; ``processes`` numbers them within the workload."""
     first = recordings[0].source
     counters, warnings = _usable_counters(first, sorted({c for r in recordings for c in r.counters}))
     places, values, rows = [], [], 0
@@ -197,9 +197,9 @@ def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int])
 
 
 def _usable_counters(source: Path, names: list[str]) -> tuple[list[str], list[Note]]:
-    """Counters in the order of columns: an accumulation directly after the only level it can belong to."""
+    """Return counters in the order of columns: an accumulation directly follows the only level it can belong to."""
     if len(names) > size_limits.MOST_COLUMNS:
-        raise BadInput(f"{source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has so many")
+        raise BadInput(f"{source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has that many")
     counters, warnings = usable_names(
         source, names, lambda name: bool(_NAME.fullmatch(name)) and name.casefold() not in RESERVED
     )
@@ -216,22 +216,22 @@ _PROCESSES_LISTED = 8
 def remarks(
     main: list[ProcessRecording], used: list[ProcessRecording], merged: MergedProfile, facts: dict[str, float]
 ) -> list[Note]:
-    """How to read this profile; nothing of it is a fault."""
+    """Return notes on how to interpret this profile; none of them reports a fault."""
     notes = []
     if len(main) > 1 and not any(r.rank is not None for r in main):
         listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
         more = " ..." if len(main) > _PROCESSES_LISTED else ""
         notes.append(
-            Note("processes", f"Launches of {count_text(len(main), 'process')}, kept apart by pid: {listed}{more}.")
+            Note("processes", f"Launches of {count_text(len(main), 'process')}, distinguished by pid: {listed}{more}.")
         )
     if any(r.lds_is_static for r in main):
-        text = "lds_bytes is static LDS only, as the CSV of rocprofv3 states it; rocpd and JSON include dynamic LDS."
+        text = "lds_bytes is static LDS only, as in rocprofv3's CSV files; rocpd and JSON include dynamic LDS."
         notes.append(Note("static_lds", text))
     if merged.counters and facts.get("num_xcd", 1) > 1:
-        text = "Counters are sums over the XCDs of a dispatch, so cycles count once for every XCD."
+        text = "Counters are sums over the XCDs of a dispatch, so cycles are counted once per XCD."
         notes.append(Note("xcds", text))
     if not any(r.agents for r in used):
-        text = "The files do not describe the GPU: rocprofv3 writes *_agent_info.csv beside its CSV files."
+        text = "The files do not describe the GPU: rocprofv3 writes *_agent_info.csv next to its CSV files."
         notes.append(Note("device", text))
     return notes
 
@@ -242,34 +242,34 @@ def _process(recording: ProcessRecording) -> str:
 
 
 def no_launches_problem(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput:
-    """Why no launch was found: damaged files, or a run without kernels or without their trace."""
+    """Return the error for missing launches: damaged files, or a run without kernels or without their trace."""
     damaged = [w.text.removesuffix(" It was left out.") for w in warnings if w.code == "damaged"]
     if damaged:
-        return BadInput(f"{path.name} holds nothing that can be read", " ".join(damaged[:4]))
+        return BadInput(f"No file of {path.name} could be read", " ".join(damaged[:4]))
     if not outputs:
-        return BadInput(f"{path.name} is no output of rocprofv3", "no file in it is one that rocprofv3 writes")
+        return BadInput(f"{path.name} is not an output of rocprofv3", "it contains no file that rocprofv3 writes")
     kinds = sorted({f.name for o in outputs for f in o.files.values()})
     return BadInput(
-        f"{path.name} holds no kernel launches",
-        f"found are {', '.join(kinds[:6])}{' ...' if len(kinds) > 6 else ''}: traces of API calls, or a program "
+        f"{path.name} contains no kernel launches",
+        f"it contains {', '.join(kinds[:6])}{' ...' if len(kinds) > 6 else ''}: traces of API calls, or a program "
         "that launched no kernel",
         "Profile with --kernel-trace, --sys-trace or with counters",
     )
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is a file of rocprofv3, or a folder that holds one at any depth."""
+    """Return whether ``path`` is a file of rocprofv3, or a folder with one at any depth."""
     return holds_output(path)
 
 
 def read(
     con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
 ) -> tuple[Manifest, MergedProfile]:
-    """Read the profile at ``path`` into tables under ``out``; ``code`` are files that may hold the code of samples.
+    """Read the profile at ``path`` into tables under ``out``; ``code`` are files that may contain the code of samples.
 
-    What several files say of one process is read once: from its database, else JSON, else CSV. The pass without
-    counters, else the one with most launches, is the main one. A damaged file is named in the warnings;
-    raises BadInput where nothing else remains.
+    Data of one process in several files is read once: from the database, else JSON, else CSV. The main pass is the one
+    without counters, else the one with most launches. A damaged file is named in the warnings; raises BadInput if
+    nothing else remains.
     """
     outputs, warnings = find_outputs(path)
     collected = collect_recordings(con, outputs, out / WORK)
@@ -338,7 +338,7 @@ class _AssignedPass:
 
 
 def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPass]:
-    """The passes, the main one first."""
+    """Return the passes, the main one first."""
     if not groups:
         return []
     first, *others = main_first(groups)
@@ -350,7 +350,7 @@ def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPa
 def _merge(
     con: duckdb.DuckDBPyConnection, passes: list[_AssignedPass], out: Path, facts: dict[str, float], arch: str | None
 ) -> MergedProfile:
-    """Write launches and counters of all passes, and what launched those of the main one."""
+    """Write launches and counters of all passes, and the iteration of launches of the main pass."""
     tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
     instances = [number for table in tables for _, number in table.instances.values()]
     per_xcd = channels_per_xcd(facts, arch, instances)
@@ -366,9 +366,11 @@ def _add_traces(
     traces: list[ThreadTrace],
     merged: MergedProfile,
 ) -> None:
-    """Write decoded thread traces; BadInput where there is nothing else and none can be read."""
+    """Write decoded thread traces; BadInput if there is nothing else and none can be read."""
     if (out / "samples.parquet").exists():
-        merged.notes.append(Note("thread_trace", "Thread traces beside samples were left out: import them alone."))
+        merged.notes.append(
+            Note("thread_trace", "Thread traces were skipped, because there are samples too: import them separately.")
+        )
         return
     launches_by_number: dict[int, TracedLaunch] = {}
     if len(main) == 1:
@@ -382,16 +384,16 @@ def _add_traces(
 
 
 def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, list[Note]]:
-    """The GPU of all recordings; None, with a warning, where it is not one. Targets of two kinds are two profiles."""
+    """Return the GPU of all recordings; None, with a warning, if several kinds match; BadInput for several targets."""
     gpus = [find_profiled_gpu(r.agents, r.devices) for r in recordings]
     agents = [agent for agent, _ in gpus if agent]
     if len(kinds := {a.arch or "unknown" for a in agents}) > 1:
-        raise BadInput("The profile is of different GPUs", ", ".join(sorted(kinds)), "Import its parts one by one")
+        raise BadInput("The profile is from different GPUs", ", ".join(sorted(kinds)), "Import its parts separately")
     warnings = list(dict.fromkeys(w for _, doubts in gpus for w in doubts))
     if warnings or not agents:
         return None, warnings
     if len({a.model for a in agents}) > 1:
-        text = "agents: The processes ran on GPUs of different kinds: the device is left open."
+        text = "agents: The processes ran on GPUs of different kinds, so the device is unknown."
         return None, [Note("agents", text)]
     return agents[0], []
 
@@ -399,7 +401,7 @@ def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, l
 def _statistics(
     con: duckdb.DuckDBPyConnection, path: Path, outputs: list[Output], files: list[Path], out: Path
 ) -> tuple[Manifest, MergedProfile]:
-    """Kernel statistics where no file holds single launches."""
+    """Read kernel statistics, for profiles without a file of single launches."""
     agent_file = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
     agent, doubts = find_profiled_gpu(read_agents(agent_file), ()) if agent_file else (None, [])
     manifest, merged = rocprof_stats.read_files(con, files, out)
@@ -413,5 +415,5 @@ def _statistics(
 
 
 def _name(path: Path, outputs: list[Output]) -> str:
-    """A name that tells something: the folder's, or the file's without what rocprofv3 appends."""
+    """Return an informative name: that of the folder, or of the file without what rocprofv3 appends."""
     return path.name if path.is_dir() else outputs[0].stem or path.parent.name

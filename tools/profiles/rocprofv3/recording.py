@@ -1,4 +1,4 @@
-"""One process of one run as staged Parquet: its launches and its counter values, whatever file they came from."""
+"""One process of one run as staged Parquet: its launches and counter values, from any file format."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LAUNCH = {  # column of staged launches -> SQL type; key numbers the launches of
     "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT",
     "scratch_bytes": "BIGINT", "vgpr": "BIGINT", "agpr": "BIGINT", "sgpr": "BIGINT", "start_ns": "BIGINT",
     "end_ns": "BIGINT",
-    "symbol": "BIGINT",  # the kernel as one device has it: two builds of one name are two
-    "correlation": "BIGINT",  # of the innermost call or range on the thread that launched it
+    "symbol": "BIGINT",  # the kernel on one device: two builds with one name have two symbols
+    "correlation": "BIGINT",  # of the innermost call or range on the launching thread
 }  # fmt: skip
 SPAN = {  # column of staged ranges and calls -> SQL type
     "session": "BIGINT", "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR",
@@ -42,114 +42,115 @@ _TIMED = {
     "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR", "start_ns": "BIGINT",
     "end_ns": "BIGINT",
 }  # fmt: skip
-ACTIVITY = {  # what a process did beside its kernels -> columns of the SQL for that, and their types
+ACTIVITY = {  # activity in addition to kernels -> columns of its SQL, and their types
     "calls": {**_TIMED, "category": "VARCHAR"},
     "copies": {**_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT"},
     "allocations": {**_TIMED, "bytes": "BIGINT", "device": "BIGINT"},
     "samples": {**_TIMED, "value": "DOUBLE", "unit": "VARCHAR", "device": "BIGINT"},
     "regions": SPAN | {"source": "VARCHAR"},
 }
-"""``source`` and ``target`` of a copy are numbers of GPUs, NULL for the host; regions are ranges of other kinds."""
-SAMPLE_COLUMNS = {  # column of samples of the program counter -> SQL type; equal ones are counted
+"""``source`` and ``target`` of a copy are GPU numbers, NULL for the host; regions are ranges of other kinds."""
+SAMPLE_COLUMNS = {  # column of program counter samples -> SQL type; equal samples are counted
     "dispatch_id": "BIGINT",
     "code_object": "BIGINT",  # its number in the process
     "offset": "BIGINT", "instruction": "VARCHAR",
-    "comment": "VARCHAR",  # FILE:LINE, of inlined code the innermost first, joined by " -> "
+    "comment": "VARCHAR",  # FILE:LINE, for inlined code the innermost first, joined by " -> "
     "stall_raw": "VARCHAR", "issued": "BOOLEAN",
-    "lanes": "BIGINT",  # work-items that were active in one of them
+    "lanes": "BIGINT",  # active work-items in one sample
     "count": "BIGINT",
 }  # fmt: skip
 OBJECT = {"code_object": "BIGINT", "uri": "VARCHAR"}
 ENTRY = {
     "code_object": "BIGINT", "symbol": "VARCHAR", "kernel": "VARCHAR",
-    "start": "BIGINT",  # of its code, in the code object
+    "start": "BIGINT",  # address of its code in the code object
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ProcessSamples:
-    """Samples of the program counter of one process, as SELECTs with the columns SAMPLED, OBJECT and ENTRY."""
+    """Program counter samples of one process, as SELECTs with the columns SAMPLE_COLUMNS, OBJECT and ENTRY."""
 
     samples: str
     objects: str = ""
-    """The code objects that were loaded, where the profile tells; empty where it does not."""
+    """The code objects that were loaded; empty if the profile does not state them."""
     entries: str = ""
-    """The kernels in them."""
+    """The kernels in the code objects."""
 
 
 @dataclass
 class ProcessRecording:
-    """What one process did in one run of the profiler."""
+    """The data of one process in one run of the profiler."""
 
     source: Path
     kind: str
-    """rocpd, json or csv."""
+    """Format: rocpd, json or csv."""
     label: str
     """Name of the pass, or an empty text."""
     above: tuple[str, ...]
-    """Folders above the pass's, below the folder that was imported."""
+    """Folders above that of the pass, below the folder that was imported."""
     launches: Path
-    """Parquet with the columns LAUNCH of every process of the source."""
+    """Parquet file with the columns LAUNCH for every process of the source."""
     keys: tuple[int, int]
     """First and last key of this process."""
     rows: int
     values: list[Path] = field(default_factory=list)
-    """Parquet files (key, counter, value) of every process of the source; values of one counter add up."""
+    """Parquet files (key, counter, value) for every process of the source; values of one counter add up."""
     counters: tuple[str, ...] = ()
     host: str | None = None
     rank: int | None = None
     pid: int | None = None
     command: str | None = None
     session: str | None = None
-    """Identity of the run that the database states, so that a copy is noticed."""
+    """Identity of the run in a database, by which copies are recognised."""
     span: tuple[int, int] | None = None
-    """From when to when the process, or else its kernels, ran; ns on the clock of its host."""
+    """Start and end of the process, or else of its kernels, in ns on the clock of its host."""
     kernels: dict[tuple[str, int | None], int] = field(default_factory=dict)
-    """Kernel and grid -> launches."""
+    """Kernel and grid -> number of launches."""
     agents: list[Rocprofv3Agent] = field(default_factory=list)
     devices: tuple[int, ...] = ()
-    """Numbers of the agents that its launches name."""
+    """Numbers of the agents that its launches ran on."""
     lds_is_static: bool = False
     tool: str = "rocprofv3"
     ranges: str = ""
-    """SQL for the ranges (ROCTX) of this process, in the columns SPAN; empty without any."""
+    """SQL for the ROCTX ranges of this process, with the columns SPAN; empty if there are none."""
     activity: dict[str, str] = field(default_factory=dict)
-    """What else it did (ACTIVITY) -> SQL for that; empty where nothing but kernels and ranges was traced."""
+    """Kind of other activity (ACTIVITY) -> its SQL; empty if only kernels and ranges were traced."""
 
     sampled: ProcessSamples | None = None
 
     @property
     def place(self) -> ProcessPlace:
-        """Where the process stood."""
+        """The rank, host and pid of the process."""
         return ProcessPlace(self.rank, self.host, self.pid)
 
     def set_place(self, place: ProcessPlace) -> None:
-        """Note where the process stood; its id as the launches have it stays."""
+        """Set rank and host; the pid stays as the launches state it."""
         self.rank, self.host = place.rank, place.host
 
     def select(self, columns: str = "*") -> str:
-        """SQL for the launches of this process."""
+        """Return SQL for the launches of this process."""
         low, high = self.keys
         return f"SELECT {columns} FROM {parquet([self.launches])} WHERE key BETWEEN {low} AND {high}"
 
     def overlaps(self, other: ProcessRecording) -> bool:
-        """Whether the two ran at the same time, as far as one can tell: clocks of two hosts do not compare."""
+        """Return whether two processes may have run at the same time; clocks of different hosts cannot be compared."""
         if self.span is None or other.span is None or self.host != other.host:
             return True
         return self.span[0] <= other.span[1] and other.span[0] <= self.span[1]
 
 
 def describe_recordings(con: duckdb.DuckDBPyConnection, recordings: Sequence[ProcessRecording]) -> None:
-    """Fill in what the launches and values themselves tell of the processes in one file: counters, kernels, devices
-    and, where no better is known, the time span. One query for all: a file may hold hundreds of processes.
+    """Set what launches and values reveal about processes: counters, kernels, devices and, if unknown, the time span.
+
+    One query serves all processes, because a file may contain hundreds of them.
     """
     if not recordings:
         return
     if len(recordings) > size_limits.MOST_PROCESSES:
         raise BadInput(
-            f"{recordings[0].source.name} holds launches of {count_text(len(recordings), 'process')}",
-            f"{size_limits.MOST_PROCESSES} are read at most",
-            "Is it the file that the profiler wrote?",
+            f"{recordings[0].source.name} contains launches of {count_text(len(recordings), 'process')}",
+            f"at most {size_limits.MOST_PROCESSES} can be read",
+            "Check that it is the file that the profiler wrote",
         )
     launches, values = parquet([recordings[0].launches]), recordings[0].values
     ranges = ", ".join(f"({i}, {low}, {high})" for i, (low, high) in enumerate(r.keys for r in recordings))
@@ -177,8 +178,7 @@ _LISTED = 8
 
 
 def settle_ranks_of_recordings(path: Path, recordings: list[ProcessRecording]) -> list[Note]:
-    """Take back the ranks that cannot be believed; a warning says so. Where no name tells one, folders that are called
-    0, 1, 2 do."""
+    """Remove ranks that are not credible, with a warning. Without any rank, use folders with the names 0, 1, 2."""
     if not any(r.rank is not None for r in recordings):
         _take_ranks_of_folders(path, recordings)
         return []
@@ -195,7 +195,7 @@ def settle_ranks_of_recordings(path: Path, recordings: list[ProcessRecording]) -
 
 
 def _take_ranks_of_folders(path: Path, recordings: list[ProcessRecording]) -> None:
-    """Note the ranks that the uppermost folders are called by, where each holds one process of a pass."""
+    """Set ranks from the names of the uppermost folders, if each has one process of a pass."""
     below = [r.source.relative_to(path) for r in recordings] if path.is_dir() else []
     folders = list(dict.fromkeys(Path(p.parts[0]) for p in below if len(p.parts) > 1))
     numbers = in_sequence(folders) if all(len(p.parts) > 1 for p in below) else None
@@ -207,7 +207,7 @@ def _take_ranks_of_folders(path: Path, recordings: list[ProcessRecording]) -> No
 
 
 def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRecording], list[Note]]:
-    """Without the ranks that ran on another target than most; a warning names them. Others are left as they are."""
+    """Remove ranks that ran on another target than most, with a warning; without ranks, nothing is removed."""
     by_target: dict[str, list[ProcessRecording]] = {}
     for item in recordings:
         agent, _ = find_profiled_gpu(item.agents, item.devices)
@@ -218,36 +218,36 @@ def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     most, *others = sorted(by_target, key=lambda arch: (-len(by_target[arch]), arch))
     left_out = [r for arch in others for r in by_target[arch]]
     names = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED])
-    text = f"Left out, since the other ranks ran on {most}: {names}. Import those alone."
+    text = f"Skipped, since the other ranks ran on {most}: {names}. Import those separately."
     return [r for r in recordings if r not in left_out], [Note("ranks_other_device", text)]
 
 
 DISPATCHES, VIEW = "rocpd_kernel_dispatch", "kernels"
 """The table of launches, and AMD's view of it."""
 SMALL = 1000
-"""Rows that are read of what has few."""
+"""Maximum number of rows read from small tables."""
 
 
 def cut_text(column: str) -> str:
-    """SQL of a text, cut where a view could make it endless."""
+    """Return SQL for a text, cut in case a view makes it very long."""
     return f"substr(CAST({column} AS TEXT), 1, {size_limits.TEXT})"
 
 
 _CASTS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among whole numbers becomes 0
     "VARCHAR": cut_text("{0}"),
     "BIGINT": "CAST({0} AS INTEGER)",
-    # A value of another type than the profiler writes is told as infinite (9e999 in SQLite), not read as 0.
+    # A value of an unexpected type becomes infinite (9e999 in SQLite) instead of 0.
     "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
 }
 _TYPES = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
          "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
          "linked": "VARCHAR", "reason_text": "VARCHAR", "mask_text": "VARCHAR"}  # fmt: skip
-"""SQL types by column; all others are whole numbers."""
+"""SQL types by column; all other columns are whole numbers."""
 
 
 @dataclass(frozen=True)
 class Staging:
-    """An open database, and where copies of its tables go: files named after ``work``."""
+    """An open database, and the path prefix ``work`` for files with copies of its tables."""
 
     con: duckdb.DuckDBPyConnection
     db: Database
@@ -255,9 +255,9 @@ class Staging:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def rows(self, table: str, picks: dict[str, str]) -> str:
-        """A FROM item: the rows of a table; ``picks`` is SQL of SQLite by column.
+        """Return a FROM item with the rows of a table; ``picks`` is SQL of SQLite by column.
 
-        The session, which every row repeats, is numbered instead of named.
+        The session, which every row repeats, is replaced by a number.
         """
         columns = [(column, _TYPES.get(column, "BIGINT")) for column in picks]
         numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
@@ -272,21 +272,21 @@ class Staging:
         return parquet(spool.close())
 
     def rows_by_id(self, table: str, key: str, picks: dict[str, str]) -> str:
-        """A FROM item: the rows of a table by their id, which becomes the column ``key``."""
+        """Return a FROM item with the rows of a table by their id, which becomes the column ``key``."""
         rows = self.rows(table, {"session": "guid", key: "id", **picks})
         return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
 
     def few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
-        """The first rows of a table that has few; none where it is missing."""
+        """Return the first rows of a small table; none if it is missing."""
         rows = (row for batch in self.db.read(table, picks, where) for row in batch)
         return list(islice(rows, SMALL)) if self.db.parts(table) else []
 
     def has_rows(self, table: str) -> bool:
-        """Whether a table is there and not empty."""
+        """Return whether a table exists and is not empty."""
         return bool(self.db.parts(table)) and any(batch for batch in self.db.read(table, ["1"], "LIMIT 1"))
 
     def file(self, name: str) -> Path:
-        """Where something may be written."""
+        """Return the path of a file to write."""
         return self.work.with_name(f"{self.work.name}_{name}")
 
     @cached_property
@@ -299,8 +299,8 @@ class Staging:
                 batches = self.db.read(table, ["DISTINCT substr(guid, 1, 200)"])
                 guids = {str(guid) for batch in batches for (guid,) in batch}
         if len(guids) > size_limits.MOST_PROCESSES:
-            why = f"{size_limits.MOST_PROCESSES} are read at most"
+            why = f"at most {size_limits.MOST_PROCESSES} can be read"
             raise BadInput(
-                f"{self.db.path.name} holds {count_text(len(guids), 'run')}", why, "Import the single databases"
+                f"{self.db.path.name} contains {count_text(len(guids), 'run')}", why, "Import the single databases"
             )
         return sorted(guids)

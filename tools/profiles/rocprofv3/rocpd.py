@@ -1,4 +1,4 @@
-"""Read rocprofv3's rocpd databases, and nothing of the environment that they hold."""
+"""Read rocprofv3's rocpd databases, except for the environment variables that they contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _product(*sides: str) -> str:
-    """SQL of a product; NULL where it fits no whole number."""
+    """Return SQL for a product; NULL if it does not fit a whole number."""
     product = " * ".join(sides)
     return f"CASE WHEN abs(CAST({sides[0]} AS REAL) * {' * '.join(sides[1:])}) < 9e18 THEN {product} END"
 
@@ -76,13 +76,13 @@ _RANGES = ("MARKER_CORE_API", "MARKER_CORE_RANGE_API")
 """Categories of regions that are ranges of the program."""
 _MARKERS = (*_RANGES, "MARKER_CONTROL_API", "MARKER_NAME_API")
 _SYSTEM_CATEGORIES = ("rocm_marker_api", "host", "user", "python", "causal")
-"""Those of rocprof-sys: markers, and functions of the program."""
+"""Categories of rocprof-sys: markers, and functions of the program."""
 _SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", cut_text("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
 )  # fmt: skip
-_VIEW = {  # the same from AMD's view of kernels
+_VIEW = {  # the same columns from AMD's view of kernels
     "session": "guid", "process": "pid", "device": "agent_log_index", "dispatch_id": "dispatch_id", "kernel": "name",
     "queue_id": "queue_id", "grid": _product("grid_x", "grid_y", "grid_z"), "lds_bytes": "lds_size",
     "workgroup_size": _product("workgroup_x", "workgroup_y", "workgroup_z"), "scratch_bytes": "scratch_size",
@@ -97,11 +97,10 @@ _VIEW_VALUE = {
 def read_rocpd(
     con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path
 ) -> tuple[list[ProcessRecording], list[Note]]:
-    """The recordings in one database, and a warning about values that are none; BadInput in words where it is none, or
-    damaged.
+    """Return the recordings in one database and a warning about invalid values; BadInput if it is not readable rocpd.
 
-    The base tables are read and joined here: AMD's view of counters has no index to join by. Where the tables are
-    missing or laid out in another way, the views are read instead.
+    The base tables are read and joined here, because AMD's view of counters cannot be joined by an index. If the tables
+    are missing or have another layout, the views are read instead.
     """
     with open_database(file) as db:
         staging = Staging(con, db, work)
@@ -112,7 +111,7 @@ def read_rocpd(
         elif db.parts(VIEW):
             values = _from_views(staging)
         else:
-            raise BadInput(f"{file.name} is no rocpd database", "it has no table of kernel dispatches")
+            raise BadInput(f"{file.name} is not a rocpd database", "it has no table of kernel dispatches")
         launches = staging.file("launches.parquet")
         picks = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "kernel")
         kernel = bounded_name("kernel")
@@ -142,7 +141,7 @@ def read_rocpd(
 
 
 def _stage_activity(staging: Staging) -> DatabaseActivity | None:
-    """What the database holds beside launches; None where it has no regions, copies or allocations."""
+    """Stage activity in addition to launches; None if the database has no regions, copies or allocations."""
     parts = [name for name in ("region", "memory_copy", "memory_allocate") if staging.has_rows(f"rocpd_{name}")]
     if not (parts and all(staging.db.parts(f"rocpd_{name}") for name in ("string", "event"))):
         return None
@@ -150,9 +149,9 @@ def _stage_activity(staging: Staging) -> DatabaseActivity | None:
 
 
 class DatabaseActivity:
-    """Regions, copies, allocations and samples of a database, staged; ``selects`` is SQL for each kind of ACTIVITY,
-    with
-    the columns session and process."""
+    """Staged regions, copies, allocations and samples of a database.
+
+    ``selects`` is SQL for each kind of ACTIVITY, with the columns session and process."""
 
     def __init__(self, staging: Staging, parts: Sequence[str]) -> None:
         self.staging = staging
@@ -175,7 +174,7 @@ class DatabaseActivity:
         self.is_system = bool(staging.con.execute(system).fetchone())
 
     def processes(self) -> list[tuple[int, int]]:
-        """Session and process of all that did something."""
+        """Return session and process of all processes with any activity."""
         activity = " UNION ".join(
             f"SELECT session, process FROM ({sql})" for sql in (*self.selects.values(), self.ranges) if sql
         )
@@ -184,7 +183,7 @@ class DatabaseActivity:
         return [(int(session), int(process)) for session, process in rows]
 
     def add_to(self, item: ProcessRecording, process: _RocpdProcess) -> None:
-        """Say where ranges and activity of one process are."""
+        """Set the SQL for ranges and activity of one process."""
         number = "NULL" if process.number is None else process.number
         same = f"session = {process.session} AND process IS NOT DISTINCT FROM {number}"
         pid = "NULL" if item.pid is None else str(item.pid)
@@ -204,7 +203,7 @@ class DatabaseActivity:
         rows = (
             "SELECT r.session, r.pid AS process, r.pid, coalesce(t.tid, r.thread) AS thread, "
             "nullif(e.correlation, 0) AS correlation, r.start_ns, r.end_ns, c.text AS kind, "
-            # The name is that of the call and the message beside it, or, in newer versions, the other way round.
+            # The name is that of the call and the message is separate, or, in newer versions, the other way round.
             "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
             f"FROM {self.staging.rows('rocpd_region', _REGION)} r JOIN {self.events} e USING (session, event_id) "
             f"LEFT JOIN {self.threads} t ON t.session = r.session AND t.thread = r.thread "
@@ -244,7 +243,7 @@ class DatabaseActivity:
         )
 
     def _samples(self) -> None:
-        """Values that were read at some time, of devices or of the process."""
+        """Set the SQL for values sampled over time, of devices or of the process."""
         sample_rows = self.staging.rows(
             "rocpd_sample", {"session": "guid", "event_id": "event_id", "time": "timestamp"}
         )
@@ -252,7 +251,7 @@ class DatabaseActivity:
         counters = self.staging.rows_by_id(
             "rocpd_info_pmc", "pmc", {"process": "pid", "counter": "name", "unit": "units", "agent": "agent_id"}
         )
-        # A sample names its event, and that has a value for every track.
+        # A sample refers to its event, which has a value for every track.
         times = f"SELECT session, event_id, min(time) AS start_ns FROM {sample_rows} GROUP BY ALL"
         self.selects["samples"] = (
             "SELECT v.session, c.process, NULL AS thread, NULL AS correlation, counter AS name, start_ns, "
@@ -263,9 +262,9 @@ class DatabaseActivity:
 
 
 def _from_tables(staging: Staging, correlated: str) -> str:
-    """Table ``recordings`` of all launches; returns SQL for the counter values, empty where there are none.
+    """Create the table ``found`` of all launches; return SQL for the counter values, empty if there are none.
 
-    ``correlated`` is SQL for session, event_id and correlation, where those are wanted.
+    ``correlated`` is SQL for session, event_id and correlation, or empty if these are not needed.
     """
     device = {"device": "coalesce(logical_index, absolute_index)"}
     staging.con.execute(
@@ -302,7 +301,7 @@ def _from_views(staging: Staging) -> str:
 
 
 class _RocpdProcess(NamedTuple):
-    """A process: the run that it is of, its number there, its id, and its launches."""
+    """A process: its run, its number there, its pid, and its launches."""
 
     session: int
     number: int | None
@@ -318,14 +317,16 @@ class _RocpdProcess(NamedTuple):
 
 
 def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int]]) -> list[_RocpdProcess]:
-    """Those that launched anything, then others that are ``active``; one for a run without either."""
+    """Return processes with launches, then others that are ``active``; one placeholder for a run without either."""
     rows = staging.con.execute(
         f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {parquet([launches])} "
         "GROUP BY session, process ORDER BY min(key)"
     ).fetchall()
     if len(rows) > size_limits.MOST_PROCESSES:
         name = staging.db.path.name
-        raise BadInput(f"{name} holds launches of {count_text(len(rows), 'process')}", "that is more than are read")
+        raise BadInput(
+            f"{name} contains launches of {count_text(len(rows), 'process')}", "that is more than can be read"
+        )
     processes = [_RocpdProcess(*row) for row in rows]
     launched_processes = {(one.session, one.number) for one in processes}
     processes += [
@@ -337,18 +338,18 @@ def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int
 
 
 def _warn_of_infinite_values(con: duckdb.DuckDBPyConnection, file: Path, values: Sequence[Path]) -> list[Note]:
-    """A warning about values that SQLite does not hold as numbers; they were read as infinite."""
+    """Return a warning about values that are not numbers in SQLite, which were read as infinite."""
     if not values:
         return []
     (count,) = con.execute(f"SELECT count(*) FROM {parquet(values)} WHERE NOT isfinite(value)").fetchone() or (0,)
-    text = f"{file.name}: {count} counter values are no finite numbers; they are taken as not collected."
+    text = f"{file.name}: {count} counter values are not finite numbers; they are treated as not collected."
     return [Note("not_a_number", text)] if count else []
 
 
 def _describe_process(
     staging: Staging, item: ProcessRecording, process: _RocpdProcess, agents: dict[int, list[Rocprofv3Agent]]
 ) -> None:
-    """What the database states of a process and its host; ``agents`` are those of runs that were looked up before."""
+    """Set what the database states about a process and its host; ``agents`` caches the agents of each run."""
     where = ""
     if process.session >= 0:
         item.session = staging.sessions[process.session]
@@ -365,7 +366,7 @@ def _describe_process(
 
 
 def _agents(staging: Staging, where: str) -> list[Rocprofv3Agent]:
-    """The GPUs; of the JSON beside them only the numbers that are used are extracted."""
+    """Return the GPUs; only the numbers that are used are extracted from the JSON column."""
     valid = "CASE WHEN json_valid(extdata) THEN extdata ELSE '{}' END"
     numbers = [f"json_extract({valid}, '$.{name}')" for name in FIELDS]
     texts = [cut_text(c) for c in ("name", "product_name", "model_name")]

@@ -1,9 +1,9 @@
-"""The tables samples, instructions and source_lines: where waves were found, and what the code there is.
+"""The tables samples, instructions and source_lines: which instructions waves were at, and the code around them.
 
-A reader spools rows with the columns SAMPLE, INSTRUCTION and SOURCE_LINE (spool.py, bounded memory), after the tables
-of its launches are written, and hands SELECTs over them to ``write_hotspots``. What it does not know is NULL. A sample
-needs no text where an INSTRUCTION of its kernel, code object and offset has it; an instruction that was sampled needs
-no row.
+A reader spools rows with the columns SAMPLE, INSTRUCTION and SOURCE_LINE (spool.py, bounded memory) after the tables
+of its launches are written, and passes SELECTs over them to ``write_hotspots``. Unknown values are NULL. A sample needs
+no instruction text if an INSTRUCTION with its kernel, code object and offset has it; a sampled instruction needs no
+INSTRUCTION row.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..merging.demangled_names import with_readable
 if TYPE_CHECKING:
     import duckdb
 
-_PLACE = {  # of both kinds of rows -> SQL type
+_PLACE = {  # column of both kinds of rows -> SQL type
     "row": "BIGINT",  # of the launch in the main pass, from 0: its place in dispatches
-    "dispatch_id": "BIGINT",  # where the row is not known: as in dispatches, or the profiler's where there are none
-    "kernel": "VARCHAR",  # as the profiler writes it; NULL where the launch tells it
-    "code_object": "VARCHAR",  # what offset counts in; the same name means the same code
+    "dispatch_id": "BIGINT",  # if the row is unknown: as in dispatches, or the profiler's if there are none
+    "kernel": "VARCHAR",  # as the profiler writes it; NULL if the launch determines it
+    "code_object": "VARCHAR",  # what offset refers to; the same name means the same code
     "offset": "BIGINT",
     "instruction": "VARCHAR",
     "source_file": "VARCHAR",
@@ -39,7 +39,7 @@ SAMPLE = _PLACE | {
     "stall_raw": "VARCHAR",
     "issued": "BOOLEAN",
     "count": "BIGINT",
-    "lanes": "BIGINT",  # work-items that were active, added up over the samples
+    "lanes": "BIGINT",  # active work-items, summed over the samples
 }
 _STATIC = {
     "class": "VARCHAR", "inlined": "VARCHAR", "target": "BIGINT", "waits_for": "VARCHAR", "spill": "BOOLEAN",
@@ -49,23 +49,23 @@ COUNTS = (
     "sectors_local_ideal", "wavefronts_lds", "wavefronts_lds_ideal", "divergent", "latency_cycles", "stall_cycles",
     "idle_cycles",
 )  # fmt: skip
-"""What is counted at an instruction; those of the launches of one configuration add up."""
+"""What is counted per instruction; counts of the launches of one configuration add up."""
 INSTRUCTION = _PLACE | _STATIC | dict.fromkeys(COUNTS, "BIGINT")
 SOURCE_LINE = {"source_file": "VARCHAR", "source_line": "BIGINT", "text": "VARCHAR"}
 MOST_TEXT = 1000
-"""Characters that are kept of an instruction, a path, a chain of calls."""
+"""Maximum characters that are stored of an instruction, a path or a chain of calls."""
 MOST_LINE = 400
 _LAST_LINE = 10**8
 _MOST = 1 << 52
-"""Of a count: above, sums would no longer be exact, and no profile has it."""
+"""Largest valid count: sums of larger ones would not be exact, and no profile has them."""
 
 
 @dataclass
 class HotspotQueries:
-    """What a reader found, as SELECTs with the columns SAMPLE, INSTRUCTION and SOURCE_LINE."""
+    """The contents of a profile, as SELECTs with the columns SAMPLE, INSTRUCTION and SOURCE_LINE."""
 
     profiler: str
-    """Whose names of stall reasons these are, as in analysis/hotspots/stalls.toml."""
+    """Profiler whose names of stall reasons the samples use, as in analysis/hotspots/stalls.toml."""
     samples: str = ""
     instructions: str = ""
     source_lines: str = ""
@@ -73,19 +73,19 @@ class HotspotQueries:
 
 @dataclass
 class WrittenHotspots:
-    """What became of it."""
+    """Summary of the tables that were written."""
 
     samples: int
-    """Sum of the counts."""
+    """Sum of the sample counts."""
     instructions: int
     warnings: list[Note]
     notes: list[Note]
 
 
 def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> WrittenHotspots:
-    """Write the tables below ``out``; the dispatches, where the profile has any, are written before.
+    """Write the tables below ``out``; the table dispatches, if the profile has launches, must already exist.
 
-    Kernels are called as in dispatches. Samples with an impossible count are left out, and counted in the warnings.
+    Kernels get the same names as in dispatches. Samples with an impossible count are skipped, with a warning.
     """
     work = out / WORK
     samples = queries.samples or f"SELECT {row_of(SAMPLE, {})} WHERE false"
@@ -128,7 +128,7 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
 
 
 def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
-    """How many kernels the samples and instructions in the tables below ``out`` name; 0 where it has neither."""
+    """Return the number of kernels named in the samples and instructions below ``out``; 0 without these tables."""
     stored = [file for name in ("samples", "instructions") if (file := out / f"{name}.parquet").exists()]
     each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
     return len(con.execute(each).fetchall()) if each else 0
@@ -141,7 +141,7 @@ def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
     return [
         Note(
             "samples_left_out",
-            f"Left out: {count_text(bad, 'row')} of samples without a count, or with an impossible one.",
+            f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.",
         )
     ]
 
@@ -151,7 +151,7 @@ def _is_plausible_count() -> str:
 
 
 def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None:
-    """The table hotspot_names: every kernel once, as it is shown."""
+    """Create the table hotspot_names: every kernel once, with its display name."""
     shown = bounded_name(visible_name("name"))
     distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({one})" for one in rows)
     kernels = with_readable(
@@ -168,7 +168,7 @@ def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None
 
 
 def _launches(con: duckdb.DuckDBPyConnection, out: Path) -> str:
-    """A FROM item: the launches by their row and their id; none where the profile has none."""
+    """Return a FROM item with the launches by their row and id; without rows if the profile has no launches."""
     stored = out / "dispatches.parquet"
     if not stored.exists():
         return "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
@@ -179,11 +179,11 @@ def _launches(con: duckdb.DuckDBPyConnection, out: Path) -> str:
 
 
 _FILE = f"regexp_replace(left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT}), '/(\\./)+', '/', 'g')"
-"""SQL of a path that can be shown: line tables and profilers write one file as /src/./a.h and as /src/a.h."""
+"""SQL for a path that is safe to show, with ``/./`` removed: one file may appear as /src/./a.h and as /src/a.h."""
 
 
 def _with_launches(rows: str, launches: str) -> str:
-    """SQL for rows with their kernel, launch and dispatch_id as in the workload, and texts that can be shown."""
+    """Return SQL for rows with kernel, launch and dispatch_id as in the workload, and with texts safe to show."""
     text = f"left(nullif({visible_name('instruction')}, '{NO_NAME}'), {MOST_TEXT}) AS instruction"
     line = f"CASE WHEN source_line BETWEEN 1 AND {_LAST_LINE} THEN CAST(source_line AS INT) END AS source_line"
     place = 'CASE WHEN "offset" >= 0 THEN "offset" END AS "offset"'
@@ -202,7 +202,7 @@ _KEY = ("kernel", "launch", "code_object", "offset")
 
 
 def _merged_instructions(instructions: str, launches: str) -> str:
-    """SQL for one row per instruction of a launch configuration: texts of the first launch, sums of the counts."""
+    """Return SQL for one row per instruction of a launch configuration: texts of one launch, sums of the counts."""
     texts = ", ".join(f'any_value("{c}") AS "{c}"' for c in ("instruction", "source_file", "source_line", *_STATIC))
     counts = ", ".join(f"CAST(sum(CASE WHEN {c} BETWEEN 0 AND {_MOST} THEN {c} END) AS BIGINT) AS {c}" for c in COUNTS)
     keys = ", ".join(f'"{c}"' for c in _KEY)
@@ -214,7 +214,7 @@ def _merged_instructions(instructions: str, launches: str) -> str:
 
 
 def _summed_samples(samples: str, launches: str, code: str) -> str:
-    """SQL for the samples, added up, with the texts of their instructions."""
+    """Return SQL for the samples, summed, with the texts of their instructions."""
     same = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
     texts = ", ".join(f"coalesce(s.{c}, c.{c}) AS {c}" for c in ("instruction", "source_file", "source_line"))
     keys = ", ".join(f's."{c}"' for c in _KEY)
@@ -227,7 +227,7 @@ def _summed_samples(samples: str, launches: str, code: str) -> str:
 
 
 def _all_instructions(code: str, samples: str) -> str:
-    """SQL for the table instructions: those given, and those that were sampled and not given."""
+    """Return SQL for the table instructions: the given ones plus those that were only sampled."""
     same = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
     keys = ", ".join(f'"{c}"' for c in _KEY)
     kinds = {"kernel": "VARCHAR", "launch": "INT", "code_object": "VARCHAR", "offset": "BIGINT"}
@@ -258,8 +258,6 @@ def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None
 
 def _summary_note(samples: int, lined: int, instructions: int) -> Note:
     if not samples:
-        return Note(
-            "samples", f"The profile has {count_text(instructions, 'instruction')} with counts, and no samples."
-        )
+        return Note("samples", f"The profile has {count_text(instructions, 'instruction')} with counts but no samples.")
     share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
     return Note("samples", f"{count_text(samples, 'sample')} of the program counter (table samples), {share}.")

@@ -1,4 +1,4 @@
-"""What a host call does, told by the name of its function (calls.toml), as SQL for all readers."""
+"""Classification of host calls by function name (call_kinds.toml), as SQL for all readers."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def _table() -> dict[str, Any]:
 
 
 def categories() -> frozenset[str]:
-    """The closed set of categories of host calls."""
+    """Return the closed set of categories of host calls."""
     return frozenset(_table()["categories"])
 
 
 def kind_of(name: str) -> str:
-    """SQL: the kind of the host call whose function is the expression ``name``: api, sync or alloc."""
+    """Return SQL for the kind (api, sync or alloc) of the host call whose function is the expression ``name``."""
     return _case(name, _table()["kinds"], HOST[0])
 
 
 def category_of(name: str) -> str:
-    """SQL: the category of the host call whose function is the expression ``name``."""
+    """Return SQL for the category of the host call whose function is the expression ``name``."""
     table = _table()
     return _case(name, {**table["purposes"], **table["libraries"]}, _OTHER)
 
 
 def is_call(name: str) -> str:
-    """SQL: whether the expression ``name`` is a function of one of the GPU's libraries."""
+    """Return SQL for whether the expression ``name`` is a function of one of the GPU libraries."""
     known = [pattern for patterns in _table()["libraries"].values() for pattern in patterns]
     return _fits(name, known)
 
@@ -60,31 +60,31 @@ _WAYS = {
 }
 _CUDA = {1: "h2d", 2: "d2h", 3: "h2d", 4: "d2h", 5: "d2d", 6: "d2d", 7: "d2d", 8: "d2d", 9: "h2h", 10: "p2p",
          11: "h2d", 12: "d2h", 13: "d2d"}  # fmt: skip
-"""CUpti_ActivityMemcpyKind, and from 11 on what Nsight Systems calls the moves of unified memory."""
+"""CUpti_ActivityMemcpyKind; from 11 on, the kinds that Nsight Systems defines for migrations of unified memory."""
 _PAGEABLE, _PINNED = 1, 2
 """CUpti_ActivityMemoryKind."""
 
 
 def cuda_copy(number: str) -> str:
-    """SQL: the direction of the CUpti_ActivityMemcpyKind ``number``."""
+    """Return SQL for the direction of the CUpti_ActivityMemcpyKind ``number``."""
     cases = " ".join(f"WHEN {way} THEN '{name}'" for way, name in _CUDA.items())
     return f"CASE {number} {cases} ELSE 'other' END"
 
 
 def cuda_pinned(number: str, source: str, target: str) -> str:
-    """SQL: whether the host's side of a copy is pinned, by the CUpti_ActivityMemoryKind of both sides."""
+    """Return SQL for whether the host side of a copy is pinned, by the CUpti_ActivityMemoryKind of both sides."""
     host = f"CASE {cuda_copy(number)} WHEN 'h2d' THEN {source} WHEN 'd2h' THEN {target} END"
     return f"CASE {host} WHEN {_PAGEABLE} THEN false WHEN {_PINNED} THEN true END"
 
 
 def direction_of(name: str) -> str:
-    """SQL: one of DIRECTIONS of timeline.py."""
+    """Return SQL for the direction that a name of a copy states, one of DIRECTIONS of timeline_tables.py."""
     cases = " ".join(f"WHEN regexp_matches(lower({name}), '{fits}') THEN '{way}'" for way, fits in _WAYS.items())
     return f"CASE {cases} ELSE 'other' END"
 
 
 def is_pinned(name: str) -> str:
-    """SQL: whether the host's side is pinned; NULL where the name does not tell."""
+    """Return SQL for whether the host side of a copy is pinned; NULL if the name does not say."""
     return (
         f"CASE WHEN contains(lower({name}), 'pageable') THEN false WHEN contains(lower({name}), 'pinned') THEN true END"
     )

@@ -1,4 +1,4 @@
-"""Ranges of a program within each other, and which is the innermost from when on in each thread."""
+"""Nest the ranges of a program, and find which range is the innermost on each thread at any time."""
 
 from __future__ import annotations
 
@@ -24,31 +24,30 @@ _STEP = [("pid", "BIGINT"), ("thread", "BIGINT"), ("time_ns", "BIGINT"), ("range
 _PATH = [("path_id", "BIGINT"), ("path", "VARCHAR")]
 _BATCH = 20_000
 _PATH_LIMIT = 4000
-"""Characters of a path."""
+"""Maximum characters of a path."""
 _LEVELS = 256
-"""Open ranges that are looked through for one that holds another."""
+"""Number of open ranges that are searched for the one that encloses another."""
 _PATHS_KNOWN, _PATHS_WEIGHT = 200_000, 32 << 20
-"""Paths that are remembered, and their characters: a program has some thousands, a hostile file one a range."""
+"""Paths that are cached, and their total characters: a program has some thousands, a hostile file one per range."""
 
 
 @dataclass(frozen=True)
 class NestedRanges:
-    """FROM items."""
+    """FROM items with the nested ranges."""
 
     placed: str
-    """range_id, path_id, depth: in the order that the ranges were given in."""
+    """range_id, path_id, depth: in the order of the input ranges."""
     paths: str
     """path_id, path."""
     steps: str
-    """pid, thread, time_ns, range_id: the innermost range from then on; 0 where there is none."""
+    """pid, thread, time_ns, range_id: the innermost range from that time on; 0 if no range is open."""
 
 
 def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> NestedRanges:
-    """Nest the rows of the SELECT ``spans``: range_id, pid, thread (not NULL), start_ns, end_ns, name, in the order of
-    pid, thread, start, and the longer one first.
+    """Nest the rows of the SELECT ``spans``: range_id, pid, thread (not NULL), start_ns, end_ns, name.
 
-    A range lies within another where it does so in time on its thread. Ranges that overlap otherwise, as those of
-    roctxRangeStart may, lie beside each other.
+    The rows must be ordered by pid, thread and start, with the longer range first. A range is nested in another one of
+    its thread that encloses it in time. Ranges that merely overlap, which roctxRangeStart allows, are siblings.
     """
     sweep = _NestingSweep()
     placed, steps, paths = (
@@ -77,7 +76,7 @@ def _drain(rows: list[tuple[int, ...]] | list[tuple[int, str]], spool: Spool) ->
 
 
 class _OpenRange(NamedTuple):
-    """A range that has begun."""
+    """A range that has started but not ended."""
 
     number: int
     path_id: int
@@ -88,22 +87,22 @@ class _OpenRange(NamedTuple):
 
 @dataclass
 class _NestingSweep:
-    """Ranges one after the other, thread by thread."""
+    """Processes ranges one after the other, thread by thread."""
 
     steps: list[tuple[int, ...]] = field(default_factory=list)
     paths: list[tuple[int, str]] = field(default_factory=list)
-    """Of those that are new."""
+    """Paths not yet written."""
     _place: tuple[int, int] = (-1, -1)
     _last: tuple[int, ...] = ()
-    """The last step, which another at the same time replaces."""
+    """The last step, which is replaced by another step at the same time."""
     _stack: list[_OpenRange] = field(default_factory=list)
     _known: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
-    """Path around it, and name -> number of the path, and the path."""
+    """Path id of the enclosing range, and name -> path id and path."""
     _count: int = 0
     _weight: int = 0
 
     def place(self, number: int, pid: int, thread: int, start: int, end: int, name: str) -> tuple[int, int, int]:
-        """The range, the number of its path, and how many are around it."""
+        """Nest the next range; return its number, its path id and its depth."""
         if (pid, thread) != self._place:
             self.finish()
             self._place = (pid, thread)
@@ -116,13 +115,13 @@ class _NestingSweep:
         return number, path_id, depth
 
     def finish(self, *, last: bool = False) -> None:
-        """End what is open in this thread, which may be the last one."""
+        """Close all open ranges of this thread; ``last`` marks the last thread."""
         self._close(None)
         if last and self._last:
             self.steps.append(self._last)
 
     def _close(self, before: int | None) -> None:
-        """End the ranges that end by then; None ends all."""
+        """Close the ranges that end by ``before``; None closes all."""
         stack = self._stack
         while stack and (before is None or stack[-1].end <= before):
             time = stack.pop().end
@@ -154,14 +153,14 @@ class _NestingSweep:
 
 SPAN = [("mark", "BIGINT"), ("end_ns", "BIGINT")]
 _OPEN = 500_000
-"""Ranges of one thread that may be open at a time; a program has hundreds."""
+"""Ranges of one thread that may be open at a time; a program has at most hundreds."""
 
 
 def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) -> tuple[str, list[Note]]:
-    """A FROM item mark, end_ns: for every begin, by its number, when it ended; and warnings about ends without a begin.
+    """Pair begin and end marks; return a FROM item (mark, end_ns) and warnings about unpaired marks.
 
-    ``marks`` is a SELECT of track, time_ns, begins (1 or 0), mark, in the order of track, time and appearance. An end
-    closes the last begin of its track; what is never ended ends with the last mark of its track.
+    ``marks`` is a SELECT of track, time_ns, begins (1 or 0), mark, ordered by track, time and appearance. An end closes
+    the last open begin of its track; a begin without an end is closed at the last mark of its track.
     """
     spans = Spool(con, work / f"paired_{source}", SPAN)
     stack: list[int] = []
@@ -179,7 +178,7 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
                 if begins:
                     stack.append(mark)
                     if len(stack) > _OPEN:
-                        raise BadInput("The trace is damaged", f"more than {_OPEN:,} ranges of a thread never end")
+                        raise BadInput("The trace is damaged", f"more than {_OPEN:,} ranges of one thread never end")
                 elif stack:
                     ended.append((stack.pop(), time))
                 else:
@@ -191,13 +190,13 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
     unfinished += len(stack)
     notes = []
     if lost:
-        notes.append(Note("events_left_out", f"{lost} ends of ranges have no begin: they were left out."))
+        notes.append(Note("events_left_out", f"{lost} ends of ranges have no begin, so they were skipped."))
     if unfinished:
         notes.append(
             Note(
                 "events_unfinished",
                 f"{count_text(unfinished, 'range has', 'ranges have')} no end: the last mark of the thread is "
-                "taken for it.",
+                "used instead.",
             )
         )
     return parquet(spans.close()), notes

@@ -1,4 +1,4 @@
-"""The tables of a timeline: what host and devices did when, on one clock, and the ranges of the program around it."""
+"""The tables of a timeline: what host and devices did when, on one clock, and the enclosing ranges of the program."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from .nesting import nest
 if TYPE_CHECKING:
     import duckdb
 
-EVENT = {  # column of the events that a reader hands over -> SQL type; what it does not know is NULL
-    "kind": "VARCHAR",  # NULL: a host call, whose function says more
+EVENT = {  # column of the events that a reader provides -> SQL type; unknown values are NULL
+    "kind": "VARCHAR",  # NULL: a host call, classified by its function
     "name": "VARCHAR", "device_id": "BIGINT", "stream": "BIGINT", "pid": "BIGINT", "thread": "BIGINT",
     "rank": "BIGINT", "host": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT", "bytes": "BIGINT",
     "direction": "VARCHAR",
     "pinned": "BOOLEAN", "correlation": "BIGINT", "value": "DOUBLE",
-    "category": "VARCHAR",  # NULL: that of its function
-    "row": "BIGINT",  # of a kernel, in the main pass
+    "category": "VARCHAR",  # NULL: the category of its function
+    "row": "BIGINT",  # of a kernel: its row in the main pass
 }  # fmt: skip
 RANGE = {
     "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
     "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
-    "correlation": "BIGINT",  # by which device work may name the range itself
+    "correlation": "BIGINT",  # id with which device work may refer to the range directly
 }  # fmt: skip
 DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
 _NAME = 1000
 _LATEST = 1 << 62
 _DEVICE = "('kernel', 'copy', 'fill')"
 _HOST = f"({', '.join(map(sql_literal, HOST))})"
-_FAULTS = {  # what is wrong with an event or a range -> SQL; the first that fits counts
+_FAULTS = {  # what is wrong with an event or a range -> SQL; the first match counts
     "have no start": "start_ns IS NULL",
     "have no end": "end_ns IS NULL",
     "end before they start": "end_ns < start_ns",
-    "have times that no clock shows": f"greatest(abs(start_ns::DOUBLE), abs(end_ns::DOUBLE)) > {_LATEST}",
+    "have impossible times": f"greatest(abs(start_ns::DOUBLE), abs(end_ns::DOUBLE)) > {_LATEST}",
     "were not timed": "start_ns = 0 AND end_ns = 0 AND device",
 }
 _WORDS = {
@@ -56,9 +56,9 @@ _WORDS = {
 
 @dataclass
 class TimelineQueries:
-    """What a reader found, as SELECTs with the columns EVENT and RANGE.
+    """The contents of a profile, as SELECTs with the columns EVENT and RANGE.
 
-    Processes of several hosts may have one id: readers that know them hand over ``ranks.distinct_pid``.
+    Processes on different hosts may have the same id; readers that know the hosts pass ``ranks.distinct_pid``.
     """
 
     events: str
@@ -67,21 +67,21 @@ class TimelineQueries:
 
 @dataclass
 class WrittenTimeline:
-    """What became of it."""
+    """Summary of the tables that were written."""
 
     events: int
     ranges: int
     within: int
-    """Device events that belong to a range."""
+    """Number of device events that belong to a range."""
     warnings: list[Note]
     notes: list[Note]
 
 
 def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: TimelineQueries) -> WrittenTimeline:
-    """Write the tables events and ranges below ``out``, and into its dispatches the range of each launch.
+    """Write the tables events and ranges below ``out``, and add the range of each launch to its table dispatches.
 
-    The dispatches, where the profile has any, are written before: kernels are called as they are there. What has no
-    usable times is left out, and counted in the warnings.
+    The table dispatches, if the profile has launches, must already exist; kernels get the same names as there. Events
+    without usable times are skipped, with a warning.
     """
     work = out / WORK
     staged = parquet([work / "timeline_events.parquet"], numbered=True)
@@ -135,8 +135,10 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
 
 
 def _with_callers(events: str) -> str:
-    """SQL: the events of several processes, of which device work that states none takes that of the one call with its
-    correlation."""
+    """Return SQL for the events of several processes, with missing pids of device work filled in.
+
+    Device work without a pid gets that of the only process with a call of the same correlation.
+    """
     callers = (
         "SELECT correlation, rank, host, any_value(pid) AS caller FROM {} WHERE NOT device AND correlation IS NOT NULL "
         "GROUP BY ALL HAVING count(DISTINCT pid) = 1"
@@ -153,19 +155,19 @@ def _faulty() -> str:
 
 
 def _faults(con: duckdb.DuckDBPyConnection, rows: str, what: str) -> list[Note]:
-    """Warnings about rows that are left out."""
+    """Return warnings about rows that are skipped."""
     cases = " ".join(f"WHEN {condition} THEN {i}" for i, condition in enumerate(_FAULTS.values()))
     counts = con.execute(f"SELECT CASE {cases} END AS fault, count(*) FROM ({rows}) GROUP BY ALL ORDER BY 1").fetchall()
     words = list(_FAULTS)
     return [
-        Note("events_left_out", f"{count} {what} {words[fault]}: they were left out.")
+        Note("events_left_out", f"{count} {what} {words[fault]}: they were skipped.")
         for fault, count in counts
         if fault is not None
     ]
 
 
 def _name_events(con: duckdb.DuckDBPyConnection, out: Path, events: str) -> None:
-    """The table event_names: every name once, as it is shown, and what a call of that name is."""
+    """Create the table event_names: every name once, with its display name and the kind and category of a call."""
     shown = bounded_name(visible_name("name"))
     distinct = f"SELECT DISTINCT coalesce(name, '') AS name, kind AS given FROM ({events})"
     kernels = f"SELECT name, given, {shown} AS raw, {plain_kernel_name(shown)} AS kernel FROM ({distinct}) "
@@ -183,7 +185,7 @@ def _name_events(con: duckdb.DuckDBPyConnection, out: Path, events: str) -> None
 
 
 def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str, str, list[Note]]:
-    """Write the table of ranges; returns FROM items of them and of their steps, empty where there are none."""
+    """Write the table ranges; return FROM items of the ranges and their steps, empty if there are none."""
     if not ranges:
         return "", "", []
     work = out / WORK
@@ -219,10 +221,10 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
 
 
 def _event_ranges(con: duckdb.DuckDBPyConnection, work: Path, events: str, ranges: str, steps: str) -> str:
-    """A FROM item: range_id of every event, in their order.
+    """Return a FROM item with the range_id of every event, in their order.
 
-    A host call belongs to the innermost range open in its thread; device work to that of the call that started it,
-    else to the range that it names itself.
+    A host call belongs to the innermost open range of its thread. Device work belongs to the range of the call that
+    started it, else to the range that it refers to itself.
     """
     path = work / "timeline_within.parquet"
     if not ranges:
@@ -237,7 +239,7 @@ def _event_ranges(con: duckdb.DuckDBPyConnection, work: Path, events: str, range
         work / "timeline_calls.parquet",
     )
     ranges_of_calls = parquet([work / "timeline_calls.parquet"])
-    # The range around the call that started it; of nested calls under one number, the outermost's.
+    # The range of the call that started it; of nested calls with one correlation, that of the outermost.
     started = "SELECT pid, correlation, min(range_id) AS started FROM {} WHERE correlation IS NOT NULL "
     started += "AND range_id IS NOT NULL GROUP BY ALL"
     work_items = f"SELECT id, pid, correlation FROM {numbered} WHERE kind IN {_DEVICE} AND correlation IS NOT NULL"
@@ -258,7 +260,7 @@ def _event_ranges(con: duckdb.DuckDBPyConnection, work: Path, events: str, range
 
 
 def _add_range_ids(con: duckdb.DuckDBPyConnection, out: Path, launches: str) -> None:
-    """Add range_id to the dispatches; ``launches`` is SQL for row and range_id of those that are known."""
+    """Add range_id to the dispatches; ``launches`` is SQL for the row and range_id of launches with a known range."""
     dispatches, joined = out / "dispatches.parquet", out / WORK / "timeline_dispatches.parquet"
     if not dispatches.exists():
         return
@@ -281,7 +283,7 @@ def _events_note(con: duckdb.DuckDBPyConnection, out: Path) -> Note:
 
 
 def _count_in_ranges(con: duckdb.DuckDBPyConnection, out: Path) -> int:
-    """Device events that belong to a range."""
+    """Return the number of device events that belong to a range."""
     (count,) = con.execute(
         f"SELECT count(range_id) FROM {parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE}"
     ).fetchone() or (0,)

@@ -120,10 +120,10 @@ def test_runs_one_after_the_other_in_a_folder_are_refused_and_processes_side_by_
             write(bench.folder / folder / f"trace_{'abc'[number]}.json", trace(events))
         return bench.folder / folder
 
-    with pytest.raises(BadInput, match="holds traces of 2 runs, .* trace_a.json, trace_b.json"):
+    with pytest.raises(BadInput, match="contains traces of 2 runs, .* trace_a.json, trace_b.json"):
         bench.load(written("apart", 1000.0, 9_000_000.0, 9_000_050.0))
     together = bench.load(written("together", 1000.0, 1050.0))
-    assert any("2 traces without ranks are taken as one program" in str(w) for w in together.warnings)
+    assert any("2 traces without ranks are treated as one program" in str(w) for w in together.warnings)
     assert len(set(bench.column(together, "events", "pid"))) == 2
 
 
@@ -291,7 +291,7 @@ def test_a_trace_without_events_is_called_that(bench, text):
     [{"ph": "B", "name": "k", "tid": 1, "ts": 1.76e18}, {"ph": "E", "tid": 1, "ts": 1.77e18}],
 ])  # fmt: skip
 def test_times_in_ns_where_the_format_has_us_are_told_as_such(bench, events):
-    with pytest.raises(BadInput, match=r"they look like ns.*Divide ts and dur by 1000"):
+    with pytest.raises(BadInput, match=r"it looks like ns.*Divide ts and dur by 1000"):
         bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
     assert bench.is_clean()
 
@@ -300,4 +300,4 @@ def test_a_time_that_no_unit_explains_is_not_called_ns(bench):
     events = [{"ph": "X", "name": "k", "ts": 10**40, "dur": 5}]
     with pytest.raises(BadInput, match="no start") as found:
         bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
-    assert "look like ns" not in found.value.text
+    assert "looks like ns" not in found.value.text

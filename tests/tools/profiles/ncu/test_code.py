@@ -105,8 +105,8 @@ def test_a_view_of_source_and_instructions_has_lines_and_joins_the_files_of_a_la
     ("text", "said"),
     [
         (page(("k", [["0x10", ADD, 7]])), "3 of 8 columns"),
-        (page(("k", []), header=["#", "Source", "# Samples"]) + '"1","int x;","5"\n', "no view of instructions"),
-        ('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n', "no view of instructions"),
+        (page(("k", []), header=["#", "Source", "# Samples"]) + '"1","int x;","5"\n', "not a view of instructions"),
+        ('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n', "not a view of instructions"),
         (gzip.compress(page(("k", block() * 8_000)).encode())[:-30], "damaged"),
     ],
     ids=["short row", "source view", "source view of 2025", "cut gzip"],

@@ -55,13 +55,13 @@ def test_a_report_with_random_bytes_inside_never_ends_this_process(bench, record
 
 def test_random_bytes_named_as_a_report_are_refused(bench, tmp_path):
     (tmp_path / "noise.ncu-rep").write_bytes(random.Random(1).randbytes(50_000))
-    with pytest.raises(BadInput, match="no report of Nsight Compute"):
+    with pytest.raises(BadInput, match="not a report of Nsight Compute"):
         bench.load(tmp_path / "noise.ncu-rep")
 
 
 def test_an_empty_report_is_refused(bench, tmp_path):
     (tmp_path / "empty.ncu-rep").write_bytes(b"")
-    with pytest.raises(BadInput, match="no report of Nsight Compute"):
+    with pytest.raises(BadInput, match="not a report of Nsight Compute"):
         bench.load(tmp_path / "empty.ncu-rep")
 
 

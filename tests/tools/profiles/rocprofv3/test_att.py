@@ -69,7 +69,7 @@ def test_a_decoded_trace_tells_cycles_lines_and_what_waits_waited_for(bench: Any
     assert bench.rows(done, "instructions", "inlined", "inlined IS NOT NULL") == [(f"at {SOURCE}:11",)]
     lines = dict(bench.rows(done, "source_lines", 'source_line, "text"'))
     assert lines[12] == "line 12 of k" and len(lines) == 32
-    assert any("waves that were traced" in note for note in done.notes)
+    assert any("of the traced waves" in note for note in done.notes)
 
 
 def test_the_hot_line_of_a_trace_is_told_in_cycles(bench: Any) -> None:

@@ -69,7 +69,7 @@ def test_before_rocm_7_the_correlation_ids_name_no_range_and_that_is_said(bench,
     done = bench.load(collect("--kernel-trace", "--marker-trace", "--output-format", "csv", version="0.6.0"))
     assert len(bench.rows(done, "ranges")) == 8
     assert bench.column(done, "dispatches", "range_id") == [None] * 8
-    assert any("No launch could be told" in note and "--hip-runtime-trace" in note for note in done.notes)
+    assert any("No launch could be assigned" in note and "--hip-runtime-trace" in note for note in done.notes)
 
 
 def test_with_calls_traced_the_call_on_the_host_tells_the_range(bench, shared, tmp_path):

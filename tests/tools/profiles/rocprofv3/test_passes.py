@@ -171,7 +171,7 @@ def test_two_unrelated_runs_are_refused(bench, writer):
     write_rocpd(writer.place("out/before.db"), TIMING)
     after = replace(TIMING, pid=5000, guid=2, start=TIMING.start + 10**9, command="./optimized")
     write_rocpd(writer.place("out/after.db"), after)
-    with pytest.raises(BadInput, match=r"2 unrelated runs.*before\.db \(\./app -n 3\).*Import them one by one"):
+    with pytest.raises(BadInput, match=r"2 unrelated runs.*before\.db \(\./app -n 3\).*Import them separately"):
         bench.load(bench.folder / "out")
     assert bench.is_clean()
 

@@ -189,11 +189,11 @@ def test_a_database_without_instructions_asks_for_the_code_and_not_for_another_b
     """As rocprofv3 writes it by default: addresses alone."""
     file = as_rocpd(bench.folder / "in" / "1_results.db", texts=False)
     done = bench.load(file)
-    assert any(note.startswith("100 % of the samples have an address and no instruction") for note in done.notes)
+    assert any(note.startswith("100 % of the samples have an address but no instruction") for note in done.notes)
     said = [*done.notes, *done.warnings, *find_hotspots(bench.store).notes]
     assert not any("-gline-tables-only" in text for text in said) and any("only the address" in text for text in said)
     done = bench.load(file, code=str(HSACO))
-    assert not any("an address and no" in note for note in done.notes)
+    assert not any("an address but no" in note for note in done.notes)
     reasons = bench.rows(done, "samples", "DISTINCT stall_reason, source_line", f'"offset" = {WAIT}')
     assert reasons == [("memory", 16)]
 
@@ -206,7 +206,7 @@ def test_the_program_that_the_caller_names_holds_the_code(bench: Any) -> None:
     script = bench.folder / "run.py"
     script.write_text("import torch")
     done = bench.load(file, code=str(script))
-    assert any("run.py: This is no GPU code object" in note for note in done.notes)
+    assert any("run.py: This is not a GPU code object" in note for note in done.notes)
     with pytest.raises(NotFound):
         bench.load(file, code=str(bench.folder / "none"))
 
@@ -279,7 +279,7 @@ def test_a_file_cut_anywhere_is_refused_in_words_or_read_as_far_as_it_says(bench
 def test_csv_without_a_launch_or_with_a_column_missing_is_refused(bench: Any) -> None:
     file = as_csv(bench.folder / "a_pc_sampling_host_trap.csv", host_trap=True)
     file.write_text(file.read_text() + '1,2,many,"s_nop 0","",3\n')
-    with pytest.raises(Problem, match="state no launch"):
+    with pytest.raises(Problem, match="have no launch"):
         bench.load(file)
     file.write_text('"Sample_Timestamp","Exec_Mask"\n1,2\n')
     with pytest.raises(Problem, match="no column"):

@@ -213,7 +213,7 @@ def test_channels_of_a_counter_become_instances(bench, writer):
 def test_names_that_no_table_can_have_are_left_out(bench, writer):
     counters = {"SQ_INSTS_VALU": [1.0], "kernel": [1.0], "x; DROP": [2.0], "Dispatch_ID": [3.0]}
     done = bench.load(writer.counters("4711", run(*repeated(1, COPY, **counters))))
-    assert done.counters == 1 and any("names that are no counters" in w for w in done.warnings)
+    assert done.counters == 1 and any("names that are not counters" in w for w in done.warnings)
 
 
 def test_recorded_formats_agree(bench, shared):

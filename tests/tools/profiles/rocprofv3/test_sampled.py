@@ -104,7 +104,7 @@ def test_a_launch_that_cannot_be_found_stands_for_another_of_its_configuration_o
     done = bench.load(bench.folder / "out")
     values = dict(bench.rows(done, "counters", "dispatch_id, X_pass_1", "X_pass_1 IS NOT NULL"))
     assert values == {1: 90, 3: 3, 5: 5, 7: 7}, "the first launch of the configuration that has none yet"
-    assert any("1 of 5 counted launches are of configurations" in w for w in done.warnings)
+    assert any("1 of 5 counted launches have configurations" in w for w in done.warnings)
 
 
 def test_launches_by_hand_are_matched_by_id_too_and_do_not_stand_for_others(bench, trace):
