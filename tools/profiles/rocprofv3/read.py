@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 _LISTED = 8
+_SKIPPED = " It was skipped."
+"""What a warning about a damaged file adds to the problem."""
 _IN_TURNS = "launch"
 """Value of ``multiplexed`` in the manifest if groups of counters take turns between launches."""
 
@@ -83,7 +85,7 @@ def collect_recordings(con: duckdb.DuckDBPyConnection, outputs: list[Output], wo
                     warnings += warn_of_cut_files(output)
                 items, doubts = _read(con, output, kind, work / f"file_{number}_{kind}")
             except (BadInput, LimitExceeded) as problem:
-                warnings.append(Note("damaged", f"{problem.text} It was left out."))
+                warnings.append(Note("damaged", f"{problem.text}{_SKIPPED}"))
                 continue
             doubts += _add_samples_of_other_files(
                 con, output, items, kinds[place + 1 :], work / f"file_{number}_samples"
@@ -243,7 +245,7 @@ def _process(recording: ProcessRecording) -> str:
 
 def no_launches_problem(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput:
     """Return the error for missing launches: damaged files, or a run without kernels or without their trace."""
-    damaged = [w.text.removesuffix(" It was left out.") for w in warnings if w.code == "damaged"]
+    damaged = [w.text.removesuffix(_SKIPPED) for w in warnings if w.code == "damaged"]
     if damaged:
         return BadInput(f"No file of {path.name} could be read", " ".join(damaged[:4]))
     if not outputs:
