@@ -76,6 +76,13 @@ def copies(own_locks: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """DuckDB uses one thread: every core has a test process already, and threads that wait for each other cost time."""
+    with waiting.one_thread_in_duckdb():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def clock_of_sql() -> Iterator[None]:
     """Queries of tests that do not test the clock have time; so have those in copies of the nursery."""
     with waiting.unhurried_sql():

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from rooflens.server.mcp import warm_up
-from rooflens.tests.waiting import unhurried_sql
+from rooflens.tests.waiting import one_thread_in_duckdb, unhurried_sql
 from rooflens.tools.isolation import child
 from rooflens.tools.isolation.channel import Channel
 from rooflens.tools.isolation.limits import Limits
@@ -40,7 +40,12 @@ _MAXRSS = 1 if sys.platform == "darwin" else 1024
 """The unit of ru_maxrss in bytes."""
 _AS_IMPORTED = ("ROOFLENS_CATALOGUE", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables that decide what was imported: where they differ, only a fresh interpreter will do."""
-_OF_RUNS = ("rooflens.tools.profile_command", "rooflens.tools.check_counters", "rooflens.tools.run_peak_benchmarks")
+_OF_RUNS = (
+    "rooflens.tools.profile_command",
+    "rooflens.tools.check_counters",
+    "rooflens.tools.run_peak_benchmarks",
+    "rooflens.tools.profiles.import_to_store",
+)
 """What workers of runs import besides what calls of a server do."""
 start_fresh = child.start_fresh
 """What a user's program does."""
@@ -181,7 +186,7 @@ def nurse(channel: Channel, _: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     copies: dict[int, int] = {}
-    with unhurried_sql():
+    with unhurried_sql(), one_thread_in_duckdb():
         while True:
             readable, _, _ = select.select([channel.end, wake], [], [])
             if wake in readable:

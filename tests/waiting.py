@@ -92,6 +92,19 @@ def unhurried_sql() -> Iterator[None]:
 
 
 @contextmanager
+def one_thread_in_duckdb() -> Iterator[None]:
+    """Databases that are opened meanwhile use one thread, unless their number is stated."""
+    from rooflens.analysis.base import database
+
+    usual = database._THREADS
+    database._THREADS = 1
+    try:
+        yield
+    finally:
+        database._THREADS = usual
+
+
+@contextmanager
 def free_port() -> Iterator[int]:
     """A port of loopback on which a server may listen that asks for it, and which nobody else is given meanwhile.
 

@@ -77,7 +77,7 @@ def test_a_cut_csv_is_named_and_the_other_passes_are_read(bench, writer):
     done = bench.load(bench.folder / "out")
     assert bench.manifest(done).counters == ["X_B"]
     assert bench.column(done, "counters", "X_B") == [4.0, 5.0, 6.0]
-    assert any("2_counter_collection.csv" in w and "left out" in w for w in done.warnings)
+    assert any("2_counter_collection.csv" in w and "skipped" in w for w in done.warnings)
 
 
 def test_a_cut_in_the_last_number_is_told(bench, writer):
