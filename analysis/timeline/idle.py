@@ -1,10 +1,25 @@
-"""Why devices are idle: every gap is shared out among causes by what the host did until the next work began.
+"""Attribution of idle time: every gap of a device is divided among causes by what the host did until the next work began.
 
-A gap reaches from the end of all earlier work of a lane (g0) to its next operation (g1), which a host call [a0, a1]
-asked for. It has three parts: before the call (the host had not asked), the call itself, and from the call's end on.
-Of the first, calls that block (synchronisation, allocation, copies, loading code, graphs) take what they cover; the
-rest is the host's own work where it is long, and launch overhead where it is short. Of launch overhead a call that was
-waiting when the device ran dry takes as much as it had waited: meanwhile the host would have launched what comes next.
+A gap reaches from the end of all earlier work of a lane (g0) to the start of its next operation (g1), which the host
+call [a0, a1] requested. It has three parts:
+
+    device   ====work====|                gap                |====work====
+                         g0                                  g1
+    host     ..............[ sync ]....own work....[ launch ]..............
+                                                   a0      a1
+    part                 |---- before the call ----|  call   |- queue -|
+    cause                 blocking calls; the rest:  launch    latency of
+                          host work (long) or        overhead  the launch
+                          launch overhead (short)
+
+* Before the call the host had not requested anything. Calls that block (synchronisation, allocation, copies, loading of
+  code, graphs) account for the time that they cover. The rest is the host's own work if it is long, and launch overhead
+  if it is short.
+* During the call the time belongs to the class of the call.
+* After the call the device had been asked and had not started yet.
+
+A call that was already waiting when the device ran out of work accounts for as much launch overhead as it had waited,
+because the host would have launched the next operation during that time.
 """
 
 from __future__ import annotations
@@ -25,14 +40,15 @@ if TYPE_CHECKING:
 
 
 _LAUNCHES = 10
-"""Fewer tell no pace."""
+"""With fewer launches than this, their median time is not reliable."""
 
 
 def launch_ns(trace: Trace) -> float | None:
-    """Median time from the begin of a launch on an idle device to its end, or to the kernel's start where that comes
-    first: a launch that blocks until its kernel ends is as quick as any. None of too few launches.
+    """Return the median time that a launch on an idle device takes, in ns; None if there are too few of them.
 
-    Launches on a busy device are left out, as they wait where the queue is full.
+    The time of a launch ends with the call or with the start of its kernel, whichever comes first, so that a launch
+    that blocks until its kernel ends counts like any other. Launches on a busy device are ignored, because they wait
+    while the queue is full.
     """
     import numpy as np
 
@@ -44,7 +60,7 @@ def launch_ns(trace: Trace) -> float | None:
 
 
 def scale_limits(trace: Trace) -> TimelineLimits:
-    """The limits; those on host and queue are longer by as much as launches take longer than on ordinary machines."""
+    """Return the limits; those on host and queue times grow with the time that a launch takes on this machine."""
     limits, measured_ns = rules().limits, launch_ns(trace)
     slower = (measured_ns or 0.0) / limits.ordinary_launch_ns
     if slower <= 1:
@@ -61,9 +77,9 @@ _DRAINING = ("synchronisation", "allocation", "copies")
 """Classes of calls that wait until the device has run dry."""
 CAUSES = tuple(rules().causes)
 _FEW = 8
-"""Pieces of work for which starting threads takes longer than it saves."""
+"""Number of pieces of work up to which starting threads takes longer than it saves."""
 _THREADS = 2
-"""More bring little beside what SQL does; memory goes with them."""
+"""More threads barely help, because the SQL queries dominate, and each one needs memory."""
 
 
 @dataclass(frozen=True)
