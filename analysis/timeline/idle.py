@@ -1,4 +1,4 @@
-"""Attribution of idle time: every gap of a device is divided among causes by what the host did until the next work began.
+"""Attribution of idle time: every gap of a device is divided among causes by what the host did meanwhile.
 
 A gap reaches from the end of all earlier work of a lane (g0) to the start of its next operation (g1), which the host
 call [a0, a1] requested. It has three parts:
