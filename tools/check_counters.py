@@ -1,4 +1,4 @@
-"""The tool check_counters: kernels with known work under this machine's profiler, and what each metric says of them."""
+"""The tool check_counters: profile kernels with known work on this machine and compare every metric with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .running.request import ProfileRequest
 
 _TIMEOUT_S = 1800.0
 _EVERY = (1, 100)
-"""Launches to count: all of them, whether a profiler numbers them by kernel or together."""
+"""Launches to count: all of them, whether the profiler numbers them by kernel or all together."""
 
 
 def check_counters(
@@ -42,20 +42,19 @@ def check_counters(
     metrics: Annotated[MetricNames | None, Field(description="as for compute_metrics; default: all")] = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Check the profiler and our formulas on this GPU: kernels whose bytes, operations, waves, conflicts and hits are
-    known are profiled, and every metric that they determine is compared. Tells which hold here, and why others do
-    not."""
+    """Check the profiler and our formulas on this GPU: profile kernels with known bytes, operations, waves, conflicts
+    and hits, and compare every metric that they determine. Shows which are right here, and why others are not."""
     environment = inherited_environment(os.environ)
     machine = survey(Roots())
     if not machine.gpus:
         raise MissingTool(
-            "There are no counters to check", "no GPU is visible here", "rooflens doctor says what is missing"
+            "There are no counters to check", "no GPU is visible here", "rooflens doctor shows what is missing"
         )
     choice = choose(machine, device, profiler, environment)
     if choice.target == "cpu" or choice.target not in catalog.targets_with_metrics():
         raise NotFound(
             f"There are no kernels with known work for {choice.target}",
-            "check_counters knows GPUs whose counters have metrics",
+            "check_counters supports GPUs whose counters have metrics",
             f"Known: {', '.join(t for t in catalog.targets_with_metrics() if t != 'cpu')}",
         )
     names = determinable(choice.target, metrics)
@@ -96,7 +95,7 @@ def check_counters(
 
 
 def determinable(target: str, asked: list[str] | None) -> list[str]:
-    """The metrics to collect: those asked for, or all, as far as kernels here determine them; BadArgument if none."""
+    """Return the requested metrics, or all, that these kernels determine; raise BadArgument if there are none."""
     with_meaning = meanings(target)
     chosen = [metric.name for metric in catalog.select(target, asked or ["*"])]
     names = [name for name in chosen if name in with_meaning]
@@ -104,16 +103,16 @@ def determinable(target: str, asked: list[str] | None) -> list[str]:
         raise BadArgument(
             "No kernel here determines any of these metrics",
             f"{', '.join(chosen[:5])}",
-            "Leave metrics out: all that can be determined are then checked",
+            "Omit metrics to check all that can be determined",
         )
     return names
 
 
 def device_facts(target: str, device: Device) -> dict[str, float]:
-    """The facts of the target and of the product, with what the driver says of this very device."""
+    """Return the facts of the target and the product, updated with what the driver reports for this device."""
     stated = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | facts(device)
     if device.compute_units:
         stated["cu_per_gpu"] = float(device.compute_units)
     if "cu_per_gpu" not in stated:
-        raise NotFound("The number of compute units is unknown", "neither the driver nor the product's name tells it")
+        raise NotFound("The number of compute units is unknown", "neither the driver nor the product name states it")
     return {name: float(value) for name, value in stated.items()}

@@ -1,4 +1,4 @@
-"""list_devices: the GPUs and profilers of this machine, what they permit, and which ceilings are known."""
+"""The tool list_devices: the GPUs and profilers of this machine, their permissions, and the known ceilings."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import duckdb
 
 _DEVICES = 12
-"""Devices shown; a node of eight GPUs fits, one whose cards are split into 64 partitions is cut."""
+"""Maximum devices shown: enough for a node with eight GPUs, but not for cards split into 64 partitions."""
 _CEILING_WORKLOADS = 20
 _MASKS = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES")
 
 
 class KnownCeilings(pydantic.BaseModel):
-    """Measured ceilings that the store holds for one device: of run_peak_benchmarks, or come with a workload."""
+    """Measured ceilings in the store for one device: from run_peak_benchmarks, or imported with a workload."""
 
     gpu: str | None
     device: str | None = None
@@ -37,7 +37,7 @@ class KnownCeilings(pydantic.BaseModel):
 
 
 class DevicesResult(Result):
-    """What this machine has. A figure that is not known is null, never 0."""
+    """What this machine has. Unknown values are null, never 0."""
 
     devices: list[Device]
     total_devices: int
@@ -46,13 +46,13 @@ class DevicesResult(Result):
 
 
 def list_devices(store: Store) -> DevicesResult:
-    """GPUs and profilers of this machine, whether counters are permitted (if not: why, the fix), and the ceilings
-    measured."""
+    """List the GPUs and profilers of this machine, whether counters are permitted (if not: why, and the fix), and the
+    measured ceilings."""
     return answer(store, survey(Roots()))
 
 
 def answer(store: Store, machine: Machine) -> DevicesResult:
-    """The machine as the tool's result, with notes, the store's ceilings and what to do next."""
+    """Return the tool's result for a machine, with notes, the store's ceilings and the next calls."""
     notes = [*machine.notes, *_notes(machine)]
     try:
         manifests, _ = store.scan()
@@ -79,11 +79,11 @@ def _notes(machine: Machine) -> list[str]:
     notes = []
     if machine.on_battery:
         notes.append(
-            "This machine runs on its battery, which holds GPUs and processors to lower clocks: plug it in to measure."
+            "This machine runs on battery, which limits the clocks of GPUs and processors: plug it in to measure."
         )
     if not machine.gpus:
-        notes.append("No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full.")
-    # An installed profiler says itself what the machine does not permit.
+        notes.append("No GPU is visible here. Profiles from other machines can be imported and fully analysed.")
+    # An installed profiler itself reports what the machine does not permit.
     told = {p.vendor for p in machine.profilers if p.path}
     notes += [
         f"{verdict.why}. {verdict.fix or ''}".strip()
@@ -92,10 +92,10 @@ def _notes(machine: Machine) -> list[str]:
     ]
     if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
         notes.append(
-            f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.targets_with_metrics())}."
+            f"rooflens has no metrics for {', '.join(unknown)}, only for {', '.join(catalog.targets_with_metrics())}."
         )
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
-        notes.append(f"{', '.join(masks)} is set here: programs started from here may see fewer devices than listed.")
+        notes.append(f"{', '.join(masks)} is set here: programs started here may see fewer devices than listed.")
     return notes
 
 
@@ -116,12 +116,12 @@ def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> li
         )
         calls.append(NextCall(tool="plan_profile", arguments={"gpu": gpu.arch, "metrics": ["overview"]}, why=why))
     if imported:
-        calls.append(NextCall(tool="list_workloads", arguments={}, why="profiles that the store holds"))
+        calls.append(NextCall(tool="list_workloads", arguments={}, why="the stored profiles"))
     return calls
 
 
 def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
-    """What run_peak_benchmarks measured, then row counts of the newest ceilings tables, from their files' footers."""
+    """Return the results of run_peak_benchmarks, then the row counts of the newest ceilings tables."""
     files = {m.id: (m, path) for m in reversed(manifests) if (path := store.file(m, "ceilings"))}
     if not files and not peaks.files(store):
         return []
@@ -133,7 +133,7 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
         try:
             row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
         except duckdb.Error:
-            # A damaged table is doctor's business; the devices are listed all the same.
+            # doctor reports damaged tables; the devices are listed anyway.
             continue
         if row and row[0]:
             known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=row[0]))
@@ -142,7 +142,7 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
 
 
 def _benchmarked_devices(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
-    """One entry per device and partition, newest first."""
+    """Return one entry per device and partition, newest first."""
     devices: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in peaks.latest(con, store):
         if row["status"] in peaks.USABLE and row["intensity"] is None:

@@ -34,7 +34,7 @@ from .running.profiled_program import ProfileContents, parse_metrics
 from .running.request import ProfileRequest, block_use, launch_range, launcher_lines
 
 OUT = "rooflens_run"
-"""The folder that the commands write to, below the one they are run in."""
+"""The folder that the commands write to, below the working directory."""
 
 
 class ProgramStart(pydantic.BaseModel):
@@ -43,22 +43,22 @@ class ProgramStart(pydantic.BaseModel):
     step: str
     argv: list[str]
     shell: str | None
-    """The same with ``env`` as one line for a shell, in full."""
+    """The same, including ``env``, as one complete shell line."""
     files: list[str]
-    """Input files to write before."""
+    """Input files to write before the start."""
     env: dict[str, str]
 
 
 def input_files(steps: list[Step], *, texts: bool) -> Table:
-    """Every input file with its size and, if wanted, its text; short ones first."""
+    """Return every input file with its size and optionally its text; short ones first."""
     files = sorted(((f"{OUT}/{n}", text) for s in steps for n, text in s.files.items()), key=lambda f: len(f[1]))
-    # A table, so that the server can cut it: definitions of every channel of an MI350 take 80 kB a pass.
+    # A table, so that the server can truncate it: definitions for every channel of an MI350 take 80 kB per pass.
     columns = {"file": None, "characters": None, "text": None}
     return table(columns, [[name, len(text), text if texts else None] for name, text in files])
 
 
 def by_hand(step: Step, full: bool) -> ProgramStart:
-    """One step of a plan as a command."""
+    """Return one step of a plan as a command."""
     env = [f"{k}={shlex.quote(v)}" for k, v in step.env.items()]
     shell = " ".join([*(["env", *env] if env else []), shlex.join(step.argv)]) if full else None
     return ProgramStart(
@@ -71,25 +71,25 @@ def by_hand(step: Step, full: bool) -> ProgramStart:
 
 
 def preparation(steps: list[Step]) -> str:
-    """What to do once in bash before the commands: folders for the results, and no variables that disturb."""
+    """Return the bash line to run once before the commands: creates result folders and unsets interfering variables."""
     folders = " ".join(f"{OUT}/{step.name}" for step in steps)
     prefixes = dict.fromkeys(p for step in steps for p in step.unset)
     return f"mkdir -p {folders}" + (f"; unset {' '.join(f'${{!{p}@}}' for p in prefixes)}" if prefixes else "")
 
 
 _LISTED = 24
-"""Metric names listed in a summary; detail="full" lists all."""
+"""Maximum metric names listed in a summary; detail="full" lists all."""
 _REASONS = 8
-"""Metrics listed with a reason in a summary."""
+"""Maximum metrics listed with a reason in a summary."""
 _SHOWN = 3
 _SILENT = ("rocprof", "rocprofv2")
-"""Profilers whose files may not name the GPU, so that the import must be told."""
+"""Profilers whose files may not name the GPU, so that it must be given to the import."""
 _COUNTERS = 80
-"""Counter names shown in a summary's table of passes, over all passes."""
+"""Maximum counter names shown in a summary's table of passes, over all passes."""
 
 
 class PlanResult(Result):
-    """What it takes to collect the metrics."""
+    """What is needed to collect the metrics."""
 
     EXACT: ClassVar[frozenset[str]] = frozenset({"commands", "files", "prepare", "launchers"})
     gpu: str
@@ -98,7 +98,7 @@ class PlanResult(Result):
     application_runs: int
     least_passes: int
     files: Table
-    """Input files of the commands, short ones first, with their texts where detail is full."""
+    """Input files of the commands, short ones first, with their texts if detail is full."""
     passes: Table
     whole: list[str]
     whole_total: int
@@ -108,7 +108,7 @@ class PlanResult(Result):
     prepare: str
     commands: list[ProgramStart]
     launchers: dict[str, str]
-    """A line for many ranks, by launcher; RANKS stands for their number."""
+    """A shell line for many ranks, by launcher; RANKS stands for the number of ranks."""
 
 
 _Gpu = Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')]
@@ -138,7 +138,7 @@ def plan_profile(
     pid: _Pid = None,
     detail: Detail = "summary",
 ) -> PlanResult:
-    """Passes of counters that metrics need, how often the program runs, and profiler commands to run on another
+    """Plan the counter passes that metrics need, how often the program runs, and profiler commands to run on another
     machine (detail="full": input files too). Runs nothing."""
     target, facts = targets.resolve_gpu(gpu)
     driver = registry.driver_for(profiler, targets.gpu(target).vendor)
@@ -194,11 +194,11 @@ def plan_profile(
 
 
 def _no_range(driver: Driver) -> BadArgument:
-    numbers = "; profile_command does it by the numbers of launches, which a run for times tells"
+    numbers = "; profile_command selects by the launch numbers of a timing run instead"
     return BadArgument(
-        f"{driver.NAME} cannot be held to a range by its name",
+        f"{driver.NAME} cannot filter by the name of a range",
         f"it has no such option{numbers if registry.sampler(driver.NAME) else ''}",
-        "Leave range out and select after the import: dispatches.range_id names the range of every launch",
+        "Omit range and select after the import: dispatches.range_id names the range of every launch",
     )
 
 
@@ -206,12 +206,12 @@ def _check_command(command: list[str] | None) -> tuple[str, ...]:
     if command is None:
         return ("./app",)
     if not command or not command[0].strip() or any("\0" in word for word in command):
-        raise BadArgument("The command cannot be started", "it is empty or holds a NUL", 'Give ["./app", "-n", "8"]')
+        raise BadArgument("The command cannot be started", "it is empty or contains a NUL", 'Give ["./app", "-n", "8"]')
     return tuple(command)
 
 
 def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
-    """Metrics of the plan that the profiler cannot give, because it cannot count one of their counters."""
+    """Return the planned metrics that the profiler cannot provide, because it cannot count one of their counters."""
     if not refused:
         return {}
     sets = resolve(target, asked.metrics).sets
@@ -223,7 +223,7 @@ def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refuse
 
 
 def _passes(planned: PassPlan, full: bool) -> Table:
-    """One row a pass: the registers it takes of each block, its counters, and how many metrics it makes whole."""
+    """Return one row per pass: its registers by block, its counters, and how many metrics it completes."""
     limits = targets.gpu(planned.target).counter_limits
     counts: dict[int, int] = {}
     for number in planned.whole_in.values():
@@ -255,33 +255,32 @@ def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
             "denominator come from different runs."
         )
     if unsupported > _REASONS:
-        notes.append(f"{count_text(unsupported, 'metric')} cannot be collected like this.")
+        notes.append(f"{count_text(unsupported, 'metric')} cannot be collected with this plan.")
     if planned.left_out:
-        notes.append(f"max_passes leaves out {count_text(len(planned.left_out), 'metric')}.")
+        notes.append(f"max_passes excludes {count_text(len(planned.left_out), 'metric')}.")
     return notes
 
 
 def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> list[str]:
-    """What the profiler cannot tell; what it leaves out stands among the unsupported metrics. ``program`` is what the
-    last command starts."""
+    """Return notes on the limits of the profiler; skipped counters appear among the unsupported metrics. ``program`` is
+    what the last command starts."""
     notes = [note.text for note in driver.notes(request, features) if note.code != "left_out"]
     if driver.NAME == "rocprofv3":
         notes.append(
-            "Written for rocprofv3 "
-            f"{features.version}: give profiler_version where another is installed (rocprofv3 --version; ROCm's "
-            "number will do)."
+            f"Written for rocprofv3 {features.version}: give profiler_version if another version is installed "
+            "(rocprofv3 --version; the ROCm version works too)."
         )
     if request.hotspots and driver.NAME == "rocprofv3":
         notes.append(THREAD_TRACE.text)
     counted = request.passes or request.hotspots
     if (sampler := registry.sampler(driver.NAME)) and request.pid is None and counted:
         notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))
-    ranks = f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {program} ..."
+    ranks = f"With MPI or SLURM the launcher starts the profiler: srun -n RANKS {program} ..."
     return [*notes, *([ranks] if request.pid is None else [])]
 
 
 def _cost(idle: Cost, second: Cost) -> str:
-    """What counting takes: ``idle`` for a program that takes no time, ``second`` for one that takes a second."""
+    """Describe the cost of counting: ``idle`` for a program that takes no time, ``second`` for one that takes 1 s."""
     times = f"Counting takes about {second.run_s - idle.run_s:.2g} times as long as the program alone"
     extra = f", {idle.run_s:.2g} s more" if idle.run_s else ""
     launches = f"and {second.launch_s:.2g} s for each counted launch ({second.known_by})"
@@ -290,11 +289,11 @@ def _cost(idle: Cost, second: Cost) -> str:
 
 def _summary_note(missing: int) -> str:
     more = f"{missing} more commands of the same form, " if missing else ""
-    return f"detail='full' gives {more}all names, shell lines and the input files."
+    return f"detail='full' shows {more}all names, shell lines and the input files."
 
 
 def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, str]]:
-    """What import_profile is to read: the whole folder, or each step's where another profiler's is among them."""
+    """Return the paths for import_profile: the whole folder, or each step's folder if several profilers wrote them."""
     of_others = any(step.argv[0] != driver.NAME for step in steps)
     paths = [f"{OUT}/{step.name}" for step in steps] if of_others else [OUT]
     return [{"path": path, **({"gpu": target} if driver.NAME in _SILENT else {})} for path in paths]
@@ -303,6 +302,6 @@ def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, s
 def _next(gpu: str, metrics: list[str] | None, full: bool, results: list[dict[str, str]]) -> list[NextCall]:
     asked = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
     whole = NextCall(tool="plan_profile", arguments={**asked, "detail": "full"}, why="commands with input files")
-    why = "once the commands have run, in their folder" + (": a workload of its own" if len(results) > 1 else "")
+    why = "after the commands have run, in their folder" + (": a workload of its own" if len(results) > 1 else "")
     importing = [NextCall(tool="import_profile", arguments=dict(result), why=why) for result in results]
     return importing if full else [whole, *importing]

@@ -1,4 +1,4 @@
-"""The tool profile_command: profile a program here and store what it did."""
+"""The tool profile_command: profile a program on this machine and store the result."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ from .running.run_state import OUT, ProfileRun
 
 _HELP_S = 20.0
 _NAMED = 8
-"""Metrics named in a note; plan_profile names all."""
+"""Maximum metrics named in a note; plan_profile names all of them."""
 _COMMAND = 2000
 _ATTACHED_S = 10.0
-"""How long a process is attached to where nobody says."""
+"""Default time in seconds to stay attached to a process."""
 _LONGEST_S = 7 * 86_400.0
 
 
@@ -77,17 +77,17 @@ _Gpu = Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; def
 _Timeout = Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")]
 _Launches = Annotated[
     LaunchCount | Launches | None,
-    Field(description="of each launch configuration (default 5), or first and last: [2, 5]"),
+    Field(description="number per launch configuration (default 5), or first and last: [2, 5]"),
 ]
 _Budget = Annotated[
-    float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds for all, by counting less; default: up to 90")
+    float | None, Field(gt=0, le=LONGEST_RUN_S, description="total seconds, kept by counting less; default: up to 90")
 ]
 _Range = Annotated[Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")]
 _Pid = Annotated[
     int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
 ]
-_Repeats = Annotated[int, Field(ge=1, le=1000, description="runs for times, beside those for counters")]
-_Name = Annotated[Reference | None, Field(description="of the workload; default: the program's")]
+_Repeats = Annotated[int, Field(ge=1, le=1000, description="timing runs, in addition to those for counters")]
+_Name = Annotated[Reference | None, Field(description="name of the workload; default: the program's")]
 
 
 def profile_command(
@@ -113,12 +113,12 @@ def profile_command(
     change: ChangeText = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program for its times, then count launches that make up 95 % of them: a workload. Answers after wait_s
-    at the latest, with a run_id for get_run; the run goes on, also if the call is cancelled."""
+    """Run a program for its times, then count launches that make up 95 % of them, and store a workload. Answers
+    after at most wait_s with a run_id for get_run; the run continues even if the call is cancelled."""
     label, tags = checked_labels(name, tags)
     profiled = subject(command, pid, cwd, env or {}, inherited_environment(os.environ))
     if timeout_s > _LONGEST_S:
-        raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
+        raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give a smaller value")
     asked = parse_metrics(metrics)
     choice = choose(
         survey(Roots()), gpu, profiler, {**inherited_environment(os.environ), **profiled.given}, counts=asked.counts
@@ -152,7 +152,7 @@ def profile_command(
 
 @dataclass(frozen=True)
 class Order:
-    """All that is decided of a profile before it runs."""
+    """Everything that is decided about a profile before it runs."""
 
     profiled: ProfileSubject
     choice: DeviceChoice
@@ -165,13 +165,13 @@ class Order:
     hypothesis: str = ""
     change: str = ""
     must_end_well: bool = False
-    """Whether what a program launched before it failed is of no use."""
+    """Whether the launches of a program that failed are useless."""
 
 
 def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
-    """Start the run ``run_id`` that was made for an order; ``finish`` is called with what its steps left.
+    """Start the run ``run_id`` that was created for an order; ``finish`` is called with the results of its steps.
 
-    A Problem discards the run.
+    If a Problem is raised, the run is discarded.
     """
     choice, request = order.choice, order.request
     try:
@@ -192,10 +192,10 @@ def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
 
 
 def _record(run_id: str, profiled: ProfileSubject, choice: DeviceChoice, request: ProfileRequest) -> ProfileRun:
-    """What gets written down of a run, without secrets."""
+    """Return the stored record of a run, without secrets."""
     hidden = secrets(os.environ, profiled.given)
     checked_out = revision(profiled.folder)
-    # Formats that do not state the program are named after their folder.
+    # Formats that do not contain the program's name are named after their folder.
     folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", profiled.title)[:80].lstrip(".") or "profile"
     return ProfileRun(
         run_id=run_id,
@@ -223,7 +223,7 @@ def _record(run_id: str, profiled: ProfileSubject, choice: DeviceChoice, request
 
 
 def _job(run: ProfileRun, order: Order, arranged: _Arranged, finish: CallStep) -> Job:
-    """What the supervisor is told."""
+    """Return the job for the supervisor."""
     profiled, choice = order.profiled, order.choice
     return Job(
         run=run,
@@ -239,12 +239,12 @@ def _job(run: ProfileRun, order: Order, arranged: _Arranged, finish: CallStep) -
 
 
 def _sensors(device: Device) -> list[Sensor]:
-    """What is sampled while the program runs: the device that was chosen, where its place on the bus is known."""
+    """Return the sensors to sample while the program runs: the chosen device, if its PCI address is known."""
     return [Sensor(device.vendor, device.pci, device.uuid, str(Roots().at("sys")))] if device.pci else []
 
 
 def _binary(profiled: ProfileSubject, hidden: Sequence[str]) -> Binary | None:
-    """The file that the command runs; nothing of a process that runs already."""
+    """Return the file that the command runs; None for a process that is already running."""
     if not profiled.command:
         return None
     searched = {**inherited_environment(os.environ), **profiled.given}.get("PATH", os.defpath)
@@ -256,7 +256,7 @@ def _binary(profiled: ProfileSubject, hidden: Sequence[str]) -> Binary | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Which run, and the folder of its steps."""
+    """A run, and the folder of its steps."""
 
     run_id: str
     out: str
@@ -264,7 +264,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class Steering:
-    """What the caller said about how much to count."""
+    """What the caller requested about how much to count."""
 
     replay: Replay
     launches: int | list[int] | None
@@ -274,7 +274,7 @@ class Steering:
 
 @dataclass(frozen=True)
 class _Arranged:
-    """The first steps of a run, what plans the others, the counters of the first, and what is said."""
+    """The first steps of a run, the call that plans further ones, the counters of the first, and the notes."""
 
     steps: list[Step]
     planning: CallStep | None
@@ -285,7 +285,7 @@ class _Arranged:
 def _arrange_steps(
     choice: DeviceChoice, request: ProfileRequest, planned: PassPlan, steering: Steering, run: _Place
 ) -> _Arranged:
-    """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
+    """Arrange a timing run after which a sample is counted; or all steps, if sampling is impossible or not wanted."""
     driver = registry.profiler(choice.profiler.name)
     features = _features(driver, choice.path, request) if choice.profiler.path else driver.features_of(None)
     asked = CountingRequest(
@@ -326,19 +326,19 @@ def _arrange_steps(
 
 
 def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> None:
-    """BadArgument where launches within a range cannot be told from others: by its name, or by number in a run for
-    times."""
+    """Raise BadArgument if launches inside a range cannot be selected, neither by its name nor by the launch numbers of
+    a timing run."""
     if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
         return
     raise BadArgument(
-        f"{driver.NAME} cannot hold counting to a range like this",
-        "it takes ncu, or rocprofv3 with a run for each pass and no launches=[first, last]",
-        "Leave range out and select after the profile: dispatches.range_id names the range of every launch",
+        f"{driver.NAME} cannot restrict counting to a range like this",
+        "it requires ncu, or rocprofv3 with one run for each pass and no launches=[first, last]",
+        "Omit range and select after the profile: dispatches.range_id names the range of every launch",
     )
 
 
 def _features(driver: Driver, path: str, request: ProfileRequest) -> Any:
-    """What the installed version of a profiler can do, as it tells itself."""
+    """Return the features of the installed version of a profiler, according to its own output."""
 
     def output_of(option: str) -> str:
         answer = ask([path, option], _HELP_S)
@@ -352,24 +352,24 @@ def _features(driver: Driver, path: str, request: ProfileRequest) -> Any:
 
 
 def _attached_notes(request: ProfileRequest) -> list[str]:
-    """What happens to a process that is attached to."""
+    """Return notes on what happens to a process that is attached to."""
     pid = request.pid or 0
-    notes = [f"rocprofv3 is attached to process {pid} for {request.attached_s:g} s; budget_s says how long."]
+    notes = [f"rocprofv3 is attached to process {pid} for {request.attached_s:g} s; budget_s sets how long."]
     if not listens(pid):
         notes.append(
-            f"Process {pid} has no thread rocp-bg-attach, by which newer versions listen: if nothing comes of this, it "
-            "was started without ROCP_TOOL_ATTACH=1."
+            f"Process {pid} has no thread rocp-bg-attach, through which newer versions attach: if there are no "
+            "results, it was started without ROCP_TOOL_ATTACH=1."
         )
     return notes
 
 
 def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
-    """What the plan cannot give of what was asked for by its name; it stays with the workload. That a preset holds
-    metrics of other targets is no news."""
+    """Return warnings about explicitly requested metrics that the plan cannot provide; they are stored with the
+    workload. Presets also contain metrics of other targets, which cause no warning."""
     missing = [(word, why) for word, why in planned.unsupported.items() if word in named]
     warnings = [f"{word}: not collected, {why}" for word, why in missing[:_NAMED]]
     if planned.left_out:
-        warnings.append(f"Left out for max_passes: {_some(list(planned.left_out))}.")
+        warnings.append(f"Skipped because of max_passes: {_some(list(planned.left_out))}.")
     return warnings
 
 
@@ -377,20 +377,20 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: DeviceChoice) -> li
     runs = f"{len(steps)} run{'s' * (len(steps) > 1)} of the program under {choice.profiler.name}"
     notes = [f"{runs} on {choice.target}: {', '.join(step.name for step in steps[:20])}.", *choice.warnings]
     if planned.split:
-        notes.append(f"Counters from different runs make up: {_some(planned.split)}.")
+        notes.append(f"Computed from counters of different runs: {_some(planned.split)}.")
     if len(choice.locks) > 1:
-        notes.append(f"The run has all {len(choice.locks)} GPUs to itself; gpu= with an index takes one of them.")
+        notes.append(f"The run has all {len(choice.locks)} GPUs to itself; gpu= with an index selects one of them.")
     return notes
 
 
 def _sampling_notes(
     planned: PassPlan, first: Step, choice: DeviceChoice, of_driver: list[str], request: ProfileRequest
 ) -> list[str]:
-    """What a run does that counts a sample after its run for times."""
+    """Return notes on a run that counts a sample after its timing run."""
     what = "its times and timeline" if request.timeline else "its times"
-    notes = [f"First {first.name}: the program on {choice.target}, for {what}."]
+    notes = [f"First {first.name}: the program runs on {choice.target} for {what}."]
     if planned.passes or request.hotspots:
-        notes[0] += f" Then {choice.profiler.name} counts launches that stand for all of them."
+        notes[0] += f" Then {choice.profiler.name} counts a representative sample of launches."
         notes += of_driver
     return [*notes, *_notes(planned, [], choice)[1:]]
 

@@ -1,4 +1,4 @@
-"""query_counters: SQL over the stored profiles, run where it can neither read files, nor write, nor last."""
+"""The tool query_counters: SQL over the stored profiles, run in a sandbox that cannot read files, write or run long."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
 TOTAL_BYTES = 200_000
 MOST_COLUMNS = 40
-"""Of a wide answer to a model."""
+"""Maximum columns of a wide answer for a model."""
 _NAMED = 12
 _TOLD = 3
-"""Doubts, and workloads of each, that an answer tells."""
+"""Maximum doubts, and workloads of each, that an answer reports."""
 _COUNT_S = 0.5
 # fmt: off
 _TABLE_FUNCTIONS = frozenset((
@@ -41,7 +41,7 @@ _TABLE_FUNCTIONS = frozenset((
     "duckdb_columns", "duckdb_tables", "duckdb_functions", "duckdb_types", "duckdb_keywords", "pragma_table_info",
 ))
 # fmt: on
-"""All others read files, run SQL or addresses given as a value, change settings, or tell of the machine."""
+"""All others read files, run SQL or addresses given as values, change settings, or expose the machine."""
 _SCALARS_REFUSED = frozenset(("to_aggregate_state", "write_log"))
 _EXPLAIN_CELL_BYTES = 20_000
 
@@ -53,7 +53,7 @@ class QueryResult(Result):
     table: Table
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
-        """Of a wide answer (``*``) the columns that the SQL names and the first of those that hold a value."""
+        """Limit a wide answer (``*``) to the columns that the SQL names and the first ones that contain a value."""
         if brief_text := shorten_description(self.table, cut="limit" not in arguments):
             return self.model_copy(update={"table": brief_text[0], "notes": [*self.notes, *brief_text[1]]})
         names, rows = self.table.columns, self.table.rows
@@ -63,7 +63,7 @@ class QueryResult(Result):
         named = {i for i, name in enumerate(names) if name.lower() in asked}
         empty = {i for i in range(len(names)) if rows and all(row[i] is None for row in rows)} - named
         filled = [i for i in range(len(names)) if i not in named | empty]
-        # The same counter of a single pass comes after all others.
+        # A counter of a single pass comes after all other columns.
         filled.sort(key=lambda i: "@" in names[i])
         kept = sorted(named.union(filled[: max(0, MOST_COLUMNS - len(named))]))
         if len(kept) == len(names):
@@ -71,7 +71,7 @@ class QueryResult(Result):
         more = [names[i] for i in filled if i not in kept]
         shown = f"{', '.join(more[:_NAMED])}{', ...' if len(more) > _NAMED else ''}"
         note = (
-            f"{len(names) - len(kept)} of {count_text(len(names), 'column is', 'columns are')} left out: "
+            f"{len(names) - len(kept)} of {count_text(len(names), 'column is', 'columns are')} omitted: "
             f"{len(empty)} without a value in these rows"
             f"{f' and {len(more)} more ({shown})' if more else ''}. Name columns to see them; DESCRIBE lists all."
         )
@@ -98,8 +98,8 @@ def query_counters(
     limit: Annotated[int, Field(ge=1, le=10_000, description="most rows")] = 100,
     timeout_s: Annotated[float, Field(ge=0.1, le=60, description="most seconds")] = 10,
 ) -> QueryResult:
-    """Run one SELECT (DuckDB) over stored profiles: tables dispatches, counters, metrics, ... as DESCRIBE and the
-    resource rooflens://schema tell."""
+    """Run one SELECT (DuckDB) over stored profiles: tables dispatches, counters, metrics, ... as described by DESCRIBE
+    and the resource rooflens://schema."""
     _check(sql, limit, timeout_s)
     manifests, notes = _select_workloads(store, workload)
     try:
@@ -119,22 +119,20 @@ def query_counters(
 def _run_on_whole(
     store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
 ) -> tuple[QueryResult, list[str]]:
-    """The answer without the workloads that are damaged, and which these are: looked for where reading fails only."""
+    """Answer without the damaged workloads and return notes on them; they are searched for only after a read error."""
     try:
         return _exchange_with_worker(store, manifests, sql, limit, timeout_s), []
     except StoreProblem:
         whole, told = readable_workloads(store, manifests)
         if not whole:
             raise
-    return _exchange_with_worker(store, whole, sql, limit, timeout_s), [
-        f"Left out: {sentence}" for sentence in told[:3]
-    ]
+    return _exchange_with_worker(store, whole, sql, limit, timeout_s), [f"Skipped: {sentence}" for sentence in told[:3]]
 
 
 def _exchange_with_worker(
     store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
 ) -> QueryResult:
-    """The two exchanges with the worker: the parse tree for the data, the data for the rows."""
+    """Exchange two messages with the worker: the parse tree for the data, then the data for the rows."""
     tables = {name: columns(name, manifests) for name in schema()}
     with sandbox(sql, timeout_s) as box:
         parsed = box.child.receive()
@@ -142,7 +140,7 @@ def _exchange_with_worker(
         tree, explain = parsed["tree"], parsed["explain"]
         named = references(tree, tables)
         _refuse(named)
-        with box.pause():  # of a shared store, this may bring its files here
+        with box.pause():  # this may download files of a shared store
             widen_counters(store, manifests, tables, named)
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
@@ -162,18 +160,18 @@ def _exchange_with_worker(
 
 
 def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
-    """The ids of workloads that WHERE workload = '...' calls by their names, which no row holds."""
+    """Return notes on WHERE workload = '...' with a workload's name, because the column contains ids."""
     texts = {text for those in named.workloads.values() for text in those or ()}.difference(m.id for m in manifests)
     ids = {m.name: m.id for m in manifests if m.name in texts}
     return [
-        f"The column workload holds ids: write {near_names!r} for {name!r}, or leave it out and call with "
+        f"The column workload contains ids: write {near_names!r} for {name!r}, or omit it and call with "
         f"workload={name!r}."
         for name, near_names in list(ids.items())[:_TOLD]
     ]
 
 
 def _doubts(manifests: list[Manifest], named: References) -> list[str]:
-    """What the checks of an import doubt of the columns of launches that a query names."""
+    """Return the import checks' doubts about the launch columns that a query names."""
     if named.tables.isdisjoint(("counters", "counter_instances", "dispatches")):
         return []
     doubts_by_text: dict[tuple[str, str], list[str]] = {}
@@ -209,16 +207,16 @@ def _check(sql: str, limit: int, timeout_s: float) -> None:
     if not sql.strip():
         raise sql_errors.refusal_problem("empty")
     if not 1 <= limit <= 10_000:
-        raise BadArgument(f"limit is {limit}", "it lies between 1 and 10000")
+        raise BadArgument(f"limit is {limit}", "it must be between 1 and 10000")
     if not 0.1 <= timeout_s <= 60:
-        raise BadArgument(f"timeout_s is {timeout_s:g}", "it lies between 0.1 and 60")
+        raise BadArgument(f"timeout_s is {timeout_s:g}", "it must be between 0.1 and 60")
 
 
 def _select_workloads(store: Store, workload: str | None) -> tuple[list[Manifest], list[str]]:
     if workload is not None:
         return [store.resolve(workload)], []
     manifests, broken = store.scan()
-    notes = [f"Left out: {sentence}" for sentence in broken[:3]]
+    notes = [f"Skipped: {sentence}" for sentence in broken[:3]]
     empty = not manifests and not peaks.files(store)
     return manifests, [*notes, "The store has no workloads; every table is empty."] if empty else notes
 
@@ -236,7 +234,7 @@ def _raise(answer: dict[str, Any], asked: FailedQuery) -> None:
 
 
 def _total(child: Child) -> int | None:
-    """The number of rows before the limit, if it can be counted soon."""
+    """Return the number of rows without the limit, if they can be counted quickly."""
     try:
         counted = child.receive(_COUNT_S).get("total_rows")
     except (TimeoutError, ChildLost):
@@ -245,21 +243,21 @@ def _total(child: Child) -> int | None:
 
 
 def _remarks(answer: dict[str, Any], table: Table) -> list[str]:
-    """What was changed or left out on the way, in words."""
+    """Describe what was changed or omitted in the answer."""
     notes = []
     if answer["cut_bytes"]:
         shown = f"{count_text(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
         notes.append(f"The answer was cut after {shown}; name fewer columns, or aggregate.")
     elif table.truncated:
         of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
-        notes.append(f"The first {len(table.rows)}{of} rows; raise limit (10000 at most), or aggregate.")
+        notes.append(f"The first {len(table.rows)}{of} rows are shown; raise limit (10000 at most), or aggregate.")
     if n := answer["not_finite"]:
         notes.append(
             f"{count_text(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; "
-            "they are null here."
+            "they are shown as null."
         )
     if n := answer["big_integers"]:
-        notes.append(f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and given as text.")
+        notes.append(f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and shown as text.")
     if n := answer["cut_cells"]:
-        notes.append(f"{n} long values were cut; their length stands at their end.")
+        notes.append(f"{n} long values were truncated; their full length is stated at the end.")
     return notes

@@ -1,4 +1,4 @@
-"""The tool run_peak_benchmarks: what this device can reach, measured."""
+"""The tool run_peak_benchmarks: measure the performance that this device can reach."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ Mode = Literal["full", "quick", "functional"]
 def measure(
     store: Store, tell: CallProgress, *, run_id: str, about: dict[str, Any], device: str, wanted: list[str], mode: Mode
 ) -> dict[str, Any]:
-    """Measure ``wanted`` on ``device`` ("cpu", or as the benchmarks name GPUs); ``about`` is kept with every row.
+    """Measure ``wanted`` on ``device`` ("cpu", or a GPU as the benchmarks name it); ``about`` is stored with every row.
 
-    In mode functional nothing is stored. What failed or was skipped is told, not stored.
+    In mode functional nothing is stored. Failed and skipped ceilings are reported but not stored.
     """
     rows: list[dict[str, Any]] = []
     if device == "cpu":
-        # Before NumPy is loaded: its BLAS then keeps to one thread in each of those that measure.
+        # Before NumPy is loaded, so that BLAS uses one thread in each of the measuring threads.
         os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    # Before anything can bring the GPU down.
+    # Read before anything can bring the GPU down.
     versions = _versions(device, known=about["gpu"] is not None)
 
     def progress(name: str, number: int, total: int, outcome: CeilingOutcome | None) -> None:
@@ -67,7 +67,7 @@ def measure(
 
 
 def row(outcome: CeilingOutcome) -> dict[str, Any]:
-    """An outcome as data. The points of a sweep share its name; what is not known is None."""
+    """Return an outcome as data. All points of a sweep share its name; unknown values are None."""
     values = asdict(outcome)
     if outcome.intensity is not None:
         values["ceiling"] = outcome.ceiling.removesuffix(f".{outcome.intensity:g}")
@@ -95,7 +95,7 @@ def _outcomes(
 
 
 def _versions(device: str, known: bool) -> dict[str, Any]:
-    """What the kernels were made of and by; of a device not ``known`` also what it is."""
+    """Return what the kernels were made of and compiled by; for a device not ``known``, also its description."""
     if device == "cpu":
         from .device.benchmarks import cpu
 
@@ -116,14 +116,14 @@ def _versions(device: str, known: bool) -> dict[str, Any]:
 
 
 _MEMORY, _BEST = "hbm.", "hbm.bw"
-"""The ways to use device memory, and the best of them, which only a run of all tells."""
+"""Prefix of the device-memory ceilings, and the best of them, which only a run of all of them determines."""
 _RUNTIME = re.compile(r"(amd|nvidia)(?::(\d+))?")
-"""A GPU as its runtime counts it, which detection need not see: an emulated one has no driver."""
+"""A GPU as its runtime names it, which detection may not list: an emulated GPU has no driver."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A device to measure: what is kept of it with every figure, how the benchmarks call it, and its ceilings."""
+    """A device to measure: what is stored with every value, its name for the benchmarks, and its ceilings."""
 
     about: dict[str, Any]
     called: str
@@ -131,14 +131,14 @@ class Target:
     kernel_version: str
     lock: dict[str, str]
     seen: bool = True
-    """Whether it is known what it is; a GPU that only its runtime shows is looked at by the run itself."""
+    """Whether its description is known; a GPU that only its runtime lists is examined by the run itself."""
 
 
 def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | None) -> tuple[Target, list[str]]:
-    """The device meant and the ceilings that it has, with remarks; NotFound where there is no such thing."""
+    """Return the selected device with its ceilings, and notes; raise NotFound if there is no such device or ceiling."""
     notes = []
     if device is None and not machine.gpus:
-        notes.append('No GPU is visible here: these are ceilings of the host\'s processors, device="cpu".')
+        notes.append('No GPU is visible here, so these are ceilings of the host\'s processors, device="cpu".')
     if str(device).lower() == "cpu" or (device is None and not machine.gpus):
         return _host(next(d for d in machine.devices if d.vendor == "cpu"), wanted), notes
     fitting = [d for d in machine.gpus if device is None or str(device) in _names(d)]
@@ -146,9 +146,9 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
         return _unseen(named[1], int(named[2] or 0), wanted), notes
     if not fitting:
         here = ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in machine.gpus[:8]) or "no GPU"
-        raise NotFound(f"There is no GPU {device!r}", f"here are {here}", 'Give an index, a uuid or "cpu"')
+        raise NotFound(f"There is no GPU {device!r}", f"this machine has {here}", 'Give an index, a uuid or "cpu"')
     if device is None and len(fitting) > 1:
-        notes.append(f"GPU 0 of {len(fitting)} was taken; device= takes another.")
+        notes.append(f"GPU 0 of {len(fitting)} was selected; device= selects another.")
     return _gpu(fitting[0], wanted), notes
 
 
@@ -203,7 +203,7 @@ def _unseen(vendor: str, index: int, wanted: Sequence[str] | None) -> Target:
 
 
 def together(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
-    """``wanted`` in the order of ``known``, with every way to use device memory where one is wanted."""
+    """Return ``wanted`` in the order of ``known``, with all device-memory benchmarks if one of them is wanted."""
     memory = any(name.startswith(_MEMORY) for name in wanted)
     return [name for name in known if name in wanted or (memory and name.startswith(_MEMORY))]
 
@@ -211,7 +211,7 @@ def together(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
 FRESH = timedelta(days=90)
 _TIMEOUTS_S = {"quick": 300.0, "full": 900.0, "functional": 7200.0}
 _ENOUGH = {"full": ("full",), "quick": ("full", "quick")}
-"""Modes whose results answer for a mode."""
+"""Modes whose stored results can answer a request for a mode."""
 
 
 def run_peak_benchmarks(
@@ -222,10 +222,10 @@ def run_peak_benchmarks(
         Literal["full", "quick", "functional"],
         Field(description="quick: fewer repetitions; functional: checks results, no times"),
     ] = "full",
-    again: Annotated[bool, Field(description="measure although stored ones hold")] = False,
+    again: Annotated[bool, Field(description="measure even if stored results are still valid")] = False,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Measure the ceilings of a GPU (or CPU) for compute_roofline. Stored ones that still hold answer, unless again."""
+    """Measure the ceilings of a GPU (or CPU) for compute_roofline. Valid stored results answer, unless again."""
     target, notes = choose(survey(Roots()), device, ceilings)
     rows = [] if again or mode == "functional" or not target.seen else fresh(store, target, mode)
     wanted = together(peak_tables.missing(rows, target.names), target.names)
@@ -234,7 +234,7 @@ def run_peak_benchmarks(
     if 0 < len(wanted) < len(target.names):
         known = len(target.names) - len(wanted)
         notes.append(
-            f"{known} further ceilings are known already and not measured again; the SQL table ceilings has all."
+            f"{known} other ceilings are already known and not measured again; the SQL table ceilings contains all."
         )
     run_id, folder = launch.new_run(store)
     run = BenchmarkRun(
@@ -258,9 +258,9 @@ def run_peak_benchmarks(
 
 
 def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:
-    """What is stored of the target's ceilings and still holds: same device, partition, driver and kernels, not old.
+    """Return the target's stored ceilings that are still valid: same device, partition, driver and kernels, not old.
 
-    Of a ceiling measured in several modes, the fuller one counts.
+    For a ceiling measured in several modes, the most thorough one counts.
     """
     with closing(connect()) as con:
         known = peaks.latest(con, store)
@@ -281,7 +281,7 @@ def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:
 
 
 def stored_results(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[str]) -> RunResult:
-    """An answer without a run: the results of earlier ones."""
+    """Answer with the results of earlier runs, without a new run."""
     newest = max(rows, key=lambda r: r["measured_at"])
     oldest = min(rows, key=lambda r: r["measured_at"])
     since = newest["measured_at"] if newest is oldest else f"{oldest['measured_at']} to {newest['measured_at']}"

@@ -152,7 +152,7 @@ def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.Mo
     assert "AMD Instinct MI210" in named(checks)["GPU 0 (AMD)"].found
     about = [check for check in checks if "/dev/kfd" in f"{check.found} {check.fix}"]
     assert [check.name for check in about] == ["counters (AMD)"]
-    assert "none was found here" in named(checks)["rocprofv3"].fix
+    assert "no ROCm was found here" in named(checks)["rocprofv3"].fix
     said = " ".join(f"{check.found} {check.fix}" for check in checks)
     assert not [word for word in ("nvidia", "NVIDIA", "CUDA", "ncu ") if word in said]
 

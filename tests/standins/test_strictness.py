@@ -183,7 +183,7 @@ def test_a_process_that_listens_is_attached_to_and_writes_below_its_own_folder(r
         for more in ({}, {"ROCP_TOOL_ATTACH": "1"})
     )
     try:
-        assert run("1.0.0", "--attach", str(heard.pid), *line).returncode == 2, "came with 1.1"
+        assert run("1.0.0", "--attach", str(heard.pid), *line).returncode == 2, "requires 1.1"
         refused = run("1.3.2", "--attach", str(quiet.pid), *line)
         assert refused.returncode == 1 and "ROCP_TOOL_ATTACH" in refused.stderr
         assert run("1.3.2", "--attach", str(heard.pid), *line).returncode == 0

@@ -74,7 +74,7 @@ def test_what_cannot_be_attached_to_is_refused_before_anything_starts(node: Node
             attach(node, pid, **more)
     with pytest.raises(NotFound, match="no process"):
         attach(node, 2**22 + 1)
-    with pytest.raises(BadArgument, match="Nothing to profile"):
+    with pytest.raises(BadArgument, match="nothing to profile"):
         profile_command(node.store)
     with pytest.raises(MissingTool, match="cannot attach"):
         attach(node.has("1.0.0"), pid)

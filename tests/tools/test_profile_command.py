@@ -173,7 +173,7 @@ def test_a_time_limit_is_told_in_words(profile: Profile) -> None:
 @pytest.mark.parametrize(
     ("more", "kind", "words"),
     [
-        ({"cwd": "relative"}, BadArgument, "no absolute path"),
+        ({"cwd": "relative"}, BadArgument, "not an absolute path"),
         ({"metrics": ["no such metric"]}, BadArgument, "no such metric"),
         ({"profiler": "perff"}, NotFound, "perf"),
         ({"gpu": None, "profiler": "ncu"}, MissingTool, "No NVIDIA GPU"),

@@ -301,7 +301,7 @@ def test_long_values_and_long_answers_are_cut_and_told(store: Store) -> None:
     found = query_counters(
         store, "SELECT repeat('x', 1000000) AS a, range(100000) AS b, repeat('y', 100000)::BLOB AS c"
     )
-    assert len(text_of(found)) < 8_000 and "3 long values were cut" in found.notes[-1]
+    assert len(text_of(found)) < 8_000 and "3 long values were truncated" in found.notes[-1]
     assert found.table.rows[0][0].endswith("... (1,000,000 characters)")
     assert found.table.rows[0][2].endswith("... (100,000 bytes)")
     long = query_counters(store, "SELECT repeat('x', 1500) FROM range(5000)", limit=5000)
@@ -318,7 +318,7 @@ def test_a_wide_answer_keeps_the_columns_that_are_named_and_the_first_that_hold_
     assert {"last", "empty", "c99", "c3", "c7@pass_1", "c10"} <= set(short.table.columns)
     assert short.table.rows[0][short.table.columns.index("last")] == 99
     assert not {"c0", "c8", "c8@pass_1"} & set(short.table.columns)
-    assert short.notes[0].startswith("162 of 202 columns are left out: 9 without a value in these rows and 153 more")
+    assert short.notes[0].startswith("162 of 202 columns are omitted: 9 without a value in these rows and 153 more")
     narrow = query_counters(store, "SELECT 1 AS a")
     assert narrow.brief({"sql": "SELECT 1 AS a"}) is narrow
 
@@ -353,7 +353,7 @@ MISTAKES = [
     ("FROM dispatch", NotFound, ["Near names: dispatches"]),
     ("FROM zzz", NotFound, ["The tables are workloads, passes"]),
     ("SELECT summ(SQ_WAVES) FROM counters", NotFound, ["no function summ", "sum"]),
-    ("SELECT sqrt(kernel, 2) FROM counters", BadArgument, ["No function fits"]),
+    ("SELECT sqrt(kernel, 2) FROM counters", BadArgument, ["No function takes"]),
     ("SELECT kernel FORM counters", BadArgument, ["cannot be parsed", "Line 1"]),
     ("SELECT\n  kernel,,\nFROM counters", BadArgument, ["cannot be parsed", "Line 2"]),
     ("SELECT 'x", BadArgument, ["cannot be parsed"]),

@@ -68,7 +68,7 @@ def test_what_was_measured_once_is_known_until_asked_again(store: Store, bench: 
     anew = bench(ceilings=["host.dram.read"], again=True)
     assert anew.run_id != first.run_id and len(peaks.files(store)) == 2
     more = bench(ceilings=["host.dram.read", "host.dram.copy"])
-    assert set(rows_of(more)) == {"host.dram.copy"} and "known already" in " ".join(more.notes)
+    assert set(rows_of(more)) == {"host.dram.copy"} and "already known" in " ".join(more.notes)
     found = query_counters(store, "SELECT count(*), any_value(gpu) FROM ceilings WHERE kind = 'empirical'")
     assert found.table.rows == [[3, "cpu"]] and "no workloads" not in " ".join(found.notes)
 

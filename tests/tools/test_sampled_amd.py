@@ -92,7 +92,7 @@ def test_counting_is_held_to_a_range_by_the_numbers_of_its_launches(node: Node) 
     counted = {dispatch: kernel for dispatch, kernel, waves in rows if waves is not None}
     assert counted.keys() >= {11, 12, 13, 14, 15}, "the five launches of the third step"
     assert len(counted) < 15 and len(rows) == 30
-    with pytest.raises(BadArgument, match="cannot hold counting to a range"):
+    with pytest.raises(BadArgument, match="cannot restrict counting to a range"):
         node.profile(*arguments(2), range="step 1", launches=[1, 2])
 
 

@@ -59,7 +59,7 @@ def test_one_run_holds_timeline_and_counters(node: Node) -> None:
 
 
 def test_a_timeline_with_launches_by_number_is_refused(node: Node) -> None:
-    with pytest.raises(BadArgument, match="not of launches by their number"):
+    with pytest.raises(BadArgument, match="not of launches selected by number"):
         node.profile(metrics=["timeline", COUNTER], launches=[2, 5])
 
 

@@ -1,4 +1,4 @@
-"""Messages between a process and its child: one JSON object a line over a socket, with a cap and a deadline."""
+"""Messages between a process and its child: one JSON object per line over a socket, with size limit and deadline."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from contextlib import suppress
 from typing import Any
 
 MESSAGE_BYTES = 32_000_000
-"""The longest message that is taken in."""
+"""Maximum length of a received message."""
 _PIECE = 1 << 18
 
 
 class ChannelClosed(Exception):
-    """The other side is gone, or sent more than a message may hold."""
+    """The other side is gone, or sent a message that is too long."""
 
 
 class Channel:
-    """One end of a connected socket (``end``); of blocking use, in one thread."""
+    """One end of a connected socket (``end``), for blocking use in one thread."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
@@ -29,15 +29,15 @@ class Channel:
         self._begun = bytearray()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """One message; that the other side is gone is noticed by the next ``receive``."""
+        """Send one message; if the other side is gone, the next ``receive`` reports it."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.end.sendall(encode_message(message))
 
     def receive(self, deadline: float | None = None) -> dict[str, Any]:
-        """The next message.
+        """Return the next message.
 
-        Raises TimeoutError at ``deadline`` (time.monotonic), ChannelClosed where nothing more comes, and
-        RecursionError for a message that is nested too deeply.
+        Raises TimeoutError at ``deadline`` (time.monotonic), ChannelClosed if nothing more arrives, and RecursionError
+        for a message that is nested too deeply.
         """
         poll = select.poll()
         poll.register(self.end, select.POLLIN)
@@ -59,10 +59,10 @@ class Channel:
         return json.loads(self._lines.popleft())  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the channel."""
         self.end.close()
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """A message as it is sent; in ASCII, so that a lone surrogate survives."""
+    """Encode a message for sending; in ASCII, so that lone surrogates survive."""
     return json.dumps(message).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""One function in a child process: forked where that is safe, else in a fresh interpreter; it ends with its context."""
+"""Run one function in a child process, forked if that is safe, else in a fresh interpreter, until its context ends."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .channel import Channel, ChannelClosed
 from .limits import Limits
 
 Work = Callable[[Channel, dict[str, Any]], None]
-"""What a child runs: a function at the top of a module. It gets the channel to its parent and its arguments."""
+"""What a child runs: a module-level function, called with the channel to its parent and its arguments."""
 BUG = "bug"
-"""Key of the message by which a child tells of an exception that it should not have raised, with its traceback."""
+"""Key of the message in which a child reports an unexpected exception with its traceback."""
 _PACKAGE = __package__.partition(".tools")[0] if __package__ else "rooflens"
 
 
 class ChildLost(Exception):
-    """A child ended without an answer; ``status`` is how, as subprocess has it."""
+    """A child ended without an answer; ``status`` is its subprocess return code."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -44,21 +44,21 @@ class ChildLost(Exception):
 
 
 class ChildBug(Exception):
-    """A child raised what it should not have; the argument is its traceback."""
+    """A child raised an unexpected exception; the argument is its traceback."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """Where a child runs: a folder, and the variables that it sees instead of its parent's (None: the same)."""
+    """Where a child runs: a folder, and the variables that it sees instead of its parent's (None: the same ones)."""
 
     folder: Path | None = None
     environment: Mapping[str, str] | None = None
 
 
 class Child:
-    """``work(channel, arguments)`` in a process of its own, as a context; leaving it kills the process.
+    """Context manager that runs ``work(channel, arguments)`` in a child process; leaving it kills the process.
 
-    The clock of ``deadline`` (time.monotonic) runs for everything that is received.
+    The ``deadline`` (time.monotonic) applies to everything that is received.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Child:
                 self.pid = self._start_fresh(theirs)
         except OSError as error:
             ours.close()
-            what = "This needs a process of its own"
-            raise MissingTool(what, error.strerror or str(error), "Try again when the machine has room") from error
+            what = "The child process for this could not be started"
+            raise MissingTool(what, error.strerror or str(error), "Try again when the machine has resources") from error
         finally:
             theirs.close()
         self._channel = Channel(ours)
@@ -92,14 +92,14 @@ class Child:
         self._kill()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """One message to the child."""
+        """Send one message to the child."""
         self._channel.send(message)
 
     def receive(self, within_s: float | None = None) -> dict[str, Any]:
-        """The child's next message.
+        """Return the child's next message.
 
-        Raises TimeoutError at the deadline (or after ``within_s`` seconds, if that is sooner), ChildLost when the child
-        ends first, ChildBug when it fails, and RecursionError for a message nested too deeply.
+        Raises TimeoutError at the deadline (or after ``within_s`` seconds if that is sooner), ChildLost if the child
+        ends first, ChildBug if it fails, and RecursionError for a message that is nested too deeply.
         """
         until = self.deadline if within_s is None else min(self.deadline, time.monotonic() + within_s)
         try:
@@ -111,7 +111,7 @@ class Child:
         return message
 
     def _live_forked(self, theirs: socket.socket) -> None:
-        """The child's life after a fork."""
+        """What the child does after a fork."""
         self._limits.apply(os.getppid())
         run_child_work(theirs, self._work, dict(self._arguments), self._home)
 
@@ -126,14 +126,14 @@ class Child:
         return self._process.pid
 
     def _status(self) -> int:
-        """How the child ended, as subprocess has it; it is given a moment, then killed."""
+        """Return the child's return code; it is given a moment to end, then killed."""
         until = time.monotonic() + 1
         while self._poll_status() is None and time.monotonic() < until:
             time.sleep(0.005)
         return self._kill()
 
     def _kill(self) -> int:
-        """How the child ended; it is killed if it has not."""
+        """Return the child's return code; kill it if it has not ended."""
         if self._poll_status() is None:
             kill(self.pid)
         while self._poll_status() is None:
@@ -142,7 +142,7 @@ class Child:
         return self._ended
 
     def _poll_status(self) -> int | None:
-        """How the child ended; None while it runs."""
+        """Return the child's return code; None while it runs."""
         if self._ended is None and self._process:
             self._ended = self._process.poll()
         elif self._ended is None:
@@ -152,14 +152,14 @@ class Child:
 
 
 def may_fork() -> bool:
-    """Whether a copy of this process would be whole: it has one thread, of Python or of a library."""
+    """Whether a fork of this process would be safe: it has only one thread, of Python or of a library."""
     return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208
 
 
 def fork(life: Callable[[], None], keep: tuple[int, ...], *, talkative: bool) -> int:
-    """Copy this process: the copy leads a session of its own, keeps no open file but ``keep``, does ``life`` and ends.
+    """Fork: the copy leads its own session, closes all files but ``keep``, runs ``life`` and ends.
 
-    Its standard input and output are nothing; with ``talkative`` it writes to our stderr, else nowhere.
+    Its standard input and output are /dev/null; with ``talkative`` it writes to our stderr, otherwise nowhere.
     """
     gc.collect(0)
     pid = os.fork()
@@ -184,7 +184,7 @@ def fork(life: Callable[[], None], keep: tuple[int, ...], *, talkative: bool) ->
 
 
 def close_all_but(keep: tuple[int, ...]) -> None:
-    """Close every file but the standard ones and ``keep``."""
+    """Close every file except the standard ones and ``keep``."""
     low = 3
     for number in sorted(keep):
         os.closerange(low, number)
@@ -193,7 +193,7 @@ def close_all_but(keep: tuple[int, ...]) -> None:
 
 
 def run_child_work(end: socket.socket, work: Work, arguments: dict[str, Any], home: Home) -> None:
-    """What a child does once it is confined: its work; an exception that gets here is told to the parent."""
+    """Run a child's work after its limits are applied; an exception that reaches this point is sent to the parent."""
     channel = Channel(end)
     if home.environment is not None:
         os.environ.clear()
@@ -203,7 +203,7 @@ def run_child_work(end: socket.socket, work: Work, arguments: dict[str, Any], ho
     try:
         work(channel, arguments)
     except MemoryError:
-        # Nobody knows what is left to work with; the parent sees a child that was ended.
+        # After MemoryError nothing is reliable any more; the parent sees a child that was ended.
         kill(os.getpid())
     except Exception:  # noqa: BLE001 - the parent decides what a bug means
         channel.send({BUG: traceback.format_exc()})
@@ -211,19 +211,19 @@ def run_child_work(end: socket.socket, work: Work, arguments: dict[str, Any], ho
 
 
 def kill(pid: int) -> None:
-    """End a process and the group that it leads."""
+    """Kill a process and the group that it leads."""
     for end in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             end(pid, signal.SIGKILL)
 
 
 def name_of(work: Callable[..., None]) -> str:
-    """``module:function``, by which another process finds it."""
+    """Return ``module:function``, from which another process can find the function."""
     return f"{work.__module__}:{work.__qualname__}"
 
 
 def function_named(name: str) -> Callable[..., None]:
-    """The function that ``name_of`` named."""
+    """Return the function that ``name_of`` named."""
     module, _, function = name.partition(":")
     target: Callable[..., None] = getattr(importlib.import_module(module), function)
     return target
@@ -232,7 +232,7 @@ def function_named(name: str) -> Callable[..., None]:
 def start_fresh(
     theirs: socket.socket, order: Mapping[str, Any], environment: Mapping[str, str] | None
 ) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that does the ``order``; it finds this package where it is, however installed."""
+    """Start a fresh interpreter that carries out ``order``; it finds this package wherever it is installed."""
     package: ModuleType = sys.modules[_PACKAGE]
     instructions = {
         "package": _PACKAGE,
@@ -267,8 +267,8 @@ def start_fresh(
 
 
 def run_fresh(end: socket.socket, order: dict[str, Any]) -> None:
-    """The life of a fresh interpreter, called by fresh_interpreter.py."""
+    """Main function of a fresh interpreter, called by fresh_interpreter.py."""
     work = function_named(order["work"])
-    # Only now, so that modules count as what the child starts with, as they do after a fork.
+    # Set here, so that imported modules count as initial memory, as they do after a fork.
     Limits(**order["limits"]).apply(order["parent"])
     run_child_work(end, work, order["arguments"], Home(Path(order["folder"]) if order.get("folder") else None))

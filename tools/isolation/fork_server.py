@@ -1,7 +1,7 @@
-"""A process that stays clean of threads and open files so that it can be forked: one copy for every call of a server.
+"""A process kept free of threads and open files so that it can be forked: each call of a server gets one copy.
 
-A copy starts in milliseconds with everything imported. Whoever asked for it holds one end of a socket: closing that
-kills the copy and what it started; so does the end of the server, however it ends.
+A copy starts in milliseconds with everything imported. The requester holds one end of a socket; closing it kills the
+copy and everything that the copy started. The end of the server, for whatever reason, has the same effect.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from .child import Home, Work, fork, function_named, kill, may_fork, name_of, ru
 from .limits import Limits, keep_freed_memory
 
 ENDED = "ended"
-"""Key of the last message on every socket: how the copy ended, as subprocess has it."""
+"""Key of the last message on every socket: how the copy ended, as a subprocess return code."""
 _SUBREAPER = 36
 _PAUSE_S = 0.1
-"""Between steps of the warm-up, so that they delay nobody for long."""
+"""Pause between warm-up steps, so that they do not delay a request for long."""
 _END_S = 2.0
 _HUNG_UP: int = getattr(select, "POLLRDHUP", 0)
-"""That the other end will say no more; that it is closed is always told."""
+"""The other end has stopped writing; that it is closed is always reported."""
 _FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
 
 
 class ForkServer:
-    """The server's end: ``spawn`` gives a socket to a new copy.
+    """The server's side: ``spawn`` returns a socket to a new copy.
 
-    ``start`` it while this process has a single thread; the first copy starts it otherwise, in a fresh interpreter.
-    In its first seconds it does the steps of ``warm_up``, one now and then: each is short, as it may delay a call.
-    Copies see the variables that this process had at the start.
+    Call ``start`` while this process has a single thread; otherwise the first ``spawn`` starts it in a fresh
+    interpreter. During its first seconds the fork server runs the steps of ``warm_up`` one at a time; each must be
+    short, as it may delay a request. Copies see the environment variables that this process had at the start.
     """
 
     def __init__(self, warm_up: Sequence[Callable[[], None]] = ()) -> None:
@@ -51,10 +51,10 @@ class ForkServer:
         self._starting = threading.Lock()
 
     def spawn(self, work: Work, limits: Limits) -> socket.socket:
-        """A copy that does ``work``: its first message on the socket, an object, is the arguments.
+        """Start a copy that runs ``work``; its first message on the socket, an object, contains the arguments.
 
-        The socket does not block; ``{"ended": status}`` is the last thing that comes. Closing it ends the copy, and so
-        does shutting it down for writing, after which the end can be waited for.
+        The socket is non-blocking, and its last message is ``{"ended": status}``. Closing the socket ends the copy, and
+        so does shutting it down for writing, after which the end can be awaited.
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -64,12 +64,12 @@ class ForkServer:
             try:
                 socket.send_fds(control, [order], [theirs.fileno()])
             except (BrokenPipeError, ConnectionResetError):
-                # It was killed from outside.
+                # The fork server was killed from outside.
                 socket.send_fds(self._running_socket(instead_of=control), [order], [theirs.fileno()])
         return ours
 
     def close(self) -> None:
-        """End it and every copy."""
+        """End the fork server and every copy."""
         if self._control:
             self._control.close()
             self._control = None
@@ -77,10 +77,10 @@ class ForkServer:
                 os.waitpid(self.pid, 0)
 
     def start(self) -> socket.socket:
-        """Start it; returns the socket by which it is told what to do."""
+        """Start the fork server; return the socket that controls it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # No signal of the parent's death: its end of the socket tells, copies are to be ended first, and the signal
-        # would come with the end of the thread that starts it.
+        # No parent-death signal is used: the socket reports the parent's end, copies must be ended first, and the
+        # signal would already be sent when the starting thread ends.
         with theirs:
             if may_fork():
                 self.pid = fork(lambda: _Forks(theirs, self._warm_up).serve(), keep=(theirs.fileno(),), talkative=True)
@@ -95,7 +95,7 @@ class ForkServer:
         return start_fresh(theirs, order, None).pid
 
     def _running_socket(self, instead_of: socket.socket | None = None) -> socket.socket:
-        """The socket of the one that runs; it is started where none does, or only one that was found to be gone."""
+        """Return the socket of the running fork server; start one if there is none, or only one found dead."""
         with self._starting:
             if instead_of is not None and self._control is instead_of:
                 self.close()
@@ -103,7 +103,7 @@ class ForkServer:
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
-    """The life of a fork server in a fresh interpreter."""
+    """Main function of a fork server in a fresh interpreter."""
     _Forks(channel.end, [function_named(step) for step in order["warm_up"]]).serve()
 
 
@@ -111,11 +111,11 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
 class _ForkedCopy:
     pid: int
     end: socket.socket
-    """Our own hold on the copy's end of the socket, to tell how it ended."""
+    """Our own handle of the copy's end of the socket, to report how the copy ended."""
 
 
 class _Forks:
-    """The process itself: forks on demand, tells how copies ended, ends those that nobody listens to any more."""
+    """The fork server process: forks on demand, reports how copies ended, and ends copies whose requester is gone."""
 
     def __init__(self, control: socket.socket, warm_up: Sequence[Callable[[], None]]) -> None:
         self._control, self._warm_up = control, list(warm_up)
@@ -123,8 +123,8 @@ class _Forks:
         self._poll = select.poll()
 
     def serve(self) -> None:
-        """Until the server is gone."""
-        # NumPy's pool of threads could not be copied; here, where no user's program is started, one is enough.
+        """Serve requests until the server is gone."""
+        # NumPy's thread pool cannot be forked. User programs do not run here, so one thread is enough.
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -132,7 +132,7 @@ class _Forks:
         if sys.platform == "linux":
             import ctypes
 
-            # What copies leave behind becomes ours, and ends.
+            # Processes left behind by copies are re-parented to this process, which ends them.
             ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._poll.register(self._control, select.POLLIN)
         self._poll.register(wake, select.POLLIN)
@@ -157,17 +157,17 @@ class _Forks:
 
     @staticmethod
     def _warm(step: Callable[[], None]) -> None:
-        """One step of the warm-up; where it fails, copies do its work, as slowly as without it."""
+        """Run one warm-up step; if it fails, copies do its work themselves, as slowly as without a warm-up."""
         try:
             step()
         except Exception:  # noqa: BLE001 - a bug or a broken installation, which calls will tell of
             traceback.print_exc()
-        # Objects that no copy touches stay in memory that all share.
+        # Objects that no copy modifies stay in shared memory pages.
         gc.collect()
         gc.freeze()
 
     def _start_copy(self) -> bool:
-        """Start one copy; False where the server is gone."""
+        """Start one copy; return False if the server is gone."""
         order, ends, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
         if not order:
             return False
@@ -204,7 +204,7 @@ class _Forks:
                 copy = self._copies.pop(number)
                 with suppress(KeyError):
                     self._poll.unregister(number)
-                # A line of its own, should the copy have ended within one.
+                # Start a new line, in case the copy ended in the middle of one.
                 with suppress(OSError):
                     last = b"\n" + encode_message({ENDED: os.waitstatus_to_exitcode(status)})
                     copy.end.send(last, socket.MSG_DONTWAIT)
@@ -214,7 +214,7 @@ class _Forks:
                 kill(pid)
 
     def _end(self) -> None:
-        """End every copy, and what they started, which becomes ours when they are gone."""
+        """End every copy and what they started, which is re-parented to this process when they are gone."""
         until = time.monotonic() + _END_S
         while (left := {copy.pid for copy in self._copies.values()} | set(_children())) and time.monotonic() < until:
             for pid in left:
@@ -224,7 +224,7 @@ class _Forks:
 
 
 def _children() -> list[int]:
-    """The processes whose parent this one is; empty where the system does not tell."""
+    """Return the child processes of this process; empty if the system does not report them."""
     try:
         return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()]
     except OSError:

@@ -1,6 +1,6 @@
-"""The start of a fresh interpreter for child.py, run as a file: it finds the package and does what it was ordered.
+"""The start script of a fresh interpreter for child.py: finds the package and carries out its order.
 
-Arguments: the number of the socket to the parent, and that of a pipe with the order as JSON.
+Arguments: the file descriptor of the socket to the parent, and that of a pipe with the order as JSON.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Find the package where the parent has it, and hand over."""
+    """Import the package from where the parent found it, and hand over."""
     end, pipe = int(sys.argv[1]), int(sys.argv[2])
     with os.fdopen(pipe, "rb") as source:
         order = json.loads(source.read())

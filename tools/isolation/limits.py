@@ -1,4 +1,4 @@
-"""What a child process may use, set in the child for good before it sees any input."""
+"""Resource limits of a child process, set permanently in the child before it reads any input."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 _PDEATHSIG = 1
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of mallopt(3)."""
+"""Parameters of mallopt(3)."""
 _PAGE = resource.getpagesize()
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Memory beyond what the child starts with, CPU time, the largest file that it may write, and its priority."""
+    """Memory beyond what the child starts with, CPU time, the maximum size of a file, and the priority."""
 
     memory_bytes: int
     cpu_s: int
@@ -26,30 +26,30 @@ class Limits:
     nice: int = 0
 
     def apply(self, parent: int | None) -> None:
-        """Confine this process, and end it when ``parent`` ends, where that is given."""
+        """Apply the limits to this process; if ``parent`` is given, tie its life to that process."""
         if parent is not None:
             die_with(parent)
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_CPU, self.cpu_s)
         if self.file_bytes is not None:
             _limit(resource.RLIMIT_FSIZE, self.file_bytes)
-            # A refused write is an error that can be told, not the end.
+            # A refused write then raises an error that can be reported, instead of killing the process.
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         if sys.platform == "linux":  # macOS has no such limit
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
             _limit(resource.RLIMIT_AS, pages * _PAGE + self.memory_bytes)
         if self.nice:
             lower_priority(os.getpid(), self.nice)
-        # Where the machine's memory runs out, the system is to choose this process.
+        # If the machine runs out of memory, the kernel should kill this process first.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
 
 
 def lower_priority(pid: int, nice: int = 10) -> None:
-    """Have a process that leads its group, and its session, yield to others; nothing where it is gone."""
+    """Lower the priority of a process that leads its group and session; do nothing if it is gone."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PGRP, pid, nice)
-    # Between sessions, where the system groups processes by them, this counts instead.
+    # If the system groups processes by session, this value determines the priority between sessions.
     with suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
@@ -65,8 +65,11 @@ def die_with(parent: int) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Have this process use freed memory again instead of giving it back, for one that ends with its call: ten million
-    events are computed in two thirds of the time without fresh pages for every array. Where the C library can do it."""
+    """Reuse freed memory in this process instead of returning it to the system, if the C library supports that.
+
+    For a process that ends with its call: computing ten million events then takes two thirds of the time, because
+    arrays need no fresh pages.
+    """
     if sys.platform == "linux":
         import ctypes
 
@@ -77,12 +80,12 @@ def keep_freed_memory() -> None:
 
 
 def no_more_files() -> None:
-    """From here on this process can open nothing."""
+    """Prevent this process from opening any more files."""
     _limit(resource.RLIMIT_NOFILE, 0)
 
 
 def _limit(kind: int, value: int) -> None:
-    """Set a limit for good, or keep a lower one that is already set."""
+    """Set a hard limit, or keep a lower one that is already set."""
     _, hard = resource.getrlimit(kind)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))

@@ -1,6 +1,6 @@
-"""Collects what a report shows: one document with the answers of the tools about workloads and between them.
+"""Collect what a report shows: one document with the answers of the tools about workloads and their comparisons.
 
-Nothing is computed here. Every section is the answer of a tool as it is, within limits; what was cut is told. The
+Nothing is computed here. Every section is the unchanged answer of a tool, within limits; truncation is reported. The
 tools are those of the caller, by name.
 """
 
@@ -22,14 +22,14 @@ from ..base.results import Result, Table
 from .trace_export import events
 
 FORMAT = 1
-"""Of the document; the page reads this one."""
+"""Version of the document format, which the page checks."""
 MOST_WORKLOADS = 8
 _SPEED_OF_LIGHT = {"cpu": "*"}
-"""By target, where the panel of speed of light is called otherwise."""
+"""Name of the speed-of-light panel by target, where it differs."""
 _PANEL = "2"
 _OCCUPANCY, _TIMELINE_ROWS = 500, 100
 _HOT_KERNELS, _HOT_LINES = 5, {"top_n": 30, "context": 8, "detail": "full"}
-"""Kernels whose lines are told, and how many of each."""
+"""Number of kernels whose lines are shown, and how many lines of each."""
 Document = dict[str, Any]
 Arguments = Mapping[str, Any]
 Tools = Mapping[str, Callable[..., Result]]
@@ -37,36 +37,36 @@ Tools = Mapping[str, Callable[..., Result]]
 
 @dataclass(frozen=True)
 class ReportLimits:
-    """How much of a workload a report holds."""
+    """How much of a workload a report contains."""
 
     kernels: int = 500
-    """In tables and rooflines."""
+    """Maximum kernels in tables and rooflines."""
     events: int = 100_000
     diagnosed: int = 10
     apart: int = 20
-    """Kernels whose speed of light is told one by one."""
+    """Maximum kernels whose speed of light is shown individually."""
 
 
 @dataclass(frozen=True)
 class _ReportSection:
-    """One part of a report: the tool that answers it, and the arguments besides the workload."""
+    """One part of a report: the tool that answers it, and its arguments besides the workload."""
 
     key: str
     tool: str
     arguments: Arguments
     without: frozenset[str] = frozenset()
-    """Fields that another section tells."""
+    """Fields that another section shows."""
 
 
 def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimits = ReportLimits()) -> Document:
-    """The document about the workloads meant by ``words``; the first is the baseline of the others.
+    """Return the document about the workloads in ``words``; the first one is the baseline for the others.
 
-    A section that a workload has nothing for holds the Problem in words. Raises NotFound for an unknown workload and
-    BadArgument for too many, or for one that is named twice.
+    A section without data contains the Problem as text. Raises NotFound for an unknown workload, and BadArgument for
+    too many workloads or one that is named twice.
     """
     if not 1 <= len(words) <= MOST_WORKLOADS:
         raise BadArgument(
-            f"{count_text(len(words), 'workload is', 'workloads are')} named", fix=f"Name 1 to {MOST_WORKLOADS}"
+            f"{count_text(len(words), 'workload is', 'workloads are')} named", fix=f"Name from 1 to {MOST_WORKLOADS}"
         )
     manifests = [store.resolve(word) for word in words]
     if twice := [m.name for n, m in enumerate(manifests) if m.id in {other.id for other in manifests[:n]}]:
@@ -88,7 +88,7 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimi
 
 @dataclass(frozen=True)
 class _ReportCollector:
-    """What answers a report, and what it had to leave out."""
+    """Answers the sections of a report and records what was truncated."""
 
     store: Store
     tools: Tools
@@ -96,7 +96,7 @@ class _ReportCollector:
     cut: list[str] = field(default_factory=list)
 
     def answer(self, section: _ReportSection, subject: Arguments) -> Document:
-        """The answer of a tool with what it was asked, or why there is none."""
+        """Return the answer of a tool together with its arguments, or the reason for a missing answer."""
         tell(f"report: {section.key.replace('_', ' ')}")
         section_document: Document = {
             "key": section.key,
@@ -117,7 +117,7 @@ class _ReportCollector:
 
 
 def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
-    """All sections of one workload."""
+    """Return all sections of one workload."""
     about: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
     subject, limits = {"workload": manifest.id}, collector.limits
     sections = {s.key: collector.answer(s, subject) for s in _sections(manifest, limits)}
@@ -148,9 +148,9 @@ def _sections(manifest: Manifest, limits: ReportLimits) -> Iterator[_ReportSecti
 
 
 def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
-    """What the picture switches between: work by data type and instructions, measured ceilings and theory.
+    """Yield the views of the roofline picture: work by data type or instructions, measured or theoretical ceilings.
 
-    Theory is asked for where the first answer has measured ceilings; without any it is theory already.
+    Theory is requested only if the first answer has measured ceilings; otherwise it is theoretical already.
     """
     whole = {"detail": "full", "limit": collector.limits.kernels}
     kinds: dict[str, Arguments] = {"operations": {"datatype": "all"}, "instructions": {"kind": "instruction"}}
@@ -164,7 +164,7 @@ def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Docu
 
 
 def _hotspots(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
-    """The hot lines of the kernels with most samples; nothing where there are none."""
+    """Yield the hot lines of the kernels with the most samples; nothing if there are no samples."""
     if "find_hotspots" not in collector.tools or collector.store.file(manifest, "samples") is None:
         return
     subject = {"workload": manifest.id}
@@ -184,7 +184,7 @@ def _comparison(collector: _ReportCollector, baseline: Manifest, candidate: Mani
 
 
 def _kernels(value: Any, called: str = "") -> Iterator[str]:
-    """Every name of a kernel in a document: in a field or a column of that name."""
+    """Yield every kernel name in a document: values of a field or a column with that name."""
     if isinstance(value, dict):
         if isinstance(columns := value.get("columns"), list) and "kernel" in columns:
             at = columns.index("kernel")

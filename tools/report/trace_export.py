@@ -1,4 +1,4 @@
-"""export-trace: a timeline as Chrome trace (JSON) for Perfetto, with steps, idle causes and findings as tracks."""
+"""The command export-trace: write a timeline as Chrome trace (JSON) for Perfetto, with steps, idleness and findings."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ..base.progress import report
 
 _AT_ONCE = 10_000
 _MOST_GAPS = 200_000
-"""Idle stretches that are drawn, the longest ones."""
+"""Maximum number of idle stretches to draw, longest first."""
 _DEVICES, _FOUND = 2_000_000_000, 2_100_000_000
-"""Numbers of the processes under which devices and findings stand: none of Linux has one so large."""
+"""Process numbers for devices and findings, larger than any pid on Linux."""
 _Event = dict[str, Any]
 
 
 def export_trace(store: Store, workload: str, target: Path) -> int:
-    """Write ``target``, which must be new, and return the number of events in it; it appears only when complete.
+    """Write ``target``, which must not exist, and return its number of events; it appears only when complete.
 
-    Raises BadArgument where it exists, BadInput where the workload has no timeline, StoreProblem where the file
-    cannot be written.
+    Raises BadArgument if it exists, BadInput if the workload has no timeline, and StoreProblem if the file cannot be
+    written.
     """
     if target.exists():
         raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
@@ -96,7 +96,7 @@ def _slice(name: str, span: tuple[int, int], place: tuple[int, int], category: s
 
 
 def _analysis_events(analysed: Timeline) -> Iterator[_Event]:
-    """What rooflens found: the verdict over the window, findings, steps, and idle stretches by cause."""
+    """Yield what rooflens found: the verdict over the whole window, findings, steps, and idle stretches by cause."""
     yield _process(_FOUND, "rooflens")
     yield _thread(_FOUND, 0, "verdict and findings")
     window = (analysed.windows[0].start, analysed.windows[-1].end)
@@ -123,7 +123,7 @@ def _analysis_events(analysed: Timeline) -> Iterator[_Event]:
 
 
 def _recorded_events(trace: Trace) -> Iterator[_Event]:
-    """The events as they were recorded: devices by stream, host calls by thread, samples as counters."""
+    """Yield the events as recorded: devices by stream, host calls by thread, samples as counters."""
     lanes = {(lane.rank, lane.device): _DEVICES + n for n, lane in enumerate(trace.lanes)}
     first = min(lanes.values())
     sql = (
@@ -154,7 +154,7 @@ def _ranges(trace: Trace) -> Iterator[_Event]:
 
 
 def _rows(trace: Trace, sql: str) -> Iterator[Sequence[Any]]:
-    """The rows of a query, some at a time."""
+    """Yield the rows of a query in batches."""
     with closing(trace.workload.cursor.cursor()) as cursor:
         cursor.execute(sql)
         while rows := cursor.fetchmany(_AT_ONCE):
@@ -163,15 +163,15 @@ def _rows(trace: Trace, sql: str) -> Iterator[Sequence[Any]]:
 
 _ON_DEVICE = ("kernel", "copy", "fill")
 _MOST_LANES = 60
-"""Lanes that are drawn: those in which most of the time passes."""
+"""Maximum number of lanes to draw: those with the most time."""
 _DEEPEST = 12
 _CHARACTERS = 1_000
-"""Of a name: there may be as many as events."""
+"""Maximum characters of a name, because there may be as many names as events."""
 
 
 @dataclass(frozen=True)
 class _PictureLane:
-    """One row of the picture: what it is called, and where it stands."""
+    """One lane of the picture: its name and position."""
 
     kind: str
     name: str
@@ -194,10 +194,10 @@ class _PictureEvent(NamedTuple):
 
 
 def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
-    """The ``most`` longest events and ranges of a workload; None where it has no timeline.
+    """Return the ``most`` longest events and ranges of a workload; None if it has no timeline.
 
-    ``start`` holds ns from the event before in the same lane, and of a lane's first from ``origin``; ``duration`` ns.
-    Raises NotFound for a workload that is not there.
+    ``start`` is in ns from the previous event in the same lane, or from ``origin`` for its first event; ``duration`` is
+    in ns. Raises NotFound for an unknown workload.
     """
     with Workload.open(store, workload) as opened:
         if not opened.has("events"):
@@ -225,7 +225,7 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
 
 
 def _events_and_ranges(opened: Workload) -> str:
-    """SQL for all events and ranges with the same columns; values that a profiler sampled take no time."""
+    """Return SQL for all events and ranges with the same columns, except values that a profiler sampled."""
     parts = [
         "SELECT kind, name, device_id, stream, pid, thread, rank, 0 AS depth, start_ns, end_ns "
         f"FROM {usable_events(opened)} WHERE kind <> 'sample'"
@@ -239,9 +239,9 @@ def _events_and_ranges(opened: Workload) -> str:
 
 
 def _lane(event: _PictureEvent, *, apart: bool) -> _PictureLane:
-    """Where an event is drawn: on its stream, on the thread that called, or among the ranges of that thread.
+    """Return the lane of an event: its stream, the thread that called, or the ranges of that thread.
 
-    Threads are called by their process too where that is to be told ``apart`` from others.
+    With ``apart``, thread names include their process.
     """
     thread = event.thread
     if event.kind in _ON_DEVICE:
@@ -252,7 +252,7 @@ def _lane(event: _PictureEvent, *, apart: bool) -> _PictureLane:
         called = f"ranges{'' if thread is None else f' {thread}'}·{event.depth + 1}"
         return _PictureLane("ranges", called, (2, thread or 0, event.depth))
     on_host = (1, event.pid or 0, thread or 0)
-    if event.rank is not None:  # ids of processes repeat on other hosts
+    if event.rank is not None:  # process ids repeat on other hosts
         return _PictureLane("host", f"rank {event.rank}{'' if thread is None else f', thread {thread}'}", on_host)
     whose = f"{event.pid}/" if apart and thread is not None else ""
     return _PictureLane("host", f"thread {whose}{event.pid if thread is None else thread}", on_host)
@@ -261,7 +261,7 @@ def _lane(event: _PictureEvent, *, apart: bool) -> _PictureLane:
 def _columns(
     drawn_lanes: list[_PictureLane], lanes: dict[_PictureLane, list[_PictureEvent]], origin: int
 ) -> dict[str, list[Any]]:
-    """The lanes, the names and kinds that occur, and of each event its lane, name, start and duration."""
+    """Return the lanes, the distinct names and kinds, and the lane, name, start and duration of each event."""
     names: dict[tuple[str, str], int] = {}
     lane_of, name_of, starts, durations = [], [], [], []
     for number, lane in enumerate(drawn_lanes):

@@ -1,4 +1,4 @@
-"""A child of a run: started, watched, captured, ended."""
+"""Child processes of a run: starting, watching, capturing their output and ending them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|bash|dash|sh|zsh|ksh|env
 
 
 def programs(root: int, profiler: str) -> list[ProcessEntry]:
-    """The processes below ``root`` that a profiler of this name measures.
+    """Return the processes below ``root`` that the profiler with this file name measures.
 
-    Neither the profiler nor what starts it is among them, nor its helpers, which lie beside it. All of them are where
-    no process of that name is left: it has become the program.
+    The profiler itself, the processes that start it and its helpers (programs in the profiler's folder) are excluded.
+    If no process with the profiler's name is left, it has replaced itself with the program (exec), so all are returned.
     """
     below = {p.pid: p for p in descendants(root)}
     files = {pid: _file(pid) for pid in below}
@@ -41,7 +41,8 @@ def programs(root: int, profiler: str) -> list[ProcessEntry]:
     if not profiler_pids:
         return list(below.values())
     beside = {file.parent for pid, (file, script) in files.items() if pid in profiler_pids and not script}
-    # A helper below the program does not make the program a part of the profiler: only what the first one is below.
+    # A profiler helper may run below the program. That does not make the program part of the profiler, so only the
+    # ancestors of the outermost profiler process count as starters.
     starters = set(_ancestors(min(profiler_pids, key=lambda pid: len(_ancestors(pid, below))), below))
     return [
         process
@@ -59,7 +60,7 @@ def _ancestors(pid: int, known: dict[int, ProcessEntry]) -> list[int]:
 
 
 def _file(pid: int) -> tuple[Path, bool]:
-    """The file that a process runs, and whether that is a script."""
+    """Return the file that a process runs, and whether it is a script."""
     place = Path("/proc") / str(pid)
     try:
         program = (place / "exe").readlink()
@@ -68,14 +69,14 @@ def _file(pid: int) -> tuple[Path, bool]:
         words = (place / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
         return Path(), False
-    # What follows an option belongs to no file: python -m, bash -c.
+    # An option is not followed by a script path: python -m MODULE, bash -c COMMAND.
     script = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     return (Path(script), True) if script else (program, False)
 
 
 @dataclass
 class TerminationRequests:
-    """Programs that are asked to end (SIGTERM), and after ``ask_s`` seconds made to (SIGKILL)."""
+    """Sends SIGTERM to the profiled programs, and SIGKILL to those still running after ``ask_s`` seconds."""
 
     root: int
     profiler: str
@@ -87,7 +88,7 @@ class TerminationRequests:
         self._until = time.monotonic() + self.ask_s
 
     def repeat(self) -> None:
-        """Tell whoever was not told yet; to be called until the profiler has ended."""
+        """Signal every process that has not been signalled yet; call this repeatedly until the profiler has ended."""
         late = time.monotonic() > self._until
         for process in programs(self.root, self.profiler):
             who = (process.pid, process.start)
@@ -97,11 +98,11 @@ class TerminationRequests:
 
 
 _HEAD, _TAIL = 16_384, 131_072
-"""Bytes kept of the beginning and of the end of a stream."""
+"""Number of bytes kept from the beginning and from the end of a stream."""
 
 
 class Capture:
-    """Keeps a bounded part of one stream and writes it, secrets taken out, to ``path``."""
+    """Keeps a bounded part of one stream and writes it to ``path`` with secrets removed."""
 
     def __init__(self, path: Path, hidden: Sequence[str]) -> None:
         self.path, self.hidden = path, hidden
@@ -112,7 +113,7 @@ class Capture:
         self._tail_bytes = 0
 
     def feed(self, piece: bytes) -> None:
-        """Take in what was read."""
+        """Add bytes that were read from the stream."""
         if self.listener:
             self.listener(piece)
         self.total += len(piece)
@@ -128,18 +129,18 @@ class Capture:
 
     @property
     def text(self) -> str:
-        """What was kept, with a line that says how much was left out between."""
+        """Return the kept text, with a line that states how many bytes were omitted in the middle."""
         tail = b"".join(self._tail)[-_TAIL:]
         missing = self.total - len(self._head) - len(tail)
-        gap = f"\n[... {count_text(missing, 'byte')} left out ...]\n".encode() if missing else b""
-        # A secret cut in two by the gap would not be recognised: the pieces beside it go as well.
+        gap = f"\n[... {count_text(missing, 'byte')} omitted ...]\n".encode() if missing else b""
+        # A secret that the gap cuts in two would not be recognised, so the partial words next to the gap are dropped.
         if missing and self.hidden:
             longest = max(len(s.encode()) for s in self.hidden)
             return redact((bytes(self._head)[:-longest] + gap + tail[longest:]).decode("utf-8", "replace"), self.hidden)
         return redact((bytes(self._head) + gap + tail).decode("utf-8", "replace"), self.hidden)
 
     def save(self) -> None:
-        """Write what was kept, if anything came since the last time."""
+        """Write the kept text if anything was added since the last call."""
         if self.total != self._written or not self.path.exists():
             write_atomically(self.path, self.text)
             self._written = self.total
@@ -147,13 +148,13 @@ class Capture:
 
 StopReason = Literal["lost", "stopped", "cancelled", "timeout", "budget", "disk", "processes"]
 _UNHURRIED = ("cancelled", "timeout", "budget")
-"""Reasons that leave time for a profiler to write what it has."""
+"""Stop reasons that give the profiler time to write what it has measured."""
 _SELDOM_S = 1.0
-"""Seconds between looks at the disk and the processes, which cost more than the others."""
+"""Seconds between the expensive checks: disk usage and the process table."""
 
 
 class Watch:
-    """Looks for reasons to stop; ``reason`` may be asked as often as one likes."""
+    """Checks whether the run must stop; ``reason`` can be called as often as needed."""
 
     def __init__(self, folder: Path, limits: RunLimits) -> None:
         self.folder, self.limits = folder, limits
@@ -162,26 +163,26 @@ class Watch:
         """Set by a signal handler."""
         self.deadline: float | None = None
         self.budget: float | None = None
-        """When the present step must end, where it may take only a part of the run's time."""
+        """The time at which the current step must end, if it may use only part of the run's time."""
         self.deaf = False
-        """Whether everything but the loss of the starter is passed over, as while finished steps are saved."""
+        """Whether cancellation is ignored, as it is while the results of finished steps are saved."""
         self._next_look = 0.0
         self._lost = False
 
     def start_clock(self, seconds: float) -> None:
-        """From now on ``seconds`` may pass."""
+        """Set the deadline to ``seconds`` from now."""
         self.deadline = time.monotonic() + seconds
 
     def start_budget(self, seconds: float | None) -> None:
-        """From now on the present step may take ``seconds``, or all that the run has."""
+        """Limit the current step to ``seconds`` from now; None lets it use all the time that the run has."""
         self.budget = None if seconds is None else time.monotonic() + seconds
 
     def must_hurry(self) -> bool:
-        """Whether not even a run that is being stopped may take its time."""
+        """Whether the run must end immediately, without a grace period."""
         return self.stop_asked or self.starter_is_gone()
 
     def reason(self) -> StopReason | None:
-        """Why the run must stop now, or None."""
+        """Return why the run must stop now, or None."""
         if self.starter_is_gone():
             return "lost"
         if self.stop_asked:
@@ -196,7 +197,7 @@ class Watch:
         if now < self._next_look:
             return None
         self._next_look = now + _SELDOM_S
-        # Who shares the store from another machine sees by this that we live.
+        # The modification time tells other machines that share the store that this supervisor is alive.
         os.utime(self.folder / STATE_FILE)
         if (
             _disk_bytes_used(self.folder) > self.limits.disk_bytes
@@ -206,7 +207,7 @@ class Watch:
         return "processes" if len(descendants(os.getpid())) > self.limits.processes else None
 
     def starter_is_gone(self) -> bool:
-        """Whether the process that started this one is gone: its end of our standard input is closed then."""
+        """Whether the process that started this one is gone: its end of our standard input is then closed."""
         while not self._lost and select.select([0], [], [], 0)[0]:
             self._lost = not os.read(0, 4096)
         return self._lost
@@ -224,7 +225,7 @@ def _disk_bytes_used(folder: Path) -> int:
 
 
 start_process = subprocess.Popen
-"""Starts programs and our own workers."""
+"""Starts programs and rooflens' own workers; tests replace it."""
 _POLL_S = 0.05
 _PIECE = 1 << 18
 _SAVE_S = 1.0
@@ -232,33 +233,33 @@ _SAVE_S = 1.0
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """How a program ended: its exit status (negative: a signal), or why it was stopped or never began."""
+    """How a program ended: its exit status (negative for a signal), or why it was stopped or never started."""
 
     status: int | None
     pid: int = 0
     stopped: StopReason | None = None
     handed_over: bool = False
-    """Whether the profiler of a stopped program ended by itself: it has written what it had measured until then."""
+    """Whether the profiler of a stopped program ended by itself and so wrote everything it had measured."""
     unstarted: str = ""
     left_behind: int = 0
-    """Processes that still ran after the program's own end and had to be ended."""
+    """Number of processes that were still running after the program had ended and were ended by rooflens."""
     stuck: int = 0
-    """Processes that even SIGKILL did not end."""
+    """Number of processes that even SIGKILL did not end."""
 
     @property
     def ended_well(self) -> bool:
-        """Whether it ended by itself and successfully."""
+        """Whether it ended by itself with status 0."""
         return self.status == 0 and not self.stopped
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether it ended by itself, well or not, so that its files are not cut off in the middle."""
+        """Whether it ended by itself, with any exit status, so that its files are not truncated."""
         return (self.handed_over or not self.stopped) and self.status is not None and self.status >= 0
 
 
 @dataclass(frozen=True)
 class ProgramSpec:
-    """A program as it is started; its output goes to the two ``logs``, its standard input is ``text`` or nothing."""
+    """A program to start; its output goes to the two ``logs``, and ``text`` (or nothing) is its standard input."""
 
     argv: Sequence[str]
     cwd: str
@@ -266,17 +267,17 @@ class ProgramSpec:
     logs: tuple[Path, Path]
     text: str = ""
     profiler: str = ""
-    """File name of the profiler, where the program that it starts is to be asked first when the run must end."""
+    """File name of the profiler, if the profiled program must be asked to end before the profiler."""
     follower: Follower | None = None
-    """Who listens how far it is."""
+    """Receives the output to report the progress of the step."""
 
 
 def run_program(
     program: ProgramSpec, watch: Watch, hidden: Sequence[str], meanwhile: Callable[[], None] = lambda: None
 ) -> ProgramOutcome:
-    """Run ``program`` to its end or until ``watch`` has a reason to stop, without ``hidden`` texts in its logs.
+    """Run ``program`` until it ends or ``watch`` gives a reason to stop; ``hidden`` texts are removed from its logs.
 
-    ``meanwhile`` is called again and again.
+    ``meanwhile`` is called repeatedly while the program runs.
     """
     out, err = captures = [Capture(path, hidden) for path in program.logs]
     if program.follower:
@@ -315,7 +316,7 @@ def run_program(
 
 @dataclass(frozen=True)
 class _Prepare:
-    """Runs in the child before its program: it dies with us, and writes no core dump."""
+    """Runs in the child before its program: ties its life to this process and disables core dumps."""
 
     death: DeathSignal
 
@@ -326,7 +327,7 @@ class _Prepare:
 
 @dataclass(frozen=True)
 class _AttendedChild:
-    """A child that runs, and what it takes to see it to its end."""
+    """A running child process, with what is needed to follow it to its end."""
 
     child: subprocess.Popen[bytes]
     pipes: selectors.BaseSelector
@@ -335,7 +336,7 @@ class _AttendedChild:
     captures: Sequence[Capture]
 
     def attend(self, meanwhile: Callable[[], None]) -> ProgramOutcome:
-        """Keep what it prints and call ``meanwhile`` until it has ended or must end."""
+        """Capture its output and call ``meanwhile`` until it has ended or must end."""
         child, watch, follower = self.child, self.watch, self.program.follower
         status: int | None = None
         linger_until, save_at = 0.0, time.monotonic() + _SAVE_S
@@ -374,13 +375,13 @@ class _AttendedChild:
         return ProgramOutcome(status, self.child.pid, stopped=reason, handed_over=handed_over, stuck=stuck)
 
     def _ask_to_end(self) -> int | None:
-        """Ask the profiled program to end, and wait for its profiler to write; the status of that if it ended."""
+        """Ask the profiled program to end and let the profiler write; return the profiler's status if it ended."""
         limits = self.watch.limits
         asking = TerminationRequests(os.getpid(), self.program.profiler, limits.ask_s)
         until = time.monotonic() + limits.ask_s + limits.write_s
         while time.monotonic() < until and not self.watch.must_hurry():
             asking.repeat()
-            # It must not wait for somebody to read.
+            # Keep reading, so that the profiler never blocks on a full pipe.
             _read(self.pipes, _POLL_S)
             if reap(keep=self.child.pid):
                 return self.child.wait()
@@ -388,7 +389,7 @@ class _AttendedChild:
 
 
 def _read(pipes: selectors.BaseSelector, wait_s: float) -> bool:
-    """Take in what is there; whether anything was."""
+    """Read the available output; return whether there was any."""
     if not pipes.get_map():
         time.sleep(wait_s)
         return False
@@ -412,12 +413,12 @@ def _write_input(pipe: IO[bytes], text: str) -> None:
         with pipe:
             pipe.write(text.encode())
     except BrokenPipeError:
-        # It ended without reading; how it ended tells more.
+        # It ended without reading its input; its exit status is more informative.
         return
 
 
 def signal_name(status: int) -> str:
-    """``3`` as exit status 3, ``-11`` as SIGSEGV, ``139`` as a shell's word for the same."""
+    """Describe a status: ``3`` is exit status 3, ``-11`` is SIGSEGV, ``139`` is how a shell reports SIGSEGV."""
     number = -status if status < 0 else status - 128 if status > 128 else 0
     if number:
         try:

@@ -1,4 +1,4 @@
-"""What a program gets to run with: a command that can be started, variables, secrets kept out of logs."""
+"""What a program needs to start: a valid command, its environment, and the secrets that logs must not contain."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ SECRET = re.compile(
 )
 RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_.~-]{20,}")
 _SHORTEST = 6
-"""Characters of a secret worth looking for; shorter texts occur by chance."""
+"""Minimum length of a secret that is searched for; shorter texts occur by chance."""
 HIDDEN = "[withheld]"
 LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
-"""An address with a user's password in it."""
+"""A URL that contains a user name and a password."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LISTED = 3000
 _SHOWN = 120
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of the server's environment that programs get: what they need to run, nothing that names a secret."""
+    """Return the part of the server's environment that programs inherit: what they need to run, without secrets."""
     return {
         name: value
         for name, value in environment.items()
@@ -56,9 +56,9 @@ def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
-    """Values that must not be shown: of withheld variables that look secret, and of such among the caller's own.
+    """Return the values that must not be shown: secret-looking variables that are withheld or ``given``.
 
-    A withheld value counts where its name says so, where it looks drawn at random, or where it holds a login.
+    A withheld value counts as secret if its name suggests it, if it looks random, or if it contains a login.
     """
     passed_on = inherited_environment(environment)
     withheld = {n: v for n, v in environment.items() if n not in passed_on}
@@ -70,38 +70,38 @@ def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[st
 
 
 def without_prefixes(environment: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
-    """The variables whose names start with none of ``prefixes``."""
+    """Return the variables whose names start with none of ``prefixes``."""
     unwanted = tuple(prefixes)
     return {name: value for name, value in environment.items() if not (unwanted and name.startswith(unwanted))}
 
 
 def redact(text: str, hidden: Sequence[str]) -> str:
-    """``text`` with every one of ``hidden`` (longest first) taken out."""
+    """Return ``text`` with every text in ``hidden`` (longest first) removed."""
     for secret in hidden:
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def check_command(command: list[str], cwd: str | None, given: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """The folder in which a command can be started; BadArgument, NotFound or NotAllowed say what is wrong with it.
+    """Return the folder in which ``command`` can be started; raise BadArgument, NotFound or NotAllowed if it cannot.
 
-    ``given`` are variables that the caller sets, ``environment`` is what the program inherits besides; the PATH among
-    them is searched.
+    ``given`` are the variables that the caller sets; ``environment`` is what the program inherits besides. Programs are
+    looked up on the PATH found in these two.
     """
     if not command or not command[0].strip():
         raise BadArgument("The command is empty", fix='Give an argument list, such as ["./app", "--size", "1024"]')
     for text in (*command, cwd or "", *given, *given.values()):
         if "\0" in text:
-            raise BadArgument("The command, folder or environment holds a NUL character", "no system accepts that")
+            raise BadArgument("The command, folder or environment contains a NUL character", "no system accepts one")
     if command[0].startswith("-"):
         raise BadArgument(
             f"The program {command[0][:_SHOWN]!r} begins with a dash",
-            "profilers would take it for an option",
-            "Name the program first, for instance with a path: ./" + command[0][:_SHOWN],
+            "profilers would treat it as an option",
+            "Put the program first, for example with a path: ./" + command[0][:_SHOWN],
         )
     for name in given:
         if not _VARIABLE.fullmatch(name):
-            raise BadArgument(f"The variable name {name[:_SHOWN]!r} cannot be used", fix="Letters, digits and _ only")
+            raise BadArgument(f"The variable name {name[:_SHOWN]!r} is invalid", fix="Use only letters, digits and _")
     folder = _folder(cwd)
     _refuse_missing(command[0], folder, {**environment, **given}.get("PATH", os.defpath))
     return str(folder)
@@ -117,9 +117,9 @@ def _folder(cwd: str | None) -> Path:
     folder = Path(cwd).expanduser()
     if not folder.is_absolute():
         raise BadArgument(
-            f"cwd {cwd[:_SHOWN]!r} is no absolute path",
-            "where the server was started is not for the caller to know",
-            f"It runs in {here}; perhaps {here / cwd} is meant",
+            f"cwd {cwd[:_SHOWN]!r} is not an absolute path",
+            "a relative path depends on where the server was started",
+            f"The server runs in {here}; did you mean {here / cwd}?",
         )
     if not folder.is_dir():
         raise NotFound(f"The folder {cwd[:_SHOWN]} does not exist", near(folder.name, _names(folder.parent)))
@@ -127,26 +127,26 @@ def _folder(cwd: str | None) -> Path:
 
 
 def _refuse_missing(program: str, folder: Path, path: str) -> None:
-    """Refuse a program that could not be started from ``folder``."""
+    """Raise a Problem if ``program`` cannot be started from ``folder``."""
     if "/" in program:
         place = Path(os.path.expanduser(program)) if program.startswith("~") else folder / program  # noqa: PTH111
         if program.startswith("~"):
-            raise BadArgument(f"{program[:_SHOWN]} is a shell's spelling", "no shell runs it", f"Write {place}")
+            raise BadArgument(f"{program[:_SHOWN]} needs a shell to expand it", "no shell runs it", f"Write {place}")
         if not place.exists():
             beside = near(place.name, _names(place.parent))
             raise NotFound(f"The program {program[:_SHOWN]} does not exist", f"looked for {place}. {beside}".strip())
         if not (place.is_file() and os.access(place, os.X_OK)):
-            raise NotAllowed(f"{place} cannot be run", "it is no executable file", f"chmod +x {place}")
+            raise NotAllowed(f"{place} cannot be run", "it is not an executable file", f"chmod +x {place}")
         return
     if shutil.which(program, path=os.pathsep.join(e for e in path.split(os.pathsep) if e.startswith("/"))):
         return
     if (folder / program).is_file():
         raise NotFound(
-            f"There is no program {program[:_SHOWN]!r} on PATH", "", f"./{program} is in {folder}: write that"
+            f"There is no program {program[:_SHOWN]!r} on PATH", "", f"./{program} is in {folder}: use that path"
         )
     known = [name for entry in path.split(os.pathsep) if entry.startswith("/") for name in _names(Path(entry))]
     what = f"There is no program {program[:_SHOWN]!r} on PATH or in {folder}"
-    spaced = "An argument list has one entry per argument: no shell splits it" if " " in program else ""
+    spaced = "Pass each argument as its own list entry: no shell splits them" if " " in program else ""
     raise NotFound(what, near(program, known), spaced)
 
 

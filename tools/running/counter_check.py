@@ -1,4 +1,4 @@
-"""After the profile of known kernels: import it, hold every metric against what it must say, keep and report that."""
+"""Evaluate the profile of kernels with known work: import it, compare every metric, store and report the verdicts."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from .saving import save
 from .worker import CallProgress
 
 FOLDER, PLAN, RESULTS, REPORT, PAGE = "check", "plan.json", "results.json", "report.json", "report.md"
-"""Names in the run's folder: what was launched, what the program said of it, what was found."""
+"""File names in the run's folder: what was launched, what the program reported about it, and what was found."""
 _CYCLES, _SPIN = "dispatch.gpu_cycles", "known_spin"
 
 
 def judge(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
-    """Import the profile of a run and compare: a row for every metric, answers to open questions, two reports.
+    """Import the profile of a run and compare it: one row per metric, answers to open questions, and two reports.
 
-    What holds and what does not is kept in the store.
+    The verdicts are also kept in the store.
     """
     summary = save(store, progress, run_id)
     if not (store.run_folder(run_id) / FOLDER / RESULTS).exists():
-        # The program failed before it had launched everything: what is missing says nothing of a metric.
+        # The program failed before it had launched every kernel, so missing launches say nothing about a metric.
         return summary
     progress(0.5, "comparing")
     return {**summary, **conclude_check(store, store.run_folder(run_id), summary["workload"])}
 
 
 def conclude_check(store: Store, run_folder: Path, imported: str) -> dict[str, Any]:
-    """What the workload of a run says; the reports go into the run's folder, the verdicts into the store."""
+    """Judge the workload of a run; write the reports into the run's folder and the verdicts into the store."""
     folder, run = run_folder / FOLDER, read_record(run_folder)
     assert isinstance(run, ProfileRun)
     launches = parse_plan((folder / PLAN).read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def conclude_check(store: Store, run_folder: Path, imported: str) -> dict[str, A
 
 
 def _without_folder(compiler: str | None) -> str | None:
-    """A compiler without the folder that it lies in."""
+    """Return the compiler without the path of its folder."""
     return compiler and compiler.partition(" (")[0]
 
 
@@ -104,7 +104,7 @@ def _record(workload: Workload, run: ProfileRun, judgements: Iterable[MetricJudg
 
 
 def answer_row(one: QuestionAnswer) -> dict[str, Any]:
-    """An answer as data."""
+    """Return an answer as data."""
     figure = "" if one.figure is None else f"{one.figure:.4g} in {one.question.kernel}"
     return {
         "question": one.question.question,
@@ -116,7 +116,7 @@ def answer_row(one: QuestionAnswer) -> dict[str, Any]:
 def answer_open_questions(
     workload: Workload, launches: Sequence[KnownLaunch], reported: Mapping[str, Any]
 ) -> list[QuestionAnswer]:
-    """The answers to open questions, from what a workload of known kernels counted."""
+    """Return the answers to open questions, based on the counters of a workload of known kernels."""
     short = _launch_names(workload, launches)
     inputs = _known_inputs(_times(workload, short), {}, launches, reported)
     relation = workload.relation("counters")
@@ -142,7 +142,7 @@ def answer_open_questions(
 
 
 def _launch_names(workload: Workload, launches: Iterable[KnownLaunch]) -> dict[str, str]:
-    """Kernel as the profiler writes it -> the launch that it is."""
+    """Map each kernel name that the profiler wrote to the name of its launch."""
     return {name: launch_name for name in workload.kernels if (launch_name := _match_launch(name, launches))}
 
 
@@ -152,7 +152,7 @@ def judge_workload(
     reported: Mapping[str, Any],
     code: Mapping[str, Mapping[str, float]] = {},
 ) -> list[MetricJudgement]:
-    """Every metric of a workload of known kernels beside what it must say; ``code`` is what their code tells."""
+    """Judge every metric of a workload of known kernels; ``code`` has the quantities read from their machine code."""
     target = workload.arch
     all_figures = figures(workload, list(meanings(target)), FigureRequest(by_kernel=True, quartiles=False))
     short = _launch_names(workload, launches)
@@ -169,13 +169,13 @@ def judge_workload(
 
 
 def _match_launch(kernel: str, launches: Iterable[KnownLaunch]) -> str | None:
-    """Which launch a kernel's name as the profiler writes it stands for."""
+    """Return the launch that a kernel name written by the profiler stands for."""
     fitting = [launch.name for launch in launches if launch.name in kernel]
     return max(fitting, key=len, default=None)
 
 
 def _times(workload: Workload, short: Mapping[str, str]) -> dict[str, float]:
-    """Nanoseconds of each launch."""
+    """Return the duration of each launch in nanoseconds."""
     source = workload.relation("dispatches")
     rows = workload.rows(f"SELECT kernel, avg(duration_ns)::DOUBLE FROM {source} GROUP BY kernel")
     return {short[kernel]: time for kernel, time in rows if time and kernel in short}
@@ -187,8 +187,11 @@ def _known_inputs(
     launches: Iterable[KnownLaunch],
     reported: Mapping[str, Any],
 ) -> dict[str, dict[str, float]]:
-    """What is known of single kernels besides their work: time, and cycles as counted, by the measure of the one kernel
-    that knows its own: a clock that changes is in them, and a wrong factor is not."""
+    """Return what is known about each kernel besides its work: its time and its cycles.
+
+    The cycles are the counted ones, scaled with the one kernel that measures its own cycles. They therefore follow a
+    varying clock but do not contain a wrong factor in the cycle counter.
+    """
     inputs: dict[str, dict[str, float]] = {}
     mhz = _core_clock_mhz(times, launches, reported)
     spun = next((launch.quantities["spun"] for launch in launches if launch.name == _SPIN), None)
@@ -205,7 +208,7 @@ def _known_inputs(
 def _core_clock_mhz(
     times: Mapping[str, float], launches: Iterable[KnownLaunch], reported: Mapping[str, Any]
 ) -> float | None:
-    """The core clock in MHz: as a wave counted cycles and nanoseconds, else the cycles it was to spin by their time."""
+    """The core clock in MHz, from the cycles and nanoseconds that a wave counted, else from the nominal spin cycles."""
     spinning = next((launch for launch in launches if launch.name == _SPIN), None)
     spin_report = reported.get(_SPIN, {})
     if spin_report.get("ns") and spin_report.get("cycles"):
@@ -216,7 +219,7 @@ def _core_clock_mhz(
 
 
 def row(one: MetricJudgement) -> dict[str, Any]:
-    """A judgement as data."""
+    """Return a judgement as data."""
     point = one.representative
     return {
         "metric": one.metric.name,

@@ -1,4 +1,4 @@
-"""What is counted after a run for times: the launches that stand for all, within a budget."""
+"""Plan which launches to count after a timing run: a representative sample within a time budget."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ from .worker import CallProgress
 
 FOLDER = "costs"
 _KEPT = 9
-"""Runs of which the measured costs are kept, the newest last."""
+"""Number of runs whose measured costs are kept, newest last."""
 _MOST_BYTES = 1 << 16
 _LEAST_TELLING_S = 1.0
-"""Time counting that a measurement needs, to be told from the noise of a program's start."""
+"""Minimum seconds spent counting for a useful measurement; less is lost in the noise of the program's startup."""
 _FEWEST = 5
-"""Launches that it needs."""
+"""Minimum number of launches for a useful measurement."""
 _ABSURD = 1000.0
 
 
 class _MeasuredCost(pydantic.BaseModel):
-    """One run: how many times the built-in estimate its counting took."""
+    """One run: the measured time of counting divided by the built-in estimate."""
 
     factor: float = pydantic.Field(gt=1 / _ABSURD, lt=_ABSURD, allow_inf_nan=False)
 
 
 class _CostFile(pydantic.BaseModel):
-    """The content of a file."""
+    """The content of a cost file."""
 
     profiler: str = pydantic.Field(max_length=100)
     version: str | None = pydantic.Field(default=None, max_length=100)
@@ -67,7 +67,7 @@ class _CostFile(pydantic.BaseModel):
 
 
 def corrected_estimate(store: Store, run: ProfileRun, estimate: Cost) -> Cost:
-    """The estimate as runs on the same device with the same profiler have corrected it; itself where there are none."""
+    """Return the estimate, corrected by earlier runs on the same device with the same profiler, if there are any."""
     factors = [one.factor for one in _read(_path(store, run)).runs]
     if not factors:
         return estimate
@@ -80,9 +80,9 @@ def corrected_estimate(store: Store, run: ProfileRun, estimate: Cost) -> Cost:
 
 
 def learn(store: Store, run: ProfileRun, state: RunState, merged: MergedProfile) -> float | None:
-    """Keep what the counting of a run took; how many times the built-in estimate that was, None where nothing is told.
+    """Store how long the counting of a run took; return the ratio to the built-in estimate, or None if it is not known.
 
-    A store that cannot be written to is left as it is.
+    Nothing happens if the store cannot be written to.
     """
     factor = _factor(run, state, merged)
     if factor is None or not 1 / _ABSURD < factor < _ABSURD:
@@ -99,7 +99,7 @@ def learn(store: Store, run: ProfileRun, state: RunState, merged: MergedProfile)
 
 
 def _factor(run: ProfileRun, state: RunState, merged: MergedProfile) -> float | None:
-    """Seconds that the counting steps took by those that are built in; of replayed launches, without the program."""
+    """Ratio of measured to estimated seconds of the counting steps; for kernel replay, without program startup."""
     driver = registry.sampler(run.profiler)
     alone_s = state.took_s.get("timing")
     counting = {name: rows for name, rows in _counted_passes(merged) if name in state.took_s and name != HOTSPOTS_STEP}
@@ -116,12 +116,12 @@ def _factor(run: ProfileRun, state: RunState, merged: MergedProfile) -> float | 
 
 
 def _counted_passes(merged: MergedProfile) -> Iterator[tuple[str, int]]:
-    """Every pass with counters, and its launches."""
+    """Yield the name of every pass with counters, and its number of launches."""
     return ((one.name, one.table.rows) for one in merged.passes if one.name != "timing")
 
 
 def _by_launch(run: ProfileRun) -> bool:
-    """Whether counting costs time for each launch, as replays do, and not for each run of the program."""
+    """Whether the cost of counting grows with the launches (kernel replay) rather than with the runs of the program."""
     driver = registry.sampler(run.profiler)
     return driver is not None and driver.REPLAY == run.replay == "kernel"
 
@@ -140,19 +140,19 @@ def _read(path: Path) -> _CostFile:
 
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
-"""Kernels that wait for those of other GPUs: replayed alone, as ncu does, they would wait for ever."""
+"""Kernels that wait for kernels on other GPUs: ncu replays a kernel alone, so they would wait forever."""
 _AROUND_S = 2.5
-"""What a call takes beside its steps: finding the device, planning and saving, or the diagnosis that follows."""
+"""Seconds that a call needs besides its steps: finding the device, planning, saving, or the diagnosis afterwards."""
 _MOST_EXPECTED = 50_000
-"""Launches of a range that are named one by one; more are matched by their order among all."""
+"""Maximum number of launches of a range that are identified one by one; further ones are matched by their order."""
 _SHOWN, _SHOWN_CHARACTERS = 5, 80
-"""Kernels named where none fits, and how much of each name."""
+"""Number of kernels listed if none matches, and the maximum characters of each name."""
 _LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
-"""Without a budget: so many times a call for times alone, at least and at most so many seconds for everything."""
+"""Without a budget, everything together may take ``_TIMES`` times a timing-only call, clamped to these seconds."""
 
 
 class CountingRequest(pydantic.BaseModel):
-    """What to count, as it was asked for; the command is none of it, as it may hold secrets."""
+    """What to count, as requested; it does not contain the command, which may contain secrets."""
 
     profiler: str
     request: ProfileRequest
@@ -163,29 +163,29 @@ class CountingRequest(pydantic.BaseModel):
     launches: int | None = None
     budget_s: float | None = None
     may_take_turns: bool = False
-    """Whether groups of counters may take turns between launches where a run for each is too long."""
+    """Whether groups of counters may take turns between launches if one run for each would take too long."""
 
 
 @dataclass(frozen=True)
 class TimedLaunches:
-    """The launches of a run for times."""
+    """The launches of a timing run."""
 
     configurations: list[ConfigurationTime]
     numbered: list[tuple[str, int, int]]
-    """Kernel, configuration, and number among the launches of the kernel."""
+    """Kernel, configuration, and the launch's number among the launches of that kernel."""
     readable: dict[str, str]
-    """Kernel as the profiler names it -> as a person reads it."""
+    """Maps each kernel name as the profiler writes it to its readable form."""
     groups: list[tuple[str, list[int]]]
-    """Kernel and dispatch ids of the launches of one configuration, process and device, in their order."""
+    """Kernel and ordered dispatch ids of the launches with one configuration, process and device."""
     within: RangeFilter | None = None
-    """The range that they are of, as the program names it."""
+    """The range that they belong to, as the program names it."""
 
     def time_of(self, readable: str) -> float:
-        """Nanoseconds of all launches of the kernels that a person reads as ``readable``."""
+        """Return the total time in nanoseconds of the launches of all kernels with this readable name."""
         return sum(c.total_ns for c in self.configurations if self.readable[c.kernel] == readable)
 
     def only(self, kernels: Iterable[str]) -> TimedLaunches:
-        """Those of some kernels."""
+        """Return only the launches of these kernels."""
         wanted = set(kernels)
         return TimedLaunches(
             [c for c in self.configurations if c.kernel in wanted],
@@ -199,7 +199,7 @@ class TimedLaunches:
 def plan_counting(
     store: Store, progress: CallProgress, run_id: str, asked: dict[str, Any], took_s: float
 ) -> dict[str, Any]:
-    """The steps that count, planned from what the run for times left, and remarks on them; see runner/job.py."""
+    """Return the counting steps, planned from the results of the timing run, and remarks on them; see ``Job.plan``."""
     progress(0.0, "choosing the launches to count")
     wanted = CountingRequest.model_validate(asked)
     folder = store.run_folder(run_id)
@@ -211,7 +211,7 @@ def plan_counting(
         launches = timed_launches(folder / record.out, wanted.request.range)
     except Problem as problem:
         unknown = driver.RANGES and isinstance(problem, NoRanges)
-        # A program that failed by itself before it launched anything would do so again.
+        # If the program failed by itself before its first launch, it would fail again.
         if (wanted.request.range is not None and not unknown) or read_state(folder).fault:
             raise
         return _without_times(driver, wanted, problem)
@@ -250,8 +250,10 @@ def plan_counting(
 
 
 def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
-    """The launches that a run for times left at ``path``, of a range if one is named. Raises what its reader does where
-    there are none, and NotFound where the range has none."""
+    """Return the launches that the timing run left at ``path``, limited to a range if one is named.
+
+    Raises the reader's error if there are none, and NotFound if the range contains none.
+    """
     with scratch() as folder:
         work = folder / WORK
         work.mkdir()
@@ -278,18 +280,18 @@ def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
 
 
 def _without_times(driver: SamplingDriver, wanted: CountingRequest, problem: Problem) -> dict[str, Any]:
-    """Some launches of every configuration, where the run for times tells none."""
+    """Plan to count some launches of every configuration, because the timing run reported no launches."""
     each = wanted.launches or USUAL_LAUNCHES
     request = replace(wanted.request, sample=LaunchSample((), 0, each)) if driver.REPLAY == "kernel" else wanted.request
     remark = (
-        f"The run for times told no launches ({problem.what}): {count_text(each, 'launch')} of every "
-        "configuration are counted."
+        f"The timing run reported no launches ({problem.what}): {count_text(each, 'launch')} of every "
+        "configuration will be counted."
     )
     return {"steps": [asdict(step) for step in _steps(driver, request, wanted)], "remarks": [remark]}
 
 
 def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedLaunches, list[str]]:
-    """The launches of kernels that were asked for and can be counted, and what is to be said about the others."""
+    """Return the launches of requested kernels that can be counted, and remarks on the others."""
     kernels = list(launches.readable)
     if pattern := wanted.request.kernel:
         hits = set(matching(pattern, [*launches.readable.values(), *kernels]))
@@ -301,7 +303,7 @@ def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedL
             raise NotFound(
                 f"No kernel of the program matches {pattern!r}",
                 near(pattern, known) or f"the longest are {shown}",
-                "The run for times, which is kept, shows them all",
+                "The timing run, which is kept, lists them all",
             )
     if wanted.request.replay != "kernel":
         return launches.only(kernels), []
@@ -310,14 +312,14 @@ def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedL
     if not waiting or not alone:
         return launches.only(kernels), []
     remark = (
-        f"{count_text(len(waiting), 'kernel')} of communication with times only: replayed alone they would "
+        f"{count_text(len(waiting), 'kernel')} of communication, timed but not counted: replayed alone, they would "
         "wait for other GPUs."
     )
     return launches.only(alone), [remark]
 
 
 def _budget(wanted: CountingRequest, took_s: float) -> float:
-    """Seconds that are left for counting: without what saving takes, and where nobody says, with the diagnosis."""
+    """Return the seconds left for counting after saving and, if no budget was given, after the diagnosis."""
     if wanted.budget_s:
         return max(0.0, wanted.budget_s - took_s - _AROUND_S)
     whole = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
@@ -325,38 +327,38 @@ def _budget(wanted: CountingRequest, took_s: float) -> float:
 
 
 def _fitting(wanted: CountingRequest, cost: Cost, budget_s: float) -> tuple[CountingRequest, list[str]]:
-    """The request with fewer runs of the program where those that were planned do not fit, and what is said of it."""
+    """Return the request, with fewer runs of the program if the planned ones do not fit, and a remark about it."""
     passes, runs_s = len(wanted.request.passes), cost.run_s
     if passes <= 1 or wanted.request.replay != "application" or runs_s <= budget_s:
         return wanted, []
     why = (
         f"{count_text(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
-        f"{budget_s:.0f} s that are left"
+        f"{budget_s:.0f} s left"
     )
     if wanted.may_take_turns and wanted.request.range is None:
         changed = wanted.model_copy(update={"request": replace(wanted.request, replay="iteration")})
         return changed, [
-            f"{why}: counters take turns between launches in one. budget_s or replay='application' does more."
+            f"{why}: counters take turns between launches in one run. Raise budget_s or use replay='application'."
         ]
     if wanted.budget_s is None:
-        return wanted, [f"{why}; budget_s would limit them."]
+        return wanted, [f"{why}; set budget_s to limit them."]
     fewer = max(1, int(passes * budget_s / runs_s))
     planned = plan(wanted.request.target, wanted.metrics, max_passes=fewer)
     lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
     changed = wanted.model_copy(update={"request": replace(wanted.request, passes=planned.passes)})
-    return changed, [f"{why}: {len(planned.passes)} are taken, which leave out {lost}."]
+    return changed, [f"{why}: only {len(planned.passes)} are done, which skip {lost}."]
 
 
 def _sample(
     driver: SamplingDriver, launches: TimedLaunches, chosen: CountingChoice, *, whole: bool
 ) -> LaunchSample | None:
-    """The launches as the profiler is asked for them; None for all of them, where ``launches`` are all there are."""
+    """Return the sample to request from the profiler, or None for all launches if ``launches`` is the whole program."""
     names = {c.kernel for c in launches.configurations}
     every = chosen.counted == sum(c.launches for c in launches.configurations) and names == set(launches.readable)
     if driver.REPLAY == "kernel" and whole:
         return LaunchSample(chosen.kernels, chosen.skip, chosen.launches)
     if driver.REPLAY == "kernel":
-        # None is passed over: whether a profiler counts the launches outside the range among those is not documented.
+        # Do not skip launches: it is undocumented whether the skip count includes launches outside the range.
         each = chosen.launches
         expected = sorted(i for kernel, ids in launches.only(chosen.kernels).groups for i in ids[:each])
         return LaunchSample(chosen.kernels, 0, each, within=launches.within, expected=tuple(expected[:_MOST_EXPECTED]))
@@ -373,33 +375,34 @@ def _steps(driver: SamplingDriver, request: ProfileRequest, wanted: CountingRequ
 
 
 def _limit(chosen: CountingChoice, wanted: CountingRequest, budget_s: float) -> float | None:
-    """When a step is ended: at the budget that was given, else when it takes far longer than was estimated. A run of
-    the whole program leaves nothing when it is ended, so that it may take half as long again."""
+    """Return the seconds after which a step is ended, or None.
+
+    That is the budget if one was given, otherwise a multiple of the estimate. A run of the whole program leaves no
+    results when it is ended early, so it may exceed the budget by half.
+    """
     if wanted.request.replay == "application":
         return None if wanted.budget_s is None else max(1.5 * budget_s, 10.0)
     return max(budget_s, 10.0) if wanted.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
 
 
 def _selection_remarks(chosen: CountingChoice, launches: TimedLaunches, took_s: float, cost: Cost) -> list[str]:
-    """What is counted, where that is not everything."""
+    """Describe what is counted, unless that is everything."""
     if chosen.counted == sum(c.launches for c in launches.configurations):
         return []
     share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
     of_range = " of the range in" if launches.within else " of"
-    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches{of_range} a run for times of {took_s:.1f} s"
-    more = "budget_s, launches and kernel decide how many."
+    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches{of_range} a timing run of {took_s:.1f} s"
+    more = "Change this with budget_s, launches or kernel."
     if chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
         least_s = took_s + least_choice(launches.configurations, cost).estimate_s + _AROUND_S
-        more += f" {ENOUGH_PCT:.0f} % of the time takes budget_s={math.ceil(least_s)}."
+        more += f" Covering {ENOUGH_PCT:.0f} % of the time takes budget_s={math.ceil(least_s)}."
     return [
         f"Counted: {count_text(chosen.counted, 'launch')}, up to {chosen.launches} of each of "
-        f"{chosen.configurations} launch "
-        f"configurations of {count_text(len(chosen.kernels), 'kernel')}, which make up {of_all}. Estimate: "
-        f"{chosen.estimate_s:.0f} s"
-        f" ({cost.known_by}). {more}"
+        f"{chosen.configurations} launch configurations of {count_text(len(chosen.kernels), 'kernel')}, which make up "
+        f"{of_all}. Estimate: {chosen.estimate_s:.0f} s ({cost.known_by}). {more}"
     ]
 
 
 def _too_long(chosen: CountingChoice, run_s: float, budget_s: float) -> str:
-    left = f"{chosen.estimate_s:.0f} s are more than the {budget_s:.0f} s that were left"
+    left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
     return f"{left}: the program alone takes {run_s:.0f} s under the profiler."

@@ -1,7 +1,8 @@
-"""The queue of a device: one run per device of this machine and user at a time, the others wait in order of arrival.
+"""The queue for a device: one run at a time per device of this machine and user; other runs wait in arrival order.
 
-A folder of this user's holds one file per device, locked (flock) by the run whose turn it is, and for each waiting run
-a ticket that it keeps locked. The system unlocks both when their owner dies, so nothing stale can block anybody.
+A folder that belongs to this user contains one lock file (flock) per device, held by the run whose turn it is, and for
+each waiting run a ticket that the run keeps locked. The operating system releases the locks when their owner dies, so a
+stale lock cannot block anybody.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...analysis.base.problems import NotAllowed
 
 
 def lock_folder() -> str:
-    """The machine's folder for this user's locks, made if need be; NotAllowed where another user could write to it."""
+    """Return this user's lock folder, creating it if needed; raise NotAllowed if another user could write to it."""
     runtime, uid = os.environ.get("XDG_RUNTIME_DIR"), os.getuid()
     folder = Path(runtime, "rooflens") if runtime and Path(runtime).is_dir() else Path(f"/tmp/rooflens-{uid}")
     with suppress(FileExistsError):
@@ -27,15 +28,15 @@ def lock_folder() -> str:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & 0o022:
         raise NotAllowed(
-            f"{folder} cannot hold this user's locks",
-            "it is no folder that belongs to this user alone",
-            "Remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+            f"{folder} cannot be used for this user's locks",
+            "it is not a folder that only this user can write to",
+            "Remove it, or set XDG_RUNTIME_DIR to your own folder",
         )
     return str(folder)
 
 
 class QueuePlace:
-    """One run's place in the queue of one device."""
+    """A run's place in the queue of one device."""
 
     def __init__(self, folder: Path, device: str, run_id: str) -> None:
         name = re.sub(r"[^\w.-]", "_", device)
@@ -43,7 +44,7 @@ class QueuePlace:
         self._queue.mkdir(mode=0o700, exist_ok=True)
         self._lock = _open_lock_file(folder / f"{name}.lock")
         self._ticket = self._queue / f"{time.time_ns():020d}-{run_id}"
-        # Locked under another name first: a ticket that nobody has locked counts as left over.
+        # Locked under a temporary name first, because an unlocked ticket counts as abandoned.
         draft = self._queue / f".{self._ticket.name}"
         self._held = _open_lock_file(draft)
         fcntl.flock(self._held, fcntl.LOCK_EX)
@@ -51,7 +52,7 @@ class QueuePlace:
         self._mine = False
 
     def ahead(self) -> int:
-        """How many runs come first; 0 means that the device is this run's now."""
+        """Return how many runs come first; 0 means that this run now owns the device."""
         if self._mine:
             return 0
         earlier = sum(1 for p in self._tickets() if p.name < self._ticket.name and _owner_lives(p))
@@ -63,7 +64,7 @@ class QueuePlace:
         return 0 if self._mine else 1
 
     def leave(self) -> None:
-        """Give the device, or the place in its queue, back."""
+        """Release the device, or leave its queue."""
         self._ticket.unlink(missing_ok=True)
         for handle in (self._held, self._lock):
             os.close(handle)
@@ -73,9 +74,9 @@ class QueuePlace:
 
 
 class DeviceQueue:
-    """One run's way to all of its devices, as a context that gives them back at its end.
+    """Acquires all the devices of a run; a context manager that releases them at the end.
 
-    They are taken one after the other in one order for every run, so that no two runs can block each other.
+    Every run acquires devices in the same order, so that two runs cannot deadlock.
     """
 
     def __init__(self, folder: Path, devices: Mapping[str, str], run_id: str) -> None:
@@ -91,17 +92,17 @@ class DeviceQueue:
             place.leave()
 
     def waiting(self) -> str | None:
-        """What the run waits for, in words; None once it holds every device."""
+        """Describe what the run is waiting for; None once it owns every device."""
         for index, (name, title) in enumerate(self._wanted):
             if index == len(self._taken):
                 self._taken.append(QueuePlace(self._folder, name, self._run_id))
             if ahead := self._taken[index].ahead():
-                return f"waiting for {title}: {ahead} run{'s' * (ahead > 1)} before this one"
+                return f"waiting for {title}: {ahead} run{'s' * (ahead > 1)} ahead of this one"
         return None
 
 
 def _owner_lives(ticket: Path) -> bool:
-    """Whether the ticket's owner lives; a left-over one is removed."""
+    """Whether the ticket's owner is alive; an abandoned ticket is removed."""
     try:
         handle = os.open(ticket, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Why a step of a run failed, and what was said of it: from the logs of its program and of its profiler."""
+"""Explain why a step of a run failed, from the logs of its program and its profiler."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from .known_failures import PROGRAM, explain_failure, messages
 from .run_state import LOGS, UNFINISHED, ProblemText, ProfileRun, RunState
 
 LINES = 15
-"""Lines of an answer that are given to it."""
+"""Maximum number of log lines in an answer."""
 _LINE = 300
 _FEW = 5
-"""Lines of the lesser stream where both say something."""
+"""Maximum lines of the less important stream if both contain text."""
 _TRACEBACK = "Traceback (most recent call last):"
 _REPEATED = re.compile(r"\r(?!\n)")
 
 
 def own_lines(text: str, banner: re.Pattern[str] | None) -> list[str]:
-    """The lines of a stream that are the program's, as a terminal would have left them."""
+    """Return the lines of a stream that the program wrote, with carriage returns applied as a terminal would."""
     lines = (_REPEATED.split(line.rstrip("\r"))[-1].rstrip() for line in text.split("\n"))
     return [line for line in lines if line.strip() and not (banner and banner.match(line))]
 
 
 def last_words(err: Sequence[str], out: Sequence[str], messages: Sequence[str]) -> str:
-    """The end of both streams, errors first, then ``messages`` of the profiler; at most ``LINES`` lines.
+    """Return the end of both streams, errors first, then ``messages`` of the profiler; at most ``LINES`` lines.
 
-    Of a Python traceback the beginning and the end are kept: what was called, and what went wrong.
+    Of a Python traceback, the beginning and the end are kept: what was called, and what went wrong.
     """
     parts = [list(messages[-_FEW:])] if messages else []
     room = LINES - sum(map(len, parts))
@@ -46,9 +46,9 @@ def last_words(err: Sequence[str], out: Sequence[str], messages: Sequence[str]) 
 
 
 def _end(lines: Sequence[str]) -> list[str]:
-    """The lines from the last traceback on, or all where there is none."""
+    """Return the lines from the last traceback on, or all lines if there is none."""
     begins = [i for i, line in enumerate(lines) if line.endswith(_TRACEBACK)]
-    # Of an exception that another one caused, the first tells more; both are kept while they fit.
+    # In a chain of exceptions the first is the most informative; the whole chain is kept if it fits.
     for begin in begins:
         if len(lines) - begin <= LINES:
             return list(lines[begin:])
@@ -70,18 +70,18 @@ def _shorten_line(line: str) -> str:
 
 _HEAD = 20_000
 _ECHO = re.compile(r"==(?:PROF|WARNING)==|The application returned an error|An error occurred while trying to profile")
-"""What ncu says of a program that failed for itself."""
+"""What ncu prints about a program that failed by itself."""
 _GUESSED = ("BadInput", "MissingTool")
-"""Kinds of problems that say no more than that something ended badly."""
+"""Kinds of problems that state only that something failed, without a known cause."""
 
 
 def explain_run_failure(run: ProfileRun, state: RunState, folder: Path, problem: ProblemText) -> ProblemText:
-    """``problem`` of the step at fault in our words, where what the profiler or the program printed is known to us."""
+    """Return a known explanation of the failure, based on what the profiler or program printed, or else ``problem``."""
     from .drivers import registry
 
     if not (run.profiler and state.fault and problem.kind in _GUESSED):
         return problem
-    # A failure after the last step concerns all of them.
+    # A failure after the last step concerns all steps.
     steps = state.steps or run.steps
     at_fault = [step for step in steps if step == state.fault] or steps
     streams = [text for stream in ("err", "out") for step in at_fault if (text := _log(folder, step, stream))]
@@ -95,7 +95,7 @@ def explain_run_failure(run: ProfileRun, state: RunState, folder: Path, problem:
 
 
 def last_lines(run: ProfileRun, state: RunState, folder: Path) -> str:
-    """The last lines of what the program at fault printed. What our own calls print is for the log alone."""
+    """Return the last lines that the failed program printed. Output of rooflens' own calls is only logged."""
     if state.fault not in (state.steps or run.steps):
         return ""
     banner = messages(run.profiler)
@@ -103,12 +103,12 @@ def last_lines(run: ProfileRun, state: RunState, folder: Path) -> str:
     all_lines = [line for text in (err, out, _own_log(run, state.fault, folder)) for line in text.splitlines()]
     profiler_messages = [line for line in all_lines if banner and banner.match(line)]
     own = own_lines(err, banner), own_lines(out, banner)
-    # Where the program tells why it failed, its profiler's account of that says nothing.
+    # If the program says why it failed, the profiler's report of that failure adds nothing.
     return last_words(*own, [line for line in profiler_messages if not any(own) or not _ECHO.search(line)])
 
 
 def _interpreter(run: ProfileRun) -> str:
-    """What the first word of the command is, where that can be told now."""
+    """Return the path that the first word of the command resolves to, if it can be determined now."""
     first = shlex.split(run.command)[0] if run.command else ""
     if "/" in first or "PATH" in run.variables:
         return first
@@ -117,20 +117,20 @@ def _interpreter(run: ProfileRun) -> str:
 
 
 def _log(folder: Path, step: str, stream: str) -> str:
-    """What a step printed, as far as it was kept."""
+    """Return the stored output of a step."""
     path = folder / LOGS / f"{step}.{stream}"
-    # Bytes, because reading it as a text would make lines of what a carriage return overwrites.
+    # Read as bytes: text mode would turn carriage returns, which overwrite a line, into line ends.
     return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
 
 
 def _own_log(run: ProfileRun, step: str, folder: Path) -> str:
-    """The head of the file into which the profiler itself writes what it has to say, if it keeps one."""
+    """Return the beginning of the profiler's own log file, if it writes one."""
     from .drivers import registry
 
     name = registry.profiler(run.profiler).LOG if run.profiler else None
     if name is None:
         return ""
-    # Where it writes a page itself, its messages stand before the table.
+    # If the profiler writes its results into the same file, its messages come before the table.
     places = [place / step for place in (folder / UNFINISHED, folder / run.out)]
     files = [file for place in places for file in (place / name, *sorted(place.glob("*.csv"))) if file.is_file()]
     return head(files[0], _HEAD).decode("utf-8", "replace") if files else ""

@@ -1,4 +1,4 @@
-"""What a supervisor is told to do: the record of the run, its steps, limits, devices; all of it data."""
+"""The job of a supervisor as plain data: the record of the run, its steps, limits and devices."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from .run_state import Record
 
 @dataclass(frozen=True)
 class Step:
-    """One process of a run: what to start, what to write before, and what it is to measure."""
+    """One process of a run: what to start, which files to write first, and what it measures."""
 
     name: str
-    """Of the step and of its folder below the output folder, such as ``timing`` or ``pass_1``."""
+    """Name of the step and of its folder below the output folder, such as ``timing`` or ``pass_1``."""
     argv: tuple[str, ...]
-    """The whole argument list, profiler first; paths are below the output folder given to the builder."""
+    """The whole argument list, profiler first; paths are below the output folder that the builder was given."""
     counters: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
-    """Input files to write before: path relative to the output folder -> text."""
+    """Input files to write before the start: path relative to the output folder -> text."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables to set for this step alone."""
+    """Environment variables for this step only."""
     unset: tuple[str, ...] = ()
-    """Prefixes of variables that the step must not inherit, such as ``ROCPROF_``."""
+    """Prefixes of environment variables that the step must not inherit, such as ``ROCPROF_``."""
     gentle: bool = False
-    """Whether the profiled program is ended first where the step must end: its profiler then writes what it has."""
+    """Whether to end the profiled program before its profiler, which then writes what it has measured."""
     lasting: bool = False
-    """Whether its files are whole where the program ended by itself, with whatever status."""
+    """Whether its files are complete if the program ended by itself, with any exit status."""
     durable: bool = False
-    """Whether its files are good wherever it was cut off, as they only grow."""
+    """Whether its files are usable wherever they were cut off, because they are only appended to."""
     then: tuple[str, ...] = ()
-    """A program to run after it, however it ended: it makes what the profiler wrote readable for us."""
+    """A program to run afterwards, however the step ended, which converts the profiler's output for rooflens."""
     within_s: float | None = None
-    """How long it may take; it is ended then, and what it left is kept."""
+    """Time limit in seconds; the step is ended then, and its results are kept."""
     launches: int | None = None
-    """How many launches it will measure, where that is known."""
+    """Number of launches that it will measure, if known."""
     estimate_s: float | None = None
-    """How long it will take, as far as is known."""
+    """Estimated duration in seconds, if known."""
 
 
 class CallStep(pydantic.BaseModel):
-    """A function of ours to call in a child process: ``function(store, progress, **arguments) -> dict``."""
+    """A rooflens function to call in a child process: ``function(store, progress, **arguments) -> dict``."""
 
     name: str
     function: str
@@ -53,58 +53,58 @@ class CallStep(pydantic.BaseModel):
 
     @staticmethod
     def of(name: str, function: Callable[..., dict[str, Any]], **arguments: Any) -> CallStep:
-        """The call of a function that stands in a module; its arguments must fit into JSON."""
+        """Create a call of a module-level function; its arguments must be representable as JSON."""
         return CallStep(name=name, function=f"{function.__module__}:{function.__qualname__}", arguments=arguments)
 
 
 class RunLimits(pydantic.BaseModel):
-    """What a run may use, besides its time."""
+    """What a run may use, apart from its time limit."""
 
     finish_s: float = 900.0
-    """For saving what the steps left."""
+    """Time for saving the results of the steps."""
     disk_bytes: int = 64_000_000_000
-    """In the run's folder."""
+    """Maximum size of the run's folder."""
     free_bytes: int = 500_000_000
-    """What must stay free on the store's disk."""
+    """Minimum free space on the store's disk."""
     processes: int = 4096
     grace_s: float = 3.0
-    """Between SIGTERM and SIGKILL; profilers were seen to hang in their own handler of SIGTERM."""
+    """Time between SIGTERM and SIGKILL; some profilers hang in their own SIGTERM handler."""
     ask_s: float = 5.0
-    """How long a profiled program that is asked to end may take before it is made to."""
+    """How long a profiled program may take to end after SIGTERM before it is killed."""
     write_s: float = 20.0
-    """How long its profiler may then take to write what it has measured."""
+    """How long its profiler may then take to write its results."""
     linger_s: float = 3.0
-    """How long processes that a program leaves behind may take to end by themselves."""
+    """How long processes that outlive their program may take to end by themselves."""
 
 
 class Job(pydantic.BaseModel):
-    """What a supervisor is told on its standard input; it may hold secrets and is written nowhere."""
+    """The job that a supervisor reads from standard input; it may contain secrets and is never written to disk."""
 
     run: Record
-    """The part that is written down."""
+    """The part that is stored."""
     steps: list[Step | CallStep]
     plan: CallStep | None = None
-    """Called after the first step with its seconds as ``took_s``. Answers with the further ``steps``, as data and
-    without the command, with ``remarks``, and with ``within_s`` where they may take only so many seconds together:
-    those that do not fit any more are left out."""
+    """Called after the first step with its duration as ``took_s``. Returns further ``steps`` as data, without the
+    program's command, ``remarks``, and optionally ``within_s``, the total time for these steps in seconds: steps that
+    no longer fit are skipped."""
     program: list[str] = []
-    """What planned steps run: it follows their argument lists."""
+    """The program's command, which is appended to the argument lists of planned steps."""
     finish: CallStep | None = None
-    """Called after the last step, or with what finished steps left before one failed: the run's state tells which."""
+    """Called after the last step, or after a failed one with the results of the finished steps that the state lists."""
     cwd: str = "/"
     variables: dict[str, str] = {}
-    """Set for the programs besides what they inherit."""
+    """Variables for the programs, in addition to what they inherit."""
     devices: dict[str, str] = {}
-    """Lock name -> device in words; the run waits until it holds all of them."""
+    """Lock name -> description of the device; the run waits until it owns all of them."""
     limits: RunLimits = RunLimits()
     sensors: list[Sensor] = []
-    """Devices whose clocks are sampled while programs run."""
+    """Devices whose clocks are sampled while the programs run."""
 
-    # Filled in where the run is started.
+    # Set when the run is started.
     store: str = ""
     inherited: dict[str, str] = {}
-    """What programs and calls get of the server's environment."""
+    """The part of the server's environment that programs and calls inherit."""
     locks: str = ""
-    """Folder of the machine's locks."""
+    """Folder that contains this user's locks on the machine."""
     secrets: list[str] = []
     """Texts that must not appear in logs."""

@@ -1,4 +1,4 @@
-"""Known ways in which profilers and programs fail: patterns in what they print, told with the fix (failures.toml)."""
+"""Recognise known failures of profilers and programs by patterns in their output (known_failures.toml)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...analysis.base.problems import BadArgument, LimitExceeded, MissingTool, N
 from ..base.untrusted_text import plain_text
 
 PROGRAM = "program"
-"""Stands for the profiled program among the names of profilers."""
+"""Used in place of a profiler name for failures of the profiled program."""
 _HERE = Path(__file__).parent
 _KINDS = {kind.__name__: kind for kind in (BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound)}
 _MOST_CHARACTERS = 200_000
-"""Characters of output looked at, from the end: what made a profiler stop stands there."""
+"""Maximum characters of output to search, from the end, where the fatal message is."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class _Failure:
     why: str
     fix: str
     silent: bool
-    """Whether the profiler ends with status 0 all the same."""
+    """Whether the profiler still ends with status 0 after this failure."""
 
 
 def explain_failure(profiler: str, status: int, text: str, facts: Mapping[str, str] = {}) -> Problem | None:
-    """The first known failure in what a profiler (or PROGRAM) printed; None where it is unknown, or nothing failed.
+    """Return the first known failure in the output of a profiler (or PROGRAM); None if nothing failed or it is unknown.
 
-    ``facts`` may be named in the texts, as what matches is.
+    The texts may use the names in ``facts`` and the named groups of the pattern.
     """
     end = text[-_MOST_CHARACTERS:]
     for failure in _failures():
@@ -54,7 +54,7 @@ def explain_failure(profiler: str, status: int, text: str, facts: Mapping[str, s
 
 @cache
 def messages(profiler: str) -> re.Pattern[str] | None:
-    """What the lines begin with that a profiler prints among those of the program; None where none are known."""
+    """Return the pattern that the profiler's own lines in the program's output begin with; None if there is none."""
     known = _file()["messages"].get(profiler)
     return re.compile(known) if known else None
 

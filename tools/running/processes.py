@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: telling them apart, who descends from whom or bears a run's mark, ending them."""
+"""Processes read from /proc: identify them, find descendants or members of a run, and end them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     import ctypes
 
 MARKER = "ROOFLENS_RUN"
-"""Variable with the run's id in the environment of everything that a run starts."""
+"""Environment variable with the run's id, set for everything that a run starts."""
 _PDEATHSIG, _SUBREAPER = 1, 36
-"""Operations of prctl."""
+"""prctl operations."""
 _PAUSE_S = 0.02
 _KILL_S = 10.0
-"""How long killed processes may take to go; one that hangs in a driver does not go at all."""
+"""How long killed processes may take to disappear; one that hangs in a driver never does."""
 
 
 class ProcessId(pydantic.BaseModel):
-    """A process that can be told from every other: its number is reused, its start on one boot is not."""
+    """Identifies a process uniquely: pids are reused, but not with the same start time during one boot."""
 
     host: str
     boot: str
     pid: int
     start: int
-    """Clock ticks from boot to the start of the process."""
+    """Start time of the process in clock ticks since boot."""
 
 
 @dataclass(frozen=True)
 class ProcessEntry:
-    """One process at one moment; ``start`` tells it from a later one with the same number."""
+    """A process at one moment; ``start`` distinguishes it from a later process with the same pid."""
 
     pid: int
     parent: int
@@ -46,25 +46,25 @@ class ProcessEntry:
 
 
 def table() -> dict[int, ProcessEntry]:
-    """Every process that /proc shows."""
+    """Return every process in /proc, by pid."""
     processes = (_process(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208
     return {p.pid: p for p in processes if p}
 
 
 def this_process() -> ProcessId:
-    """The process that asks."""
+    """Return the identity of the calling process."""
     own = _process(os.getpid())
     return ProcessId(host=host(), boot=_boot_id(), pid=os.getpid(), start=own.start if own else 0)
 
 
 def alive(identity: ProcessId) -> bool:
-    """Whether a process of this machine (``identity.host`` is ours) still runs."""
+    """Whether a process of this machine (``identity.host`` is this host) is still running."""
     now = _process(identity.pid)
     return identity.boot == _boot_id() and now is not None and now.start == identity.start and not now.zombie
 
 
 def host() -> str:
-    """The machine's name, with the name space in which process numbers count."""
+    """Return the host name, together with the PID namespace in which process numbers are valid."""
     try:
         space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -73,7 +73,7 @@ def host() -> str:
 
 
 def _boot_id() -> str:
-    """Which boot of the machine this is."""
+    """Return the id of the current boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -81,7 +81,7 @@ def _boot_id() -> str:
 
 
 def descendants(root: int) -> list[ProcessEntry]:
-    """Children of ``root``, their children and so on, zombies left out."""
+    """Return all descendants of ``root`` except zombies."""
     everybody = table()
     children: dict[int, list[int]] = {}
     for process in everybody.values():
@@ -95,7 +95,7 @@ def descendants(root: int) -> list[ProcessEntry]:
 
 
 def processes_of_run(run_id: str) -> list[ProcessEntry]:
-    """Processes in whose environment the marker of a run stands, wherever they were moved to."""
+    """Return the processes whose environment contains the marker of a run, whatever their parent is now."""
     entry = f"{MARKER}={run_id}".encode()
     bearers = []
     for process in table().values():
@@ -109,9 +109,9 @@ def processes_of_run(run_id: str) -> list[ProcessEntry]:
 
 
 def end_all(run_id: str, grace_s: float, *, below: int | None = None) -> int:
-    """End everything that bears the marker or descends from ``below``; returns how many could not be ended.
+    """End everything that has the marker or descends from ``below``; return the number that could not be ended.
 
-    They get SIGTERM and ``grace_s`` seconds, then SIGKILL, repeated until nothing new appears.
+    Processes get SIGTERM, and SIGKILL after ``grace_s`` seconds, repeated until no new ones appear.
     """
     own = os.getpid()
 
@@ -141,7 +141,7 @@ def end_all(run_id: str, grace_s: float, *, below: int | None = None) -> int:
 
 
 def send(process: ProcessEntry, number: signal.Signals) -> None:
-    """A signal to exactly this process, and to its group where it leads one; nothing where it is gone."""
+    """Send a signal to exactly this process, and to its group if it is the leader; do nothing if it is gone."""
     with suppress(OSError):
         handle = os.pidfd_open(process.pid)
         try:
@@ -149,7 +149,7 @@ def send(process: ProcessEntry, number: signal.Signals) -> None:
             if now is None or now.start != process.start:
                 return
             with suppress(OSError):
-                # A group is signalled as a whole, which no fork can outrun; it is the leader's while that exists.
+                # Signalling the group also reaches forked processes. The id is the leader's while the leader exists.
                 if os.getpgid(process.pid) == process.pid:
                     os.killpg(process.pid, number)
             signal.pidfd_send_signal(handle, number)
@@ -158,7 +158,7 @@ def send(process: ProcessEntry, number: signal.Signals) -> None:
 
 
 def reap(keep: int | None) -> bool:
-    """Collect children that ended, adopted ones too, but leave ``keep`` to its owner; whether that one ended."""
+    """Reap children that ended, including adopted ones, except ``keep``; return whether ``keep`` has ended."""
     while True:
         try:
             child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -173,18 +173,18 @@ def reap(keep: int | None) -> bool:
 
 
 def become_subreaper() -> None:
-    """Make this process the parent of every descendant whose own parent ends."""
+    """Make this process the new parent of orphaned descendants (prctl PR_SET_CHILD_SUBREAPER)."""
     _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def death_signal() -> DeathSignal:
-    """What a child must run before its program starts, so that it dies with this thread."""
+    """Return a callable to run in a child before its program starts, so that it dies with this thread."""
     return DeathSignal(_libc(), os.getpid())
 
 
 @dataclass(frozen=True)
 class DeathSignal:
-    """Asks the kernel to kill the calling process when its parent dies; prepared before the fork, called after it."""
+    """Asks the kernel to kill the calling process when its parent dies; created before the fork, called after it."""
 
     libc: ctypes.CDLL
     parent: int
@@ -204,7 +204,7 @@ def _libc() -> ctypes.CDLL:
 def _process(pid: int) -> ProcessEntry | None:
     try:
         line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # The name in parentheses may hold anything, so what counts stands behind the last one.
+        # The name in parentheses may contain any character, so parse what follows the last parenthesis.
         fields = line.rpartition(")")[2].split()
         return ProcessEntry(pid, int(fields[1]), int(fields[19]), fields[0] in "ZX")
     except (OSError, IndexError, ValueError):

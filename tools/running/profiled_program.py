@@ -1,4 +1,4 @@
-"""What is profiled: a command to start, or a process that runs already."""
+"""What is profiled: a command to start, or a process that is already running."""
 
 from __future__ import annotations
 
@@ -19,64 +19,64 @@ _NAME = 60
 
 @dataclass(frozen=True)
 class ProfileSubject:
-    """A command, or a process; with what it gets to run with."""
+    """A command or a process, with the environment that it runs in."""
 
     command: tuple[str, ...]
     """Empty for a process."""
     folder: str
     given: Mapping[str, str]
-    """Variables that the caller sets."""
+    """Environment variables that the caller sets."""
     pid: int | None = None
     called: str = ""
     """Name of the process."""
 
     @property
     def title(self) -> str:
-        """The program's own name."""
-        # A name, not a path of ours.
+        """Return the program's own name."""
+        # The file name only, without its path on this machine.
         return os.path.basename(self.command[0]) if self.command else self.called  # noqa: PTH119
 
     @property
     def line(self) -> str:
-        """What is profiled, in one line; secrets are still in it."""
+        """Return what is profiled in one line, which may still contain secrets."""
         return shlex.join(self.command) if self.command else f"process {self.pid} {shlex.quote(self.called)}"
 
 
 def subject(
     command: list[str] | None, pid: int | None, cwd: str | None, given: Mapping[str, str], inherited: Mapping[str, str]
 ) -> ProfileSubject:
-    """What a call names; BadArgument, NotFound or NotAllowed where it cannot be profiled."""
+    """Return the subject that a call names; raise BadArgument, NotFound or NotAllowed if it cannot be profiled."""
     if pid is None:
         if command is None:
-            raise BadArgument("Nothing to profile is named", fix='Give command, an argument list: ["./app", "-n", "8"]')
+            raise BadArgument("There is nothing to profile", fix='Give command, an argument list: ["./app", "-n", "8"]')
         return ProfileSubject(tuple(command), check_command(command, cwd, given, inherited), given)
     if stated := [n for n, value in (("command", command), ("cwd", cwd), ("env", given)) if value]:
         raise BadArgument(
-            f"pid excludes {' and '.join(stated)}",
-            "a process that runs has its command, folder and variables",
-            "Leave one out",
+            f"pid cannot be combined with {' and '.join(stated)}",
+            "a running process already has its command, folder and variables",
+            "Omit one of them",
         )
     return ProfileSubject((), "/", {}, pid, _process(pid))
 
 
 def _process(pid: int) -> str:
-    """The name of a process that may be attached to; NotFound or NotAllowed for others."""
+    """Return the name of a process that may be attached to; raise NotFound or NotAllowed for others."""
     try:
         owner = (_PROC / str(pid)).stat().st_uid
         name = (_PROC / str(pid) / "comm").read_bytes().decode("utf-8", "replace").strip()
     except OSError as error:
         raise NotFound(
-            f"There is no process {pid}", "it ended, or runs in another container", "Look it up anew"
+            f"There is no process {pid}", "it ended, or runs in another container", "Look up its pid again"
         ) from error
     if os.geteuid() not in (0, owner):
         raise NotAllowed(
-            f"Process {pid} is another user's", "only its user or root may attach to it", "Run there as that user"
+            f"Process {pid} belongs to another user", "only its user or root may attach to it", "Run there as that user"
         )
     return plain_text(name, _NAME) or "process"
 
 
 def listens(pid: int) -> bool:
-    """Whether a process has the thread by which newer versions of rocprofv3 attach."""
+    """Whether a process has the thread through which newer versions of rocprofv3 attach."""
     return any(_comm(task) == b"rocp-bg-attach" for task in _tasks(pid))
 
 
@@ -97,12 +97,12 @@ def _comm(task: Path) -> bytes:
 TIMELINE = "timeline"
 HOTSPOTS = "hotspots"
 _USUAL = ("overview", "diagnosis")
-"""What a first look and a sure diagnosis need: about 20 replays of a launch on Hopper, 3 to 5 runs on Instinct."""
+"""Enough for an overview and a reliable diagnosis: about 20 replays per launch on Hopper, 3 to 5 runs on Instinct."""
 
 
 @dataclass(frozen=True)
 class ProfileContents:
-    """What a profile is to hold."""
+    """What a profile is to contain."""
 
     metrics: tuple[str, ...]
     timeline: bool
@@ -110,19 +110,19 @@ class ProfileContents:
 
     @property
     def counts(self) -> bool:
-        """Whether a profiler is to measure launches; else the program runs once, for times."""
+        """Whether a profiler must measure launches; otherwise the program runs once, for times only."""
         return bool(self.metrics) or self.hotspots
 
     def plan(self, target: str, max_passes: int | None) -> PassPlan:
-        """The passes for the metrics; none where no metric is wanted: timelines and hot spots need no counter of the
-        target to be known."""
+        """Return the passes for the metrics, or none if no metric is wanted: timelines and hot spots work on targets
+        whose counters are not known."""
         if (self.timeline or self.hotspots) and not self.metrics:
             return PassPlan(target, (), (), (), {}, {}, 0, {})
         return plan(target, self.metrics, max_passes=max_passes)
 
 
 def parse_metrics(metrics: Sequence[str] | None) -> ProfileContents:
-    """The metrics that were asked for, and which of the two words are among them; by default _USUAL."""
+    """Split the requested metrics from the words for a timeline and hot spots; the default is ``_USUAL``."""
     words = _USUAL if metrics is None else tuple(metrics)
     names = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS))
     stripped = {word.strip() for word in words}

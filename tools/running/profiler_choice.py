@@ -1,4 +1,4 @@
-"""The device that a run gets on this machine, and the profiler for it."""
+"""Choose the device of this machine that a run uses, and the profiler for it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ if TYPE_CHECKING:
     from ..device.machine.survey import Machine
 
 _MASKS = {"amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "nvidia": ("CUDA_VISIBLE_DEVICES",)}
-"""Variables by which a program sees fewer GPUs, by vendor."""
+"""Environment variables that restrict the GPUs that a program sees, by vendor."""
 
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """A device, the profiler for it, and what that means for other runs."""
+    """A device, the profiler for it, and the locks that the run needs."""
 
     device: Device
     target: str
     profiler: InstalledProfiler
     path: str
     locks: dict[str, str]
-    """Lock name -> device in words, of every device that the program may use."""
+    """Lock name -> description, for every device that the program may use."""
     mask: dict[str, str]
-    """Variables that show the program the chosen GPU alone; empty where nobody chose one."""
+    """Variables that show the program only the chosen GPU; empty if none was chosen."""
     warnings: list[str]
 
 
 def choose(
     machine: Machine, gpu: str | int | None, profiler: str, environment: Mapping[str, str], *, counts: bool = True
 ) -> DeviceChoice:
-    """The device and the profiler; a Problem says what is missing on this machine and how to get it. A run for times
-    alone (``counts`` false) needs no profiler, nor the right to count, where we record times ourselves.
+    """Return the device and the profiler; raise a Problem that states what is missing here and how to get it.
 
-    Without ``gpu`` the program may use every GPU that ``environment`` shows it, so the run has all of them to itself.
+    A timing-only run (``counts`` false) needs neither a profiler nor permission to count if rooflens records times
+    itself.
+
+    Without ``gpu``, the program may use every GPU that ``environment`` shows it, so the run locks all of them.
     """
     vendor = registry.profiler(profiler).VENDOR if profiler != "auto" else None
     if str(gpu).lower() == "cpu" or (gpu is None and vendor == "cpu"):
@@ -66,7 +68,7 @@ def choose(
 
 
 def facts(device: Device) -> dict[str, float]:
-    """What is known of a device beyond its target: its product's data, for the dies of this device or partition."""
+    """Return the known facts of a device beyond its target: product data, for the dies of this device or partition."""
     product = targets.identify(device.name, device.arch, {})
     known = {name: fact.value for name, fact in product.all_facts.items()} if product else {}
     if device.xccs and (whole := known.get("num_xcd")) and "total_l2_chan" in known:
@@ -80,25 +82,25 @@ def _find_gpu(machine: Machine, gpu: str, vendor: str | None) -> Device:
         raise _no_gpu(machine, vendor)
     if not fitting:
         here = ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in machine.gpus[:8])
-        raise NotFound(f"There is no GPU {gpu!r}", f"here are {here}", 'Give an index, a uuid or "cpu"')
+        raise NotFound(f"There is no GPU {gpu!r}", f"this machine has {here}", 'Give an index, a uuid or "cpu"')
     if len({d.vendor for d in fitting}) > 1:
-        raise BadArgument(f"GPU {gpu} is one of each vendor", fix="Give its uuid, or name the profiler")
+        raise BadArgument(f"GPU {gpu} is ambiguous: each vendor has one", fix="Give its uuid, or name the profiler")
     return fitting[0]
 
 
 def _no_gpu(machine: Machine, vendor: str | None) -> MissingTool:
     kind = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(vendor or "", "GPU")
-    why = machine.notes[0] if machine.notes else "nothing in sysfs and no driver shows one"
+    why = machine.notes[0] if machine.notes else "neither sysfs nor a driver lists one"
     return MissingTool(
         f"No {kind} is visible here",
         why,
-        'gpu="cpu" profiles the processor; plan_profile gives the commands for a machine with a GPU, import_profile '
-        "reads what they wrote",
+        'gpu="cpu" profiles the processor; plan_profile gives commands for a machine with a GPU, and import_profile '
+        "reads their results",
     )
 
 
 def _visible_gpus(devices: list[Device], environment: Mapping[str, str]) -> list[Device]:
-    """The GPUs that visibility variables leave, in their order where they name one."""
+    """Return the GPUs that the visibility variables leave, in the order that they specify."""
     for names in _MASKS.values():
         for name in names:
             stated = [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
@@ -118,7 +120,7 @@ def _mask(device: Device) -> dict[str, str]:
 
 
 def _profilers(machine: Machine, device: Device, wanted: str) -> list[InstalledProfiler]:
-    """Profilers of a device that are installed and may work, best first; perf works without a PMU too."""
+    """Return the installed profilers that may work for a device, best first; perf works without a PMU too."""
     order = _order(device, wanted)
     installed = {p.name: p for p in machine.profilers if p.path}
     ready = [installed[name] for name in order if name in installed]
@@ -126,7 +128,7 @@ def _profilers(machine: Machine, device: Device, wanted: str) -> list[InstalledP
 
 
 def _order(device: Device, wanted: str) -> list[str]:
-    """Names of the profilers for a device, the preferred one first."""
+    """Return the names of the profilers for a device, the preferred one first."""
     return [p.NAME for p in registry.for_vendor(device.vendor) if wanted in ("auto", p.NAME)]
 
 
@@ -140,9 +142,9 @@ def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) ->
     known = [p for p in machine.profilers if p.name in order]
     first = next((p for p in known if p.path), known[0] if known else None)
     name = first.name if first else order[0]
-    why = first.why if first else "it is not installed: not on PATH nor in the usual places"
+    why = first.why if first else "it is not installed: neither on PATH nor in the usual places"
     fix = (first.fix if first else "") or "See list_devices"
-    without = '. Times (metrics=[]) and a timeline (["timeline"]) need nothing of it' if own else ""
+    without = '. Times (metrics=[]) and a timeline (["timeline"]) do not need it' if own else ""
     raise MissingTool(f"{name} cannot profile {_title(device)} here", why or "", f"{fix.rstrip('.')}{without}")
 
 

@@ -1,4 +1,4 @@
-"""How far a running step is, read from what its profiler prints or writes while it works."""
+"""How far a running step is, read from what its profiler prints or writes."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pathlib import Path
 from ...analysis.base.text import reads_like_a_sentence, shorten, visible
 
 _TAIL = 8192
-"""Bytes of the end of a text that are looked at."""
+"""Number of bytes examined at the end of a stream."""
 _FILE_TAIL = 1 << 20
-"""The same of a file, which may name every launch that was measured."""
+"""The same for a file, which may list every measured launch."""
 _EVERY_S = 0.5
 _KERNEL = 60
 
 
 @dataclass(frozen=True)
 class ProfilerProgress:
-    """How far a profiler is with a run of the program; None where it does not say."""
+    """Progress of a profiler within one run of the program; fields are None if it does not report them."""
 
     kernel: str
-    """The kernel that it measures, or measured last; a text of others."""
+    """The kernel being measured, or measured last; text from an untrusted source."""
     launch: int | None = None
-    """Its number among the launches that are measured, from 1."""
+    """Its number among the measured launches, from 1."""
     launches: int | None = None
-    """How many will be measured."""
+    """Total number of launches to measure."""
     passes: int | None = None
-    """How often the launch was run, known when it is done."""
+    """How many passes the launch was replayed for, known once it is done."""
     share: float | None = None
-    """Of the launch."""
+    """Finished share of the current launch, 0 to 1."""
     doing: str = ""
-    """What it does, in our words, where it tells nothing of launches."""
+    """A description of the activity, for profilers that do not report launches."""
 
     @property
     def finished_share(self) -> float:
-        """The share of all launches that is done, 0 where it is not known how many there are."""
+        """Finished share of all launches; 0 if their number is not known."""
         return (self.launch - 1 + (self.share or 0.0)) / self.launches if self.launch and self.launches else 0.0
 
     @property
     def words(self) -> str:
-        """In words: launch 37 of 120 (gemm_kernel), 20 passes."""
+        """Describe the progress, for example: launch 37 of 120 (gemm_kernel), 20 passes."""
         if self.doing:
             return self.doing
         name = shorten(visible(self.kernel).strip(), _KERNEL)
-        # What stands here is read as ours.
+        # This text appears as rooflens' own, so a kernel name that reads like a sentence is omitted.
         kernel_text = f" ({name})" if name and not reads_like_a_sentence(name) else ""
         of = f" of {self.launches}" if self.launches else ""
         launch = f"launch {self.launch}{of}" if self.launch else "a launch"
@@ -55,11 +55,11 @@ class ProfilerProgress:
 
 
 Read = Callable[[str], ProfilerProgress | None]
-"""What the end of a profiler's text says, or None; pure."""
+"""A pure function that reads the end of a profiler's output; None if it shows no progress."""
 
 
 class Follower:
-    """Hears both streams of a program, looks into one file of it, and tells ``tell`` what changed."""
+    """Follows both streams of a program and optionally one of its files, and passes each change to ``tell``."""
 
     def __init__(self, read: Read, tell: Callable[[ProfilerProgress], None], file: Path | None = None) -> None:
         self._read, self._tell, self._file = read, tell, file
@@ -70,12 +70,12 @@ class Follower:
         self._next_s = 0.0
 
     def hear(self, stream: int, piece: bytes) -> None:
-        """Take in what a stream brought."""
+        """Add bytes from a stream."""
         self._tails[stream] = (self._tails.get(stream, b"") + piece[-_TAIL:])[-_TAIL:]
         self._changed.add(stream)
 
     def read_news(self) -> None:
-        """Read what is new, if the last look was long enough ago."""
+        """Parse new output, unless the last check was very recent."""
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _EVERY_S
@@ -89,7 +89,7 @@ class Follower:
                 self._tell(progress)
 
     def _news(self) -> list[bytes]:
-        """The end of the file, where it has grown."""
+        """Return the end of the file if it has grown."""
         try:
             if self._file is None or (size := self._file.stat().st_size) == self._size:
                 return []

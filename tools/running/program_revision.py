@@ -1,6 +1,7 @@
-"""Which commit and branch were checked out: read from the files of a Git work tree, or from a CI job's variables.
+"""Which commit and branch were checked out, and which binary ran.
 
-No program is run. Changes that were not committed are not seen.
+The revision is read from the files of a Git work tree or from a CI job's variables. No program is run, and uncommitted
+changes are not detected.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...analysis.store.manifest import Binary, read_small
 from ..base.untrusted_text import plain_text
 
 RECORD = "ROOFLENS_RECORD_COMMIT"
-"""Variable that, set to 0, has neither recorded."""
+"""Environment variable that disables the recording of commit and branch when set to 0."""
 _VARIABLES = (
     ("GITHUB_SHA", ("GITHUB_HEAD_REF", "GITHUB_REF_NAME")),
     ("CI_COMMIT_SHA", ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME")),
@@ -27,33 +28,33 @@ _VARIABLES = (
     ("BUILD_SOURCEVERSION", ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCH")),
     ("GIT_COMMIT", ("CHANGE_BRANCH", "GIT_LOCAL_BRANCH", "BRANCH_NAME", "GIT_BRANCH")),
 )
-"""Of GitHub, GitLab, Buildkite, CircleCI, Azure Pipelines and Jenkins: the commit, and the branch; of a pull request
-the branch that it comes from."""
+"""For GitHub, GitLab, Buildkite, CircleCI, Azure Pipelines and Jenkins: the variable with the commit, and those with
+the branch; for a pull request, its source branch."""
 _REMOTE = {"GIT_BRANCH": "origin/"}
-"""Variables whose branches begin with the name of the remote, as Git's plugin of Jenkins writes them."""
+"""Variables whose value starts with the name of the remote, as written by the Git plugin of Jenkins."""
 _HEADS = "refs/heads/"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _HEAD, _PACKED = 4096, 16 << 20
-"""Bytes of a file of Git that are read at most."""
+"""Maximum number of bytes read from HEAD and similar files, and from packed-refs."""
 _BRANCH, _DEEPEST = 200, 64
 
 
 class Revision(NamedTuple):
-    """A commit, whole, and a branch; None where not known."""
+    """A full commit hash and a branch; None if not known."""
 
     commit: str | None = None
     branch: str | None = None
 
 
 def revision(folder: str | Path | None = None) -> Revision:
-    """Of the work tree around ``folder``, where one is given and there is one, else of the CI job."""
+    """Return the revision of the work tree that contains ``folder``, if there is one, else that of the CI job."""
     if os.environ.get(RECORD) == "0":
         return Revision()
     job = _of_job()
     tree = _of_tree(Path(folder)) if folder else Revision()
     if tree.commit is None:
         return job
-    # What CI checks out has no branch.
+    # CI systems check out a detached HEAD, which has no branch.
     return tree if tree.branch or tree.commit != job.commit else job
 
 
@@ -70,7 +71,7 @@ def _of_tree(folder: Path) -> Revision:
         home = next((p / ".git" for p in [folder, *folder.parents][:_DEEPEST] if (p / ".git").exists()), None)
         if home is None:
             return Revision()
-        if home.is_file():  # of a further work tree or a submodule
+        if home.is_file():  # a linked work tree or a submodule
             home = home.parent / _text(home).removeprefix("gitdir:").strip()
         shared = home / _text(home / "commondir") if (home / "commondir").is_file() else home
         head = _text(home / "HEAD")
@@ -83,7 +84,7 @@ def _of_tree(folder: Path) -> Revision:
 
 
 def _reference(home: Path, shared: Path, name: str) -> str | None:
-    """The commit that a reference stands for, in a file of its own or among the packed ones."""
+    """Return the commit of a reference, from its own file or from packed-refs."""
     if ".." in name or name.startswith("/"):
         return None
     for place in (home, shared):
@@ -125,9 +126,9 @@ _INTERPRETERS = (
 
 
 def identify_binary(command: Sequence[str], folder: str, path: str) -> Binary | None:
-    """The program of ``command``, started in ``folder``; of an interpreter or launcher the first file that it is given.
+    """Identify the program of ``command`` in ``folder``; for an interpreter or launcher, its first file argument.
 
-    ``path`` is the PATH that is searched. None where there is no such file, or it cannot be read.
+    ``path`` is the PATH to search. Returns None if there is no such file or it cannot be read.
     """
     program = _place(command[0], folder, path)
     if program is not None and program.name.rstrip("0123456789.").startswith(_INTERPRETERS):
@@ -137,7 +138,7 @@ def identify_binary(command: Sequence[str], folder: str, path: str) -> Binary | 
 
 
 def native(binary: Binary | None) -> list[Path]:
-    """The file, where it is one of machine code, which may hold that of kernels too; not a script."""
+    """Return the file if it is an ELF file, which may contain kernel code too, rather than a script."""
     place = Path(binary.path) if binary else None
     if place is None or not _is_file(place):
         return []
@@ -153,7 +154,7 @@ def _place(word: str, folder: str, path: str) -> Path | None:
 
 
 def _is_file(place: Path) -> bool:
-    """Whether it is a regular file; a word of a command, such as a program after -c, need be no path at all."""
+    """Whether it is a regular file. A command-line word, such as the code after -c, need not be a valid path."""
     try:
         return stat.S_ISREG(place.stat().st_mode)
     except (OSError, ValueError):
@@ -161,7 +162,7 @@ def _is_file(place: Path) -> bool:
 
 
 def _read(place: Path) -> Binary | None:
-    """Size, time and SHA-256 of a regular file; no digest for one above a gibibyte."""
+    """Return size, modification time and SHA-256 of a regular file; there is no digest for files above 1 GiB."""
     try:
         with place.open("rb") as file:
             state = os.fstat(file.fileno())

@@ -1,4 +1,4 @@
-"""The launches within a range that the program named (ROCTX, NVTX, operators), and how the range is called."""
+"""Select the launches within a range that the program marked (ROCTX, NVTX, PyTorch operators)."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ if TYPE_CHECKING:
 _NAMES = 1000
 _MOST_CHAINS = 32
 _DEEPEST = 64
-_MARKERS = "Is it marked (torch.cuda.nvtx.range_push), and was the run one that records ranges?"
+_MARKERS = "Is it marked (torch.cuda.nvtx.range_push), and did the run record ranges?"
 
 
 @dataclass(frozen=True)
 class RangePath:
-    """A range by its name and by those around it, of one domain."""
+    """The names of a range and of the ranges around it, within one domain."""
 
     names: tuple[str, ...]
-    """From an outer range to the one meant, each directly within the one before."""
+    """Names from an outer range to the range itself, each directly inside the previous one."""
     domain: str | None = None
-    """Of NVTX; None is the default domain."""
+    """NVTX domain; None is the default domain."""
 
 
 @dataclass(frozen=True)
 class RangeFilter:
-    """A range that somebody asked for, as the program may have named it."""
+    """A requested range, in every form in which the program may have named it."""
 
     chains: tuple[RangePath, ...]
-    """A launch within any of these is within the range."""
+    """A launch inside any of these is inside the range."""
     one_thread: bool = False
-    """Whether a single thread of each process opened all ranges: launches of others then work for that one."""
+    """Whether one thread of each process opened all ranges, so that launches of other threads belong to it too."""
 
 
 class NoRanges(NotFound):
-    """A run recorded no ranges at all: whether the program has some is not known."""
+    """No ranges were recorded at all, so it is not known whether the program has any."""
 
 
 def range_filter_of_text(text: str) -> RangeFilter:
-    """What ``text`` can mean where no run has told: the name of a range, or a path of several."""
+    """Interpret ``text`` without a recording: as the name of a range, or as a path of several names."""
     parts = tuple(text.split("/"))
     path = [RangePath(parts)] if len(parts) > 1 and all(parts) else []
     return RangeFilter((RangePath((text,)), *path))
 
 
 def range_filter_of_recording(con: duckdb.DuckDBPyConnection, folder: Path, text: str) -> RangeFilter:
-    """The ranges of a recording that ``text`` means, by their own names; there are some, says ``range_condition``.
+    """Return the ranges of a recording that ``text`` refers to; ``range_condition`` has checked that there are some.
 
-    Raises BadArgument where it means too many of different names.
+    Raises BadArgument if it refers to too many different names.
     """
     table = f"read_parquet({sql_path(folder / 'ranges.parquet')})"
     stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
@@ -69,8 +69,8 @@ def range_filter_of_recording(con: duckdb.DuckDBPyConnection, folder: Path, text
     if len(chains) > _MOST_CHAINS:
         raise BadArgument(
             f"{count_text(len(chains), 'range')} of different names end in {plain_text(text, 80)!r}",
-            f"a profiler is told {_MOST_CHAINS} names at most",
-            "Name one of them whole",
+            f"a profiler accepts {_MOST_CHAINS} names at most",
+            "Give the full name of one of them",
         )
     (threads,) = con.execute(
         f"SELECT max(n) FROM (SELECT count(DISTINCT thread) AS n FROM {table} GROUP BY pid)"
@@ -79,7 +79,7 @@ def range_filter_of_recording(con: duckdb.DuckDBPyConnection, folder: Path, text
 
 
 def _range_path(con: duckdb.DuckDBPyConnection, named: str, row: tuple[str, str, str | None], text: str) -> RangePath:
-    """The names that ``text`` gives of one range: its own, and those around it as far as they are of its domain."""
+    """Return the name of one range and those enclosing ranges in the same domain that ``text`` names."""
     path, name, domain = row
     names, rest = [name], text
     while len(names) < _DEEPEST and rest.endswith(f"/{name}") and path.endswith(f"/{name}"):
@@ -94,17 +94,17 @@ def _range_path(con: duckdb.DuckDBPyConnection, named: str, row: tuple[str, str,
 
 
 def range_condition(con: duckdb.DuckDBPyConnection, folder: Path, name: str) -> str:
-    """SQL that holds for the launches, in the dispatches of ``folder``, that a range ``name`` or one within it made.
+    """Return an SQL condition on the dispatches in ``folder`` that selects launches inside range ``name``.
 
-    ``name`` is that of a range or the end of its path (``step/forward``). NotFound with near names where none is so
-    called, or none of those launched a kernel; NoRanges where the run recorded none at all.
+    ``name`` is the name of a range or the end of its path (``step/forward``); nested ranges count. Raises NotFound with
+    similar names if there is no such range or it launched no kernel, and NoRanges if the run recorded no ranges.
     """
     ranges, dispatches = folder / "ranges.parquet", folder / "dispatches.parquet"
     shown = plain_text(name, 80)
     if not ranges.is_file():
         raise NoRanges(f"The program has no range {shown!r}", "no range was recorded", _MARKERS)
     wanted = sql_literal(name)
-    # Names and paths alike are between slashes then.
+    # With slashes added at both ends, names and paths match in the same way.
     inside = f"contains('/' || path || '/', '/' || {wanted} || '/')"
     ranges_inside = f"(SELECT range_id FROM read_parquet({sql_path(ranges)}) WHERE {inside})"
     (known,) = con.execute(f"SELECT count(*) FROM {ranges_inside}").fetchone() or (0,)
@@ -116,31 +116,31 @@ def range_condition(con: duckdb.DuckDBPyConnection, folder: Path, name: str) -> 
         f"SELECT count(*) FROM read_parquet({sql_path(dispatches)}) WHERE {in_range}"
     ).fetchone() or (0,)
     if not launches:
-        raise NotFound(f"No kernel was launched in range {shown!r}", "", "Ranges count on the thread that launches")
+        raise NotFound(f"No kernel was launched in range {shown!r}", "", "A range covers only launches of its thread")
     return in_range
 
 
 LONGEST_NAME = 200
-"""Characters of a name that are asked for; kernels that share so many are counted with it."""
+"""Maximum characters of a kernel name in a filter; kernels that share this prefix are counted too."""
 _SPECIAL = re.compile(r"[\\^$.*+?()\[\]{}|]")
 
 
 def choose_iterations(
     launches: Iterable[tuple[str, Hashable, int]], skip: int, count: int
 ) -> dict[str, tuple[int, ...]]:
-    """Kernel -> the numbers of its launches that hold ``count`` of each configuration after the first ``skip``.
+    """Return for each kernel the launch numbers that include ``count`` of each configuration after the first ``skip``.
 
-    ``launches`` are kernel, configuration and number among the launches of the kernel.
-    A configuration with fewer launches gives the last that it has. Numbers that another configuration was given come
-    first: a profiler that takes one list of numbers for all kernels then counts few launches that nobody asked for.
+    ``launches`` yields kernel, configuration and the launch's number among the launches of the kernel. A configuration
+    with fewer launches contributes its last ones. Numbers that are already chosen for another configuration are
+    preferred: a profiler that takes one list of numbers for all kernels then counts fewer unwanted launches.
     """
     of: dict[tuple[str, Hashable], list[int]] = {}
     for kernel, configuration, number in launches:
         of.setdefault((kernel, configuration), []).append(number)
     taken: set[int] = set()
     wanted: dict[str, set[int]] = {}
-    # The rarest first: they have no choice.
-    once = {key: sorted(set(numbers)) for key, numbers in of.items()}  # other processes have the same numbers
+    # Start with the rarest configurations, which have the fewest alternatives.
+    once = {key: sorted(set(numbers)) for key, numbers in of.items()}  # processes number their launches independently
     for (kernel, _), numbers in sorted(once.items(), key=lambda item: (len(item[1]), item[1])):
         candidates = numbers[skip:] if len(numbers) >= skip + count else numbers[-count:]
         picked = sorted(candidates, key=lambda n: (n not in taken, n))[:count]
@@ -150,7 +150,7 @@ def choose_iterations(
 
 
 def exact_names_pattern(names: Sequence[str]) -> str:
-    """A regular expression, as ECMAScript reads it, for these names and no others; of long names their beginning."""
+    """Return an ECMAScript regular expression that matches exactly these names, or the first part of long names."""
     parts = [f"^{_SPECIAL.sub(_escape, n[:LONGEST_NAME])}{'' if len(n) > LONGEST_NAME else '$'}" for n in names]
     return "|".join(dict.fromkeys(parts))
 
@@ -160,7 +160,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Numbers as rocprofv3 takes them: ``[3,5,9-11]``."""
+    """Format numbers as rocprofv3 expects them: ``[3,5,9-11]``."""
     parts: list[list[int]] = []
     for number in sorted(set(numbers)):
         if parts and number == parts[-1][1] + 1:
@@ -171,6 +171,6 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def counted_besides(iterations: Mapping[str, Sequence[int]]) -> int:
-    """Launches that one list of numbers for all kernels counts at most beside those asked for."""
+    """Upper bound of the unwanted launches that one list of numbers for all kernels counts."""
     union = {number for numbers in iterations.values() for number in numbers}
     return sum(len(union) - len(set(numbers)) for numbers in iterations.values())

@@ -1,6 +1,6 @@
-"""What is asked of a profiler: a request, its filters, limits and channels; and its steps on many ranks.
+"""What a profiler is asked to do: a request with its filters and limits, and its launch lines for many ranks.
 
-A pass is one set of counters, a step one process of a run, a run the whole job; replay is how passes repeat launches.
+A pass is one set of counters, a step is one process of a run, a run is the whole job; replay is how passes repeat work.
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ Replay = Literal["application", "kernel", "iteration"]
 
 @dataclass(frozen=True)
 class LaunchSample:
-    """The launches that stand for all: some of every launch configuration of the kernels that matter.
+    """A representative sample: some launches of every launch configuration of the important kernels.
 
-    Which they are is known from a run for times only, whose launches these are (see sampling.py).
+    It is chosen from the launches of a timing run (see ``counting``).
     """
 
     kernels: tuple[str, ...]
-    """Names as the profiler states them in its trace, whole."""
+    """Complete names as the profiler writes them in its trace."""
     skip: int
-    """Launches of each configuration to let pass first."""
+    """Number of launches of each configuration to skip first."""
     launches: int
-    """Launches of each configuration to count."""
+    """Number of launches of each configuration to count."""
     iterations: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Kernel -> which of its launches those are, from 1, as the profiler numbers them (``dispatches.iteration``): for
-    profilers that know no configurations."""
+    """Kernel -> launch numbers to count, from 1, as the profiler numbers them (``dispatches.iteration``); for profilers
+    that cannot select by configuration."""
     within: RangeFilter | None = None
-    """The range that they are of, for profilers that can be held to one by its name."""
+    """The range to restrict counting to, for profilers that can select a range by name."""
     expected: tuple[int, ...] = ()
-    """Their numbers in the run for times (dispatch_id), in order, where they are those of a range."""
+    """Their ordered numbers (dispatch_id) in the timing run, if they belong to a range."""
 
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to profile, independent of the profiler and of the machine."""
+    """What to profile, independent of the profiler and the machine."""
 
     command: tuple[str, ...]
     """Argument list of the program; never a shell line."""
     passes: tuple[tuple[str, ...], ...] = ()
-    """Counters of each pass, as the target spells them; empty where only times are wanted."""
+    """Counters of each pass, under the target's names; empty if only times are wanted."""
     kernel: str | None = None
-    """Regular expression on the kernel name; only these kernels are counted."""
+    """Regular expression for kernel names; only matching kernels are counted."""
     launches: tuple[int, int] | None = None
-    """First and last launch to count, from 1: of each matching kernel (AMD), of all matching launches (NVIDIA)."""
+    """First and last launch to count, from 1: of each matching kernel (AMD), or of all matching launches (NVIDIA)."""
     replay: Replay = "application"
     repeats: int = 1
-    """Steps of a profiler of processors, which has no launches to repeat."""
+    """Number of repeated steps for a CPU profiler, which has no launches to repeat."""
     target: str = ""
-    """GPU target such as gfx942, whose counter names and limits hold for ``passes``; empty where not known."""
+    """GPU target such as gfx942, whose counter names and limits apply to ``passes``; empty if not known."""
     facts: Mapping[str, float] = field(default_factory=dict)
-    """Known facts of the device, under the catalogue's names: counters per L2 channel need num_xcd, total_l2_chan."""
+    """Known facts of the device, with the catalogue's names: counters per L2 channel need num_xcd, total_l2_chan."""
     sample: LaunchSample | None = None
-    """Count these launches only; None counts all that ``kernel`` and ``launches`` let pass."""
+    """Count only these launches; None counts everything that ``kernel`` and ``launches`` select."""
     range: str | None = None
-    """A range that the program named; the sample is taken of the launches within it."""
+    """Name of a range in the program; only launches inside it are sampled."""
     pid: int | None = None
-    """Process that runs already, to attach to instead of starting ``command``."""
+    """A running process to attach to instead of starting ``command``."""
     attached_s: float = 10.0
-    """How long to stay attached to it."""
+    """How many seconds to stay attached to it."""
     timeline: bool = False
-    """Whether the run for times also traces what host and devices do: calls, copies, allocations, ranges."""
+    """Whether the timing run also traces host and device activity: calls, copies, allocations, ranges."""
     hotspots: bool = False
-    """Whether a step of its own samples which instructions launches spend their time in."""
+    """Whether a separate step samples the instructions in which launches spend their time."""
     busy_s: float | None = None
-    """Time of all kernels in the run for times, where that is known: what samples are taken of."""
+    """Total kernel time of the timing run, if known; the sampling interval depends on it."""
 
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
@@ -87,9 +87,9 @@ _LONGEST = 1000
 
 
 def checked_pattern(request: ProfileRequest, profiler: str) -> str | None:
-    """The regular expression on kernel names, which Python and the C++ library of the profilers read alike.
+    """Return the regular expression for kernel names, which Python and the profilers' C++ library read alike.
 
-    Raises BadArgument for what is no such expression: the profiler would abort in the middle of the program.
+    Raises BadArgument if it is not valid: the profiler would otherwise abort in the middle of the program.
     """
     pattern = request.kernel
     if pattern is None:
@@ -97,87 +97,87 @@ def checked_pattern(request: ProfileRequest, profiler: str) -> str | None:
     if not pattern or len(pattern) > _LONGEST or not pattern.isprintable():
         raise BadArgument(
             f"kernel={pattern[:80]!r} cannot be used",
-            f"it must be visible text of 1 to {_LONGEST} characters",
-            "Leave kernel out to count every kernel",
+            f"it must be printable text of 1 to {_LONGEST} characters",
+            "Omit kernel to count every kernel",
         )
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise BadArgument(f"kernel={pattern[:80]!r} is no regular expression", str(error)) from error
+        raise BadArgument(f"kernel={pattern[:80]!r} is not a valid regular expression", str(error)) from error
     if foreign := _PYTHON_ONLY.search(pattern):
         raise BadArgument(
             f"{profiler} does not understand {foreign[0]!r} in kernel={pattern[:80]!r}",
-            "it reads regular expressions as ECMAScript does",
-            "Write it without inline flags, named groups, look-behind and possessive repeats",
+            "it uses ECMAScript regular expressions",
+            "Avoid inline flags, named groups, look-behind and possessive quantifiers",
         )
     return pattern
 
 
 def name_parts(request: ProfileRequest, profiler: str) -> list[str]:
-    """The parts of kernel names that old rocprof filters by; BadArgument where the expression is more than that."""
+    """Return the name parts that the old rocprof filters by; raise BadArgument for any other expression."""
     pattern = checked_pattern(request, profiler)
     if pattern is None:
         return []
     if not _PARTS.fullmatch(pattern):
         raise BadArgument(
             f"{profiler} cannot filter by kernel={pattern[:80]!r}",
-            "it knows parts of names only, no regular expressions",
-            "Give one word or words joined by |, or leave kernel out and select kernels after the import",
+            "it matches parts of names, not regular expressions",
+            "Give one word, or words joined by |, or omit kernel and select kernels after the import",
         )
     return pattern.split("|")
 
 
 def launch_range(given: int | list[int] | None) -> tuple[int, int] | None:
-    """The first and last launch to count, from 1, where they are given and not a number of launches.
+    """Return the first and last launch to count, from 1; None if nothing or a number of launches is given.
 
-    Raises BadArgument where they are no range.
+    Raises BadArgument if they are not a valid range.
     """
     if given is None or isinstance(given, int):
         return None
     if len(given) != 2 or not 1 <= given[0] <= given[1] < 2**31:
         raise BadArgument(
-            f"launches={given} is no range",
-            "launches count from 1, and the last is not before the first",
+            f"launches={given} is not a valid range",
+            "launches count from 1, and the last must not be before the first",
             "Give [first, last], such as [2, 4]",
         )
     return given[0], given[1]
 
 
 def refuse(request: ProfileRequest, profiler: str, *fields: str) -> None:
-    """BadArgument where the request states one of ``fields``, which this profiler has nothing for."""
+    """Raise BadArgument if the request uses one of ``fields``, which this profiler does not support."""
     if stated := [name for name in fields if getattr(request, name) is not None]:
         raise BadArgument(
             f"{profiler} cannot restrict a profile by {' and '.join(stated)}",
             "it has no such option",
-            f"Leave {' and '.join(stated)} out and select after the import",
+            f"Omit {' and '.join(stated)} and select after the import",
         )
 
 
 def refuse_attaching(
     request: ProfileRequest, profiler: str, why: str, fix: str = "Give the command to start instead"
 ) -> None:
-    """BadArgument where the request names a running process, which this profiler (version) cannot attach to."""
+    """Raise BadArgument if the request names a running process, which this profiler (version) cannot attach to."""
     if request.pid is not None:
         raise BadArgument(f"{profiler} cannot attach to a running process", why, fix)
 
 
 def refuse_tracing(request: ProfileRequest, profiler: str, why: str, fix: str) -> None:
-    """BadArgument where the request wants a timeline, which this profiler does not record."""
+    """Raise BadArgument if the request wants a timeline, which this profiler does not record."""
     if request.timeline:
         raise BadArgument(f"{profiler} records no timeline here", why, fix)
 
 
 def refuse_hotspots(request: ProfileRequest, profiler: str, why: str, fix: str) -> None:
-    """BadArgument where the request wants hot spots, which this profiler has no samples for."""
+    """Raise BadArgument if the request wants hot spots, for which this profiler takes no samples."""
     if request.hotspots:
         raise BadArgument(f"{profiler} takes no samples of instructions", why, fix)
 
 
 def refuse_replay(request: ProfileRequest, profiler: str, *known: Replay) -> None:
-    """BadArgument where passes are to repeat in another way than those that this profiler knows."""
+    """Raise BadArgument if the requested replay mode is not one of those that this profiler supports."""
     if request.replay not in known:
         raise BadArgument(
-            f"{profiler} cannot {_REPLAYS[request.replay]}", f"it has {' and '.join(known)} only", "Leave replay out"
+            f"{profiler} cannot {_REPLAYS[request.replay]}", f"it supports only {' and '.join(known)}", "Omit replay"
         )
 
 
@@ -189,22 +189,22 @@ _REPLAYS: dict[Replay, str] = {
 
 SERIALISED = Note(
     "serialised",
-    "Counters are collected one kernel at a time: durations are those of the run 'timing', which has none.",
+    "Counters are collected one kernel at a time, so durations come from the run 'timing', which has no counters.",
 )
 
 
 def left_out_notes(left: dict[str, str]) -> list[Note]:
-    """Counters that are left out, told once for each reason."""
+    """Return one note per reason for the counters that are skipped."""
     return [
-        Note("left_out", f"Left out: {', '.join(c for c, r in left.items() if r == reason)}: {reason}.")
+        Note("left_out", f"Skipped: {', '.join(c for c, r in left.items() if r == reason)}: {reason}.")
         for reason in dict.fromkeys(left.values())
     ]
 
 
 def check_limits(request: ProfileRequest) -> None:
-    """BadArgument where a pass holds more counters of a block than that has registers.
+    """Raise BadArgument if a pass contains more counters of a hardware block than the block has registers.
 
-    A set over capacity makes older profilers abort or hang inside the first kernel, so it never gets that far.
+    Too many counters make older profilers abort or hang inside the first kernel, so such a pass is never started.
     """
     limits = targets.gpu(request.target).counter_limits if request.target and request.passes else {}
     for number, counters in enumerate(request.passes, 1):
@@ -213,25 +213,25 @@ def check_limits(request: ProfileRequest) -> None:
             block, used = next(iter(over.items()))
             raise BadArgument(
                 f"Pass {number} takes {count_text(used, 'counter')} of block {block}",
-                f"{request.target} has {count_text(limits.get(block, 0), 'register')} for them",
-                "Split it; plan_profile packs counters into passes that fit",
+                f"{request.target} has {count_text(limits.get(block, 0), 'register')} for it",
+                "Split the pass; plan_profile packs counters into passes that fit",
             )
         if limits and sum(1 for c in counters if level_of(c)) > 1:
             raise BadArgument(
-                f"Pass {number} integrates more than one level counter", "the hardware has one accumulator", "Split it"
+                f"Pass {number} uses more than one level counter", "the hardware has one accumulator", "Split the pass"
             )
 
 
 def block_use(counters: tuple[str, ...]) -> dict[str, int]:
-    """The registers that the counters of one pass take, by block, in the order of the blocks' names."""
+    """Return the number of registers that the counters of one pass use, by block, sorted by block name."""
     events = dict.fromkeys(e for c in counters for e in events_of(c))
     return dict(sorted(Counter(block_of(e) or "" for e in events).items()))
 
 
 def channels(request: ProfileRequest) -> tuple[int, int] | None:
-    """XCDs and L2 channels of one XCD: of the device, else those that all products of the target share.
+    """Return the numbers of XCDs and of L2 channels per XCD: of the device, or common to all products of the target.
 
-    None where neither is known: MI300A and MI300X are one target with different numbers of XCDs.
+    None if neither is known: MI300A and MI300X have the same target but different numbers of XCDs.
     """
     known = request.facts
     if "num_xcd" in known and "total_l2_chan" in known:
@@ -242,14 +242,14 @@ def channels(request: ProfileRequest) -> tuple[int, int] | None:
         if p.target == request.target and {"num_xcd", "total_l2_chan"} <= p.facts.keys()
     }
     if "num_xcd" in known:
-        # Partitions have fewer XCDs than the product, but each with the product's channels.
+        # A partition has fewer XCDs than the product, but each has the same number of channels.
         each = {total / xcds for xcds, total in shared}
         return (int(known["num_xcd"]), int(each.pop())) if len(each) == 1 else None
     return _split(*shared.pop()) if len(shared) == 1 else None
 
 
 def per_channel(counter: str) -> str | None:
-    """The event of a counter asked for on every channel, such as TCC_HIT of ``TCC_HIT[*]``, or None."""
+    """Return the event of a counter requested for every channel, such as TCC_HIT for ``TCC_HIT[*]``, else None."""
     return counter.removesuffix(EVERY_INSTANCE) if counter.endswith(EVERY_INSTANCE) else None
 
 
@@ -257,21 +257,21 @@ def _split(xcds: float, total: float) -> tuple[int, int] | None:
     return (int(xcds), int(total) // int(xcds)) if xcds >= 1 and total >= xcds else None
 
 
-_LAUNCHERS = {  # launcher -> its words, and the variable that holds the rank
+_LAUNCHERS = {  # launcher -> its command, and the variable with the rank
     "slurm": ("srun --ntasks=RANKS", "SLURM_PROCID"),
     "openmpi": ("mpirun -n RANKS", "OMPI_COMM_WORLD_RANK"),
     "mpich": ("mpirun -n RANKS", "PMI_RANK"),
     "torchrun": ("torchrun --nproc-per-node=RANKS --no-python", "RANK"),
 }
 _FILE_OPTIONS = {"rocprof": "-o", "perf": "-o"}
-"""Of the profilers that write one file under a fixed name, which the ranks would overwrite."""
+"""Profilers that write one file with a fixed name, which the ranks would overwrite."""
 
 
 def launcher_lines(profiler: str, step: Step, command: tuple[str, ...]) -> dict[str, str]:
-    """Launcher -> one shell line that runs ``step`` on every rank; RANKS stands for their number.
+    """Map each launcher to a shell line that runs ``step`` on every rank; RANKS stands for the number of ranks.
 
-    rocprofv3 and rocprofv2 put host, rank or process into the names of their files. ncu does so for reports, not for
-    its log, so it writes a report; where a profiler does neither, a shell on every rank puts the rank in.
+    rocprofv3 and rocprofv2 add the host, rank or process to their file names. ncu does so for reports but not for its
+    log, so it writes a report here. For other profilers, a shell on every rank adds the rank.
     """
     env = ["env", *(f"{name}={value}" for name, value in step.env.items())] if step.env else []
     option = _FILE_OPTIONS.get(profiler)
@@ -291,7 +291,7 @@ def launcher_lines(profiler: str, step: Step, command: tuple[str, ...]) -> dict[
 
 
 def _with_report(argv: tuple[str, ...], length: int) -> list[str]:
-    """ncu's arguments with ``--export report_HOST_PID`` in place of the CSV log."""
+    """Return ncu's arguments with ``--export report_HOST_PID`` instead of the CSV log."""
     own, command = list(argv[: len(argv) - length]), argv[len(argv) - length :]
     if "--export" in own:
         at = own.index("--export") + 1

@@ -1,4 +1,4 @@
-"""Runs on disk: what was asked, how it stands, finding them from any process that shares the store, cleaning up."""
+"""Runs on disk: their records and states, finding them from any process that shares the store, and cleaning up."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINAL = ("done", "failed", "cancelled")
 RUN_ID = re.compile(r"run-[0-9a-z]{16}")
 CANCEL, OUT, LOGS, UNFINISHED, CLOCKS = "cancel", "out", "logs", "unfinished", "clocks.jsonl"
-"""Names in a run's folder; ``out`` holds a folder a step, ``unfinished`` that of the step at fault."""
+"""File and folder names in a run's folder; ``out`` has one folder per step, ``unfinished`` that of the failed step."""
 SUPERVISOR_LOG = "supervisor.log"
-"""What the supervisor itself said: empty but for bugs."""
+"""Output of the supervisor itself, which is empty unless there is a bug."""
 _RECORD_FILE, STATE_FILE = "request.json", "state.json"
 _OLD_S = 14 * 86_400
 _POLL_S = 0.1
@@ -59,39 +59,39 @@ class ProblemText(pydantic.BaseModel):
 
     @staticmethod
     def of(problem: Problem) -> ProblemText:
-        """The words of ``problem``."""
+        """Convert ``problem`` to data."""
         return ProblemText(kind=type(problem).__name__, what=problem.what, why=problem.why, fix=problem.fix)
 
     def problem(self) -> Problem:
-        """The Problem again, of its own class."""
+        """Convert back to a Problem of the original class."""
         return _PROBLEMS.get(self.kind, Problem)(self.what, self.why, self.fix)
 
 
 class _RunRecord(pydantic.BaseModel):
-    """What was asked for, as the run's folder keeps it for people and later readers; no value of a variable."""
+    """The request as stored in the run's folder, without the values of any variables."""
 
     run_id: str
     name: str
     created_ns: int = pydantic.Field(default_factory=time.time_ns)
     starter: ProcessId = pydantic.Field(default_factory=this_process)
     steps: list[str] = []
-    """Filled in where the run is started."""
+    """Set when the run is started."""
     timeout_s: float
-    """Of all steps together, from when the run has its devices."""
+    """Time limit for all steps together, from the moment the run owns its devices."""
     out: str = OUT
-    """Folder of the steps' folders, below the run's; its last part may name the profile."""
+    """Folder that contains the step folders, relative to the run's folder; its last part may name the profile."""
     notes: list[str] = []
-    """What was known before it began."""
+    """Notes that were known before the run started."""
 
 
 class ProfileRun(_RunRecord):
-    """A program run under a profiler: what gets written down of it, and what becomes of it in the store."""
+    """A program run under a profiler: the request, and how its result is stored."""
 
     kind: Literal["profile"] = "profile"
     command: str = ""
-    """One line, without secrets."""
+    """The command in one line, without secrets."""
     binary: Binary | None = None
-    """The program's file as it was when the run was asked for."""
+    """The program's file at the time of the request."""
     cwd: str = ""
     variables: list[str] = []
     """Names of the variables that the caller set."""
@@ -99,27 +99,27 @@ class ProfileRun(_RunRecord):
     profiler_version: str | None = None
     target: str = ""
     device_uuid: str | None = None
-    """Where one device is the only one that the program could use."""
+    """Set if the program could use only this device."""
     link: PcieLink | None = None
-    """Of the device that was chosen."""
+    """PCIe link of the chosen device."""
     host: str = ""
     commit: str | None = None
     branch: str | None = None
-    """Of the work tree that it ran in, or of the CI job."""
+    """Branch of the work tree that the program ran in, or of the CI job."""
     kernel: str | None = None
     launches: tuple[int, int] | None = None
     replay: str = ""
     timeline: bool = False
-    """Whether a timeline was asked for."""
+    """Whether a timeline was requested."""
     hotspots: bool = False
-    """Whether samples of instructions were asked for."""
+    """Whether instruction samples were requested."""
     counters: dict[str, list[str]] = {}
-    """Step -> what it is to count."""
+    """Step -> the counters requested from it."""
     tags: list[str] = []
     hypothesis: str = ""
     change: str = ""
     warnings: list[str] = []
-    """What the plan cannot give; it stays with the workload."""
+    """What the plan cannot provide; stored with the workload."""
 
 
 class BenchmarkRun(_RunRecord):
@@ -136,36 +136,36 @@ _RECORDS: pydantic.TypeAdapter[ProfileRun | BenchmarkRun] = pydantic.TypeAdapter
 
 
 class RunState(pydantic.BaseModel):
-    """How a run stands."""
+    """The current state of a run."""
 
     state: State = "queued"
     activity: str = "starting"
-    """What is being done, in words."""
+    """A description of the current activity."""
     finished: list[str] = []
     """Steps that ended well."""
     steps: list[str] = []
-    """The steps, where they were planned after the first one; empty otherwise."""
+    """All steps, if some were planned after the first one; otherwise empty."""
     counters: dict[str, list[str]] = {}
-    """Planned step -> what it is to count."""
+    """Planned step -> the counters requested from it."""
     cut: list[str] = []
-    """Steps that did not end well and left results all the same, which are kept."""
+    """Steps that did not end well but left usable results, which are kept."""
     skipped: list[str] = []
-    """Steps that were left out because those before them took the time."""
+    """Steps that were skipped because earlier steps used up the time."""
     remarks: list[str] = []
-    """How the run was planned after its first step; they stay with the workload."""
+    """Remarks of the planning after the first step; stored with the workload."""
     took_s: dict[str, float] = {}
-    """Step -> the seconds that it took, however it ended."""
+    """Step -> its duration in seconds, however it ended."""
     progress: float = 0.0
-    """Share of the present step that is done, where it tells."""
+    """Finished share of the current step, 0 to 1, if it is reported."""
     step: str | None = None
-    """The present step."""
+    """The current step."""
     fault: str | None = None
     """The step that failed or was stopped."""
     status: int | None = None
-    """Exit status of the step at fault; negative: the signal that ended it."""
+    """Exit status of the step at fault; negative values are signals."""
     problem: ProblemText | None = None
     partial: bool = False
-    """Whether ``result`` rests on only some of the steps."""
+    """Whether ``result`` is based on only some of the steps."""
     warnings: list[str] = []
     result: dict[str, Any] = {}
     started_ns: int | None = None
@@ -174,22 +174,22 @@ class RunState(pydantic.BaseModel):
 
 
 def left_behind(out: Path) -> str:
-    """What to do with the results of finished steps that nobody saved."""
-    return f"import_profile can read what the finished steps left: {out}"
+    """Advise what to do with results of finished steps that were not saved."""
+    return f"import_profile can read the results of the finished steps: {out}"
 
 
 def read_record(folder: Path) -> ProfileRun | BenchmarkRun:
-    """What was asked of a run; StoreProblem where its file is damaged."""
+    """Return the record of a run; raise StoreProblem if its file is damaged."""
     return _read(folder / _RECORD_FILE, _RECORDS.validate_json)
 
 
 def read_state(folder: Path) -> RunState:
-    """The state of a run; StoreProblem where its file is damaged."""
+    """Return the state of a run; raise StoreProblem if its file is damaged."""
     return _read(folder / STATE_FILE, RunState.model_validate_json)
 
 
 def write(folder: Path, content: ProfileRun | BenchmarkRun | RunState) -> None:
-    """Replace a run's record or state in one step; StoreProblem where the disk refuses."""
+    """Replace a run's record or state atomically; raise StoreProblem if it cannot be written."""
     name = STATE_FILE if isinstance(content, RunState) else _RECORD_FILE
     try:
         write_atomically(folder / name, json.dumps(content.model_dump(mode="json"), indent=1))
@@ -208,10 +208,10 @@ def _read(path: Path, parse: Callable[[bytes], _Loaded]) -> _Loaded:
 
 
 def find(store: Store, reference: str) -> Path:
-    """The folder of the run meant by an id, a unique prefix of one, or ``latest``; NotFound with near names."""
+    """Return the folder of a run, given its id, a unique prefix or ``latest``; raise NotFound with similar ids."""
     known = _ids(store)
     if not known:
-        raise NotFound(f"There is no run {reference!r}", "the store has none", "profile_command starts one")
+        raise NotFound(f"There is no run {reference!r}", "the store contains no runs", "profile_command starts one")
     if reference == "latest":
         return store.run_folder(known[-1])
     fitting = [run for run in known if run == reference] or [
@@ -220,12 +220,12 @@ def find(store: Store, reference: str) -> Path:
     if len(fitting) == 1:
         return store.run_folder(fitting[0])
     if fitting:
-        raise NotFound(f"{reference!r} is not unique", f"it fits {', '.join(fitting[-6:])}", "Give more of the id")
+        raise NotFound(f"{reference!r} is not unique", f"it matches {', '.join(fitting[-6:])}", "Give more of the id")
     raise NotFound(f"There is no run {reference!r}", near(reference, known), f"The newest is {known[-1]}")
 
 
 def inspect_run(store: Store, folder: Path) -> tuple[ProfileRun | BenchmarkRun, RunState]:
-    """What was asked and how it stands. A run whose processes are gone is failed, which is written down here."""
+    """Return the record and state of a run. A run whose processes are gone is marked as failed on disk."""
     record, state = read_record(folder), read_state(folder)
     if state.state in FINAL or _supervisor_lives(folder, state.supervisor or record.starter):
         return record, state
@@ -236,21 +236,21 @@ def inspect_run(store: Store, folder: Path) -> tuple[ProfileRun | BenchmarkRun, 
 
 
 def recover(folder: Path) -> RunState:
-    """The supervisor is dead: end what it left running on this machine and write the run down as failed."""
+    """After the supervisor died: end what it left running on this machine and mark the run as failed."""
     record, state = read_record(folder), read_state(folder)
     if state.state in FINAL:
         return state
-    # On another machine, or before the last boot, there is nothing that could be ended from here.
+    # Processes on another machine, or from before the last boot, do not appear here, so nothing is ended.
     end_all(record.run_id, 0)
     state = _fail_dead_run(folder, record, state)
-    # On a full disk the next reader comes to the same conclusion.
+    # If the disk is full, the next reader comes to the same conclusion.
     with suppress(StoreProblem):
         write(folder, state)
     return state
 
 
 def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Return when the run has ended, or after ``wait_s`` seconds; who listens hears what is being done."""
+    """Return when the run has ended, or after ``wait_s`` seconds; activity changes are reported as progress."""
     deadline, last_activity = time.monotonic() + wait_s, ""
     while True:
         record, state = inspect_run(store, folder)
@@ -264,20 +264,20 @@ def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], Non
 
 
 def _finished_share(record: ProfileRun | BenchmarkRun, state: RunState) -> float | None:
-    """How much of a run's steps is done, 0 to 1; None before they are planned."""
+    """Return the finished share of a run's steps, 0 to 1; None before they are planned."""
     steps = state.steps or record.steps
     return min(1.0, (len(state.finished) + len(state.cut) + state.progress) / len(steps)) if steps else None
 
 
 def folders(store: Store) -> list[Path]:
-    """The folders of all runs, oldest first."""
+    """Return the folders of all runs, oldest first."""
     return [store.run_folder(run) for run in _ids(store)]
 
 
 def cancel(store: Store, folder: Path) -> None:
-    """Ask for a run's end. It keeps what its finished steps left."""
+    """Request cancellation of a run. The results of its finished steps are kept."""
     if store.read_only:
-        raise NotAllowed("A server for reading cannot cancel", fix="Start the server without --read-only")
+        raise NotAllowed("A read-only server cannot cancel runs", fix="Start the server without --read-only")
     try:
         (folder / CANCEL).touch()
     except OSError as error:
@@ -285,7 +285,7 @@ def cancel(store: Store, folder: Path) -> None:
 
 
 def sweep_old(store: Store) -> None:
-    """Remove runs that ended two weeks ago; their workloads stay."""
+    """Remove the folders of runs that ended more than two weeks ago; their workloads stay."""
     for run in _ids(store):
         folder = store.run_folder(run)
         try:
@@ -298,7 +298,7 @@ def sweep_old(store: Store) -> None:
 
 
 def _supervisor_lives(folder: Path, process: ProcessId) -> bool:
-    """Whether a supervisor lives; one that cannot be asked from here shows it by touching its state."""
+    """Whether a supervisor is alive; on another machine this is judged by how recently it touched its state file."""
     if process.host == host():
         return alive(process)
     try:
@@ -308,7 +308,7 @@ def _supervisor_lives(folder: Path, process: ProcessId) -> bool:
 
 
 def _ids(store: Store) -> list[str]:
-    """All runs, oldest first."""
+    """Return the ids of all runs, oldest first."""
     try:
         return sorted(p.name for p in store.runs.iterdir() if RUN_ID.fullmatch(p.name) and (p / STATE_FILE).exists())
     except OSError:
@@ -318,8 +318,8 @@ def _ids(store: Store) -> list[str]:
 def _fail_dead_run(folder: Path, record: ProfileRun | BenchmarkRun, state: RunState) -> RunState:
     problem = ProblemText(
         what="The run's supervisor died",
-        why="it was killed, or the machine was started anew",
-        fix=left_behind(folder / record.out) if state.finished else "Start it again",
+        why="it was killed, or the machine was restarted",
+        fix=left_behind(folder / record.out) if state.finished else "Start the run again",
     )
     ended = {"state": "failed", "activity": "failed", "problem": problem, "ended_ns": time.time_ns(), "step": None}
     return state.model_copy(update={**ended, "fault": state.step})

@@ -1,4 +1,4 @@
-"""What a run of a program left becomes a workload: of all its steps, or of those that are there and can be read."""
+"""Convert the results of a run into a workload: of all steps, or of those that finished and can be read."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PARTIAL = "partial"
 
 
 def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
-    """Import what the finished steps of a run left; where its state has a problem, they are not all of the steps.
+    """Import the results of the finished steps; if the state contains a problem, some steps are missing.
 
-    Steps that nobody can read are laid aside, and the answer tells that as ``problem``. Counters that a finished step
-    was asked for and did not bring are named in a warning.
+    Steps whose files cannot be read are moved aside and reported as ``problem`` in the answer. Counters that were
+    requested from a finished step but not delivered are named in a warning.
     """
     progress(0.0, "importing")
     folder = store.run_folder(run_id)
@@ -50,7 +50,7 @@ def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
 
 
 def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) -> dict[str, Any]:
-    """The workload of all steps that ``state`` names, in words."""
+    """Import all steps that ``state`` lists as finished or cut, and summarise the workload."""
     sampled = folder / CLOCKS
     samples = device_clocks.parse_samples(sampled.read_text(encoding="utf-8")) if sampled.exists() else []
     warnings = list(run.warnings)
@@ -79,7 +79,7 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
 
 
 def _readable(step: Path) -> bool:
-    """Whether the files of one step can be read by themselves."""
+    """Whether the files of one step can be read on their own."""
     try:
         with unreadable_as_bad_input(step), scratch() as folder:
             work = folder / WORK
@@ -92,24 +92,24 @@ def _readable(step: Path) -> bool:
 
 
 def _lay_aside(folder: Path, run: ProfileRun, steps: list[str]) -> None:
-    """Take the folders of some steps away from the results."""
+    """Move the folders of some steps out of the results."""
     (folder / UNFINISHED).mkdir(exist_ok=True)
     for name in steps:
         (folder / run.out / name).rename(folder / UNFINISHED / name)
 
 
 def _partial_text(run: ProfileRun, state: RunState) -> str:
-    """Which of the steps a workload rests on, and why not on all."""
+    """State which steps a workload is based on, and why some are missing."""
     assert state.problem is not None
     kept = [*state.finished, *(f"{step} in part" for step in state.cut)]
     planned = state.steps or run.steps
-    # Before the steps are planned that count, nobody knows how many they would be.
+    # Until the counting steps are planned, their number is not known.
     share = "" if len(kept) == len(planned) else f"{len(kept)} of {len(planned)} "
     return f"Partial: {share}runs of the program ({', '.join(kept)}). {state.problem.problem().text}"
 
 
 def _missing_counters(run: ProfileRun, state: RunState, merged: MergedProfile) -> list[str]:
-    """Profilers leave out a counter that they do not know with no more than a line among their messages."""
+    """Warn about missing counters: profilers skip unknown counters with no more than a line in their messages."""
     wanted = {**run.counters, **state.counters}
     asked = [counter for step in [*state.finished, *state.cut] for counter in wanted.get(step, [])]
     brought = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.table.instances.values())}
@@ -118,8 +118,8 @@ def _missing_counters(run: ProfileRun, state: RunState, merged: MergedProfile) -
         return []
     named = ", ".join(lost[:_LOST_NAMED]) + (f" and {len(lost) - _LOST_NAMED} more" if lost[_LOST_NAMED:] else "")
     damaged = any(warning.code == "damaged" for warning in merged.warnings)
-    why = "files that it wrote are damaged" if damaged else "its version may not know them on this device"
-    return [f"counters: The profiler was asked for {named} and gave none: {why}."]
+    why = "some files that it wrote are damaged" if damaged else "its version may not know them on this device"
+    return [f"counters: The profiler was asked for {named} but returned no values: {why}."]
 
 
 def _summary(manifest: Manifest, merged: MergedProfile) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Starts runs and holds their life line: what a process started here ends with it, however it ends."""
+"""Start runs and tie their lifetime to this process: whatever it started ends when it ends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .job import Job
 from .run_state import FINAL, LOGS, OUT, SUPERVISOR_LOG, RunState, read_state, recover, sweep_old, write
 
 _END_S = 10.0
-"""How long supervisors may take to end everything when the server ends."""
+"""How long supervisors may take to end everything when the server stops."""
 _live: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def new_run(store: Store) -> tuple[str, Path]:
-    """A fresh run id and its folder."""
+    """Create a run id and its folder."""
     run_id = f"run-{new_id(time.time_ns())}"
     folder = store.new_run(run_id)
     for name in (LOGS, OUT):
@@ -34,9 +34,9 @@ def new_run(store: Store) -> tuple[str, Path]:
 
 
 def start(store: Store, job: Job) -> None:
-    """Hand the job of a run made by ``new_run`` to a supervisor of its own and return at once.
+    """Hand the job of a run created by ``new_run`` to its own supervisor and return at once.
 
-    The values of the job's variables are not stored, and secrets among them are kept out of logs.
+    The values of the job's variables are not stored, and secrets in them are removed from logs.
     """
     run_id = job.run.run_id
     folder = store.run_folder(run_id)
@@ -49,7 +49,7 @@ def start(store: Store, job: Job) -> None:
     process = _supervisor(folder, job.inherited)
     _live[run_id] = process
     assert process.stdin
-    # One that died at once is noticed by whoever attends it.
+    # If the supervisor died at once, the thread below notices.
     with suppress(BrokenPipeError):
         process.stdin.write(job.model_dump_json().encode() + b"\n")
         process.stdin.flush()
@@ -59,7 +59,7 @@ def start(store: Store, job: Job) -> None:
 
 
 def live_runs() -> list[str]:
-    """Runs that this process started and that go on."""
+    """Return the runs that this process started and that have not ended."""
     return list(_live)
 
 
@@ -69,7 +69,7 @@ def discard(store: Store, run_id: str) -> None:
 
 
 def stop_all() -> None:
-    """End every run that this process started, with everything it started, and return when that is done."""
+    """End every run that this process started, including all its processes, and wait until that is done."""
     mine = list(_live.values())
     for process in mine:
         if process.stdin:
@@ -80,7 +80,7 @@ def stop_all() -> None:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
-    # Whoever attends a killed one cleans up after it.
+    # The waiting threads clean up after killed supervisors.
     deadline = time.monotonic() + _END_S
     while _live and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -91,11 +91,13 @@ def _supervisor(folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
         try:
             return start_fresh(log, env)
         except OSError as error:
-            raise MissingTool("A run needs a process of its own", error.strerror or str(error), "Try again") from error
+            raise MissingTool(
+                "The run's supervisor could not start", error.strerror or str(error), "Try again"
+            ) from error
 
 
 def start_fresh(log: IO[bytes], env: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A supervisor in a fresh interpreter, which waits for its job on standard input."""
+    """Start a supervisor in a fresh interpreter; it reads its job from standard input."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", f"{__package__}.supervisor"],
         stdin=subprocess.PIPE,
@@ -108,9 +110,9 @@ def start_fresh(log: IO[bytes], env: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def _await_supervisor(folder: Path, run_id: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait for a supervisor's end; one that died before its work was done has its leavings cleaned up here."""
+    """Wait for a supervisor to end; clean up if it died before its work was done."""
     process.wait()
-    # A folder that is gone or cannot be read has nothing to be mended.
+    # If the folder is gone or unreadable, there is nothing to clean up.
     with suppress(StoreProblem):
         if read_state(folder).state not in FINAL:
             recover(folder)

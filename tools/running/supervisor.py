@@ -1,4 +1,4 @@
-"""One supervisor process per run: its steps, limits and end."""
+"""The supervisor: one process per run that carries out its steps within its limits."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from .worker import ANSWER, PROGRESS
 
 
 def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> ProblemText:
-    """Why a step is at fault that did not end well."""
+    """Describe why a step did not end well."""
     if outcome.stopped:
         return stop_problem(outcome.stopped, job)
     if outcome.unstarted and isinstance(step, Step):
         what = f"{step.argv[0]} could not be started"
-        return ProblemText(kind="MissingTool", what=what, why=outcome.unstarted, fix="list_devices shows the profilers")
+        return ProblemText(kind="MissingTool", what=what, why=outcome.unstarted, fix="list_devices lists the profilers")
     ending = signal_name(outcome.status or 0)
     if isinstance(step, CallStep):
         what = f"rooflens failed in {step.name} ({ending})"
@@ -57,46 +57,46 @@ def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> Pr
     return ProblemText(
         kind="BadInput",
         what=f"The profiled program ended with {ending} in {step.name}",
-        why="a profiler passes on the status of the program, or fails itself; the end of the error output tells",
+        why="a profiler passes on the program's status, or fails itself; see the end of the error output",
         fix="Run the command by hand without a profiler; it must end with status 0",
     )
 
 
 def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
-    """A step that ended well and left no results, or none that its own profiler could make readable."""
+    """Describe a step that ended well without results, or whose results its profiler could not convert."""
     if unreadable:
         return ProblemText(
             kind="MissingTool",
-            what=f"What {Path(step.argv[0]).name} measured in {step.name} could not be made readable",
-            why=f"its own {shlex.join(step.then[:2])} failed; see logs/{step.name}{_MADE}.err of the run",
-            fix="Is there room on the disk and memory left? Count fewer launches (launches=, kernel=)",
+            what=f"The results of {Path(step.argv[0]).name} in {step.name} could not be converted to a readable form",
+            why=f"its command {shlex.join(step.then[:2])} failed; see logs/{step.name}{_MADE}.err of the run",
+            fix="Check free disk space and memory, or count fewer launches (launches=, kernel=)",
         )
-    # A step that counts nothing lets every kernel pass.
-    filtered = " that fits kernel= and range=" if step.counters else ""
+    # A step without counters has no kernel filter.
+    filtered = " that matches kernel= and range=" if step.counters else ""
     return ProblemText(
         kind="MissingTool",
         what=f"No kernel was seen in {step.name}: it ended well without writing anything",
-        why="a program that launches nothing on a GPU leaves nothing to write; the end of its output may tell more",
+        why="a program that launches nothing on a GPU produces no results; the end of its output may explain it",
         fix=f"Does the program launch a kernel{filtered}? Does it use this GPU, in a process that it waits for?",
     )
 
 
 def stop_problem(reason: StopReason, job: Job) -> ProblemText:
-    """A run that was stopped before its end."""
+    """Describe why a run was stopped before its end."""
     limits = job.limits
     if reason == "timeout":
         return ProblemText(
             kind="LimitExceeded",
             what=f"The run took longer than {job.run.timeout_s:g} s",
-            why="it was stopped at its time limit, which holds for all runs of the program together",
-            fix="Count less of it (kernel=, launches=, budget_s=, fewer metrics), give a larger timeout_s, or let the "
+            why="it was stopped at its time limit, which covers all runs of the program together",
+            fix="Count less (kernel=, launches=, budget_s=, fewer metrics), give a larger timeout_s, or let the "
             "program do less",
         )
     if reason == "budget":
         return ProblemText(
             kind="LimitExceeded",
-            what="The run was ended at its budget",
-            why="it had left nothing by then that could be kept",
+            what="The run was ended when its budget was used up",
+            why="it had no results by then that could be kept",
             fix="Give a larger budget_s, or let the program do less",
         )
     if reason == "disk":
@@ -104,29 +104,29 @@ def stop_problem(reason: StopReason, job: Job) -> ProblemText:
             kind="LimitExceeded",
             what="The run used too much disk",
             why=f"it wrote more than {limits.disk_bytes / 1e9:g} GB, or less than {limits.free_bytes / 1e9:g} GB "
-            "stayed free",
-            fix="Count fewer launches (kernel=, launches=), or name a store on a larger disk",
+            "stayed free on the disk",
+            fix="Count fewer launches (kernel=, launches=), or use a store on a larger disk",
         )
     if reason == "processes":
         what = f"The run had more than {count_text(limits.processes, 'process')}"
         return ProblemText(
-            kind="LimitExceeded", what=what, why="it was stopped", fix="See whether the program forks forever"
+            kind="LimitExceeded", what=what, why="it was stopped", fix="Check whether the program forks endlessly"
         )
     if reason == "cancelled":
         return ProblemText(
-            what="The run was cancelled", why="cancel_run, or an interrupt of `rooflens call`, asked for it"
+            what="The run was cancelled", why="cancel_run, or an interrupt of `rooflens call`, requested it"
         )
     ending = "the server (or command) that started it ended" if reason == "lost" else "its supervisor was told to stop"
-    return ProblemText(what="The run was stopped", why=f"{ending}, and nothing outlives that", fix="Start it again")
+    return ProblemText(what="The run was stopped", why=f"{ending}, which ends its runs", fix="Start the run again")
 
 
 _POLL_S = 0.1
 _MADE = "_page"
-"""Ends the name of the logs of what makes a step's results readable."""
+"""Suffix of the log names of the program that converts a step's results."""
 _OF_COUNTERS = ("BadArgument", "LimitExceeded")
-"""Kinds of known failures of profilers that lie in what they were to count."""
+"""Kinds of known profiler failures that are caused by the requested counters."""
 _READABLE_S = 300.0
-"""For making readable what a profiler wrote."""
+"""Time limit for the conversion of a profiler's output."""
 _STEPS = pydantic.TypeAdapter(list[Step])
 
 
@@ -138,7 +138,7 @@ def main() -> None:
 
 
 class Supervisor:
-    """One run from its queue to its end; the only writer of its state."""
+    """Carries out one run from waiting for its devices to its end; the only writer of its state."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -148,14 +148,14 @@ class Supervisor:
         self.state = RunState(supervisor=this_process())
         self.watch = Watch(self.folder, job.limits)
         self.blemish: ProblemText | None = None
-        """Why the first step failed after which the run went on."""
+        """Why a step failed that did not stop the run; the first one if there are several."""
         self.until: float | None = None
-        """When the planned steps should have ended, where they may not take as long as they like."""
+        """When the planned steps should have ended, if they have a time limit."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
 
     def carry_out(self) -> None:
-        """Everything, whatever happens; the state is final when this returns or raises."""
+        """Carry out the whole run; its state is final when this returns or raises."""
         try:
             self._save(activity="waiting for its turn")
             with DeviceQueue(Path(self.job.locks), self.job.devices, self.job.run.run_id) as queue:
@@ -173,7 +173,7 @@ class Supervisor:
                 )
 
     def _wait_for_devices(self, queue: DeviceQueue) -> StopReason | None:
-        """Return once the run holds every device, or with the reason to give up."""
+        """Return once the run owns every device, or with the reason to give up."""
         while waiting := queue.waiting():
             if waiting != self.state.activity:
                 self._save(activity=waiting)
@@ -199,7 +199,7 @@ class Supervisor:
         self._finish(self.blemish)
 
     def _out_of_time(self, later_steps: Sequence[Step | CallStep]) -> bool:
-        """Whether the next planned step would end too late, if it takes as long as the last; what is lost is said."""
+        """Whether the next planned step would end too late if it takes as long as the last; skipped steps are noted."""
         before = (self.state.steps or [""])[1:]
         took_s = next((self.state.took_s[name] for name in reversed(before) if name in self.state.took_s), None)
         if self.until is None or took_s is None or time.monotonic() + took_s <= self.until:
@@ -207,20 +207,20 @@ class Supervisor:
         names = ", ".join(step.name for step in later_steps)
         left_s = max(0.0, self.until - time.monotonic())
         remark = (
-            f"Left out for budget_s: {names}. A run of the program took {took_s:.0f} s under the profiler, and "
-            f"{left_s:.0f} s were left; what they were to count is not collected."
+            f"Skipped because of budget_s: {names}. A run of the program took {took_s:.0f} s under the profiler, and "
+            f"{left_s:.0f} s were left; the counters of these runs are not collected."
         )
         self._save(skipped=[step.name for step in later_steps], remarks=[*self.state.remarks, remark])
         return True
 
     def _activity_of(self, number: int, count: int, step: Step | CallStep) -> str:
-        """What is being done, in words."""
+        """Describe the step that is starting."""
         name = f"run {number} of {count}: {step.name}" if count > 1 else step.name
         estimate = step.estimate_s if isinstance(step, Step) else None
         return name if estimate is None else f"{name}, about {estimate:.0f} s"
 
     def _conclude_step(self, step: Step | CallStep, outcome: ProgramOutcome, problem: ProblemText | None) -> bool:
-        """Whether the run goes on after this step."""
+        """Record the outcome of a step; return whether the run continues."""
         if outcome.ended_well and not problem:
             self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
             return True
@@ -228,12 +228,12 @@ class Supervisor:
         if has_results:
             self.state.cut.append(step.name)
         if isinstance(step, Step) and has_results and outcome.stopped == "budget":
-            remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
+            remark = f"{step.name} was ended after {step.within_s:.0f} s; its measurements up to then are kept."
             self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
             return True
         why = self._at_fault(step, outcome, problem or step_failure(step, outcome, self.job))
         if not outcome.stopped and (has_results or self._concerns_counters(why)):
-            # It failed by itself: other steps count other things, as far as the program comes.
+            # It failed by itself. Other steps count other things, so they may still produce results.
             self.blemish = self.blemish or why
             self._save(step=None, progress=0.0)
             return True
@@ -241,11 +241,11 @@ class Supervisor:
         return False
 
     def _concerns_counters(self, problem: ProblemText) -> bool:
-        """Whether a step after the first failed for what it was to count, which others may do without."""
+        """Whether a later step failed because of its counters, which does not affect other steps."""
         return bool(self.state.finished or self.state.cut) and problem.kind in _OF_COUNTERS
 
     def _at_fault(self, step: Step | CallStep, outcome: ProgramOutcome, problem: ProblemText) -> ProblemText:
-        """Why a step failed; it is written down where it was the first, and laid aside where it left nothing good."""
+        """Explain why a step failed, record the first such step, and set its folder aside if no result is usable."""
         from .failure_report import explain_run_failure
 
         faulty = self.state.model_copy(update={"status": outcome.status, "fault": step.name})
@@ -259,13 +259,13 @@ class Supervisor:
         return explain_run_failure(run, faulty, self.folder, problem) if isinstance(run, ProfileRun) else problem
 
     def _left_results(self, step: Step, outcome: ProgramOutcome) -> bool:
-        """Whether a step that did not end well left files that are good."""
+        """Whether a step that did not end well left usable files."""
         inputs = {self.out / name for name in step.files} | self._log_of(step)
         whole = outcome.ended_by_itself and (step.gentle or (step.lasting and not outcome.stopped))
         return (step.durable or whole) and _wrote_results(self.out / step.name, inputs)
 
     def _plan(self, call: CallStep, steps: list[Step | CallStep], took_s: float) -> bool:
-        """Add the steps that are planned from what the first one left to ``steps``; whether that went well."""
+        """Plan further steps from the results of the first and append them to ``steps``; return whether it worked."""
         call_with_time = call.model_copy(update={"arguments": {**call.arguments, "took_s": took_s}})
         self._save(step=call.name, activity=call.name)
         outcome, problem = self._call(call_with_time)
@@ -284,7 +284,7 @@ class Supervisor:
         return True
 
     def _command(self, step: Step) -> tuple[ProgramOutcome, ProblemText | None]:
-        """Run a program; a profiler that ended well without any results is a problem."""
+        """Run a program; it is a problem if a profiler ended well without any results."""
         inputs = self._write_inputs(step)
         env = {**without_prefixes({**self.job.inherited, **self.job.variables}, step.unset), **step.env}
         profiler = Path(step.argv[0]).name if step.gentle else ""
@@ -301,13 +301,13 @@ class Supervisor:
         return outcome, None if not outcome.ended_well or wrote else no_results_problem(step, unreadable=unreadable)
 
     def _keep_samples(self, sampler: SensorSampler) -> None:
-        """Append what was sampled in a step to a file of the run, from which saving takes it."""
+        """Append the clock samples of a step to a file of the run, which is read when the run is saved."""
         if sampler.rows:
             with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
 
     def _make_readable(self, step: Step, env: dict[str, str]) -> bool:
-        """Run what follows a step, whatever ended that; whether it went well. The time of the run does not count."""
+        """Run the step's conversion program; return whether it succeeded. The run's time limit does not include it."""
         until, deaf = self.watch.deadline, self.watch.deaf
         self.watch.deaf = True
         self.watch.start_clock(_READABLE_S)
@@ -317,7 +317,7 @@ class Supervisor:
         return outcome.ended_well
 
     def _follower(self, step: Step) -> Follower | None:
-        """Who tells how far the profiler is with a step, behind what the step was said to do when it began."""
+        """Return a follower that appends the profiler's progress to the activity stated when the step began."""
         run, began = self.job.run, self.state.activity
         if not (isinstance(run, ProfileRun) and run.profiler):
             return None
@@ -333,7 +333,7 @@ class Supervisor:
         return Follower(read, report_progress, next(iter(self._log_of(step)), None))
 
     def _log_of(self, step: Step) -> set[Path]:
-        """The file of a step's profiler that holds its messages, and no results."""
+        """Return the profiler's own log file of a step, which contains messages but no results."""
         if not (isinstance(self.job.run, ProfileRun) and self.job.run.profiler):
             return set()
         from .drivers import registry
@@ -350,7 +350,7 @@ class Supervisor:
         return {self.out / name for name in step.files}
 
     def _call(self, step: CallStep) -> tuple[ProgramOutcome, ProblemText | None]:
-        """Call a function of ours; its result goes into the state, and its Problem is returned."""
+        """Call a rooflens function; its result is stored in the state, and its Problem is returned."""
         for name in (ANSWER, PROGRESS):
             (self.folder / name).unlink(missing_ok=True)
         task = {
@@ -376,13 +376,13 @@ class Supervisor:
         return self.folder / LOGS / f"{step.name}.out", self.folder / LOGS / f"{step.name}.err"
 
     def _listen(self) -> None:
-        """Pass on what a call tells about its progress."""
+        """Publish the progress that a call reports."""
         news = _load_json(self.folder / PROGRESS)
         if news and (news["progress"], news["activity"]) != (self.state.progress, self.state.activity):
             self._save(progress=news["progress"], activity=news["activity"], result=news["result"] or self.state.result)
 
     def _fail(self, outcome: ProgramOutcome, problem: ProblemText) -> None:
-        """A step failed or was stopped: save what the steps before it left."""
+        """End the run after a step failed or was stopped, saving the results of the steps before it."""
         has_results = self.state.finished or self.state.cut
         if outcome.stopped in ("lost", "stopped") and has_results:
             problem.fix = left_behind(self.out)
@@ -392,7 +392,7 @@ class Supervisor:
             self._finish(problem, cancelled=outcome.stopped == "cancelled")
 
     def _finish(self, failure: ProblemText | None, *, cancelled: bool = False) -> None:
-        """Save what the finished steps left; ``failure`` says why there are not more of them."""
+        """Save the results of the finished steps; ``failure`` states why some are missing."""
         final_state: State = "cancelled" if cancelled else "failed" if failure else "done"
         step = self.job.finish
         if step is None:
@@ -404,7 +404,7 @@ class Supervisor:
         outcome, problem = self._call(step)
         if outcome.ended_well and self.state.result and not problem:
             if unread_problem := self.state.result.pop("problem", None):
-                # Not all that finished could be read.
+                # Some finished steps could not be read.
                 failure, final_state = (
                     failure or ProblemText.model_validate(unread_problem),
                     "cancelled" if cancelled else "failed",
@@ -425,11 +425,11 @@ class Supervisor:
     def _remark(self, name: str, outcome: ProgramOutcome) -> None:
         if outcome.left_behind:
             self.state.warnings.append(
-                f"{name}: ended {count_text(outcome.left_behind, 'process')} that still ran after the program."
+                f"{name}: ended {count_text(outcome.left_behind, 'process')} still running after the program."
             )
         if outcome.stuck:
             self.state.warnings.append(
-                f"{name}: {count_text(outcome.stuck, 'process')} cannot be ended; a driver may hang (see dmesg)."
+                f"{name}: {count_text(outcome.stuck, 'process')} could not be ended; a driver may hang (see dmesg)."
             )
 
     def _end_stopped(self, reason: StopReason) -> None:
@@ -448,12 +448,12 @@ class Supervisor:
 
 
 def _wrote_results(place: Path, inputs: set[Path]) -> bool:
-    """Whether a step left a file with content beside its inputs."""
+    """Whether a step wrote a non-empty file in addition to its inputs."""
     return any(p.is_file() and p not in inputs and p.stat().st_size for p in place.rglob("*"))
 
 
 def _load_json(path: Path) -> dict[str, Any]:
-    """A small JSON file of the worker; empty where there is none yet."""
+    """Return the content of a small JSON file of the worker; empty if it does not exist yet."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

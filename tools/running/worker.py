@@ -1,7 +1,7 @@
-"""The child process in which one of our own functions runs for a job: it can crash or hang without harm, and be killed.
+"""The child process that calls one rooflens function for a job, so that it can crash, hang or be killed without harm.
 
-``python -m rooflens.tools.running.worker`` reads {"store", "function", "arguments", "folder"} from standard input, and
-leaves ``answer.json`` ({"result"} or {"problem"}) in the folder, and ``progress.json`` while it works.
+``python -m rooflens.tools.running.worker`` reads {"store", "function", "arguments", "folder"} from standard input,
+writes ``answer.json`` ({"result"} or {"problem"}) into the folder, and updates ``progress.json`` while it works.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ ANSWER, PROGRESS = "answer.json", "progress.json"
 
 
 class CallProgress:
-    """How a function says how far it is: ``progress(share, activity, result)``."""
+    """Lets a function report its progress: ``progress(share, activity, result)``."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS
 
     def __call__(self, share: float, activity: str, result: Mapping[str, Any] | None = None) -> None:
-        """Publish the share of the work that is done (0 to 1), what is being done, and what is known so far."""
+        """Publish the finished share of the work (0 to 1), the current activity, and the results so far."""
         write_atomically(
             self._path, json.dumps({"progress": share, "activity": activity, "result": dict(result or {})})
         )
 
 
 def main() -> None:
-    """Call the one function that standard input names (``CallStep.of`` wrote its name)."""
+    """Call the function that standard input names, as ``CallStep.of`` wrote it."""
     task = json.load(sys.stdin)
     folder = Path(task["folder"])
     module, _, name = task["function"].partition(":")

@@ -1,4 +1,4 @@
-"""The rows of the SQL tables that are computed: metrics and findings of a workload, and the log of experiments."""
+"""The rows of computed SQL tables: metrics and findings of a workload, and the log of experiments."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ...analysis.store.store import Manifest, Store
 from ...analysis.workload import Workload
 
 Row = dict[str, Any]
-"""Values by column; a column that is left out is NULL."""
+"""Values by column; missing columns are NULL."""
 
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """A table that follows from a workload and the catalogue: ``rows`` of those for which it ``exists``."""
+    """A table computed from a workload and the catalogue; ``exists`` tells which workloads have ``rows``."""
 
     exists: Callable[[Manifest], bool]
     rows: Callable[[Workload], list[Row]]
     measured: bool = False
-    """Whether the ceilings that were measured count too."""
+    """Whether it also depends on the measured ceilings."""
 
 
 def metric_rows(workload: Workload) -> list[Row]:
-    """The whole catalogue per kernel, without the per-channel metrics."""
+    """Return all metrics of the catalogue per kernel, except per-channel metrics."""
     names = [m.name for m in catalog.metrics(workload.arch) if m.per == "dispatch"]
     return [
         {
@@ -55,7 +55,7 @@ def metric_rows(workload: Workload) -> list[Row]:
 
 
 def finding_rows(workload: Workload) -> list[Row]:
-    """Every finding about every kernel, the verdict's first."""
+    """Return every finding about every kernel, the verdict's first."""
     rows: list[Row] = []
     for one in findings.diagnose(workload)[0]:
         kernel = {
@@ -67,7 +67,7 @@ def finding_rows(workload: Workload) -> list[Row]:
         }
         rows += [kernel | _finding(f) for f in one.findings]
         if not one.findings:
-            rows.append(kernel | {"subsystem": "unknown", "claim": "Nothing that was collected tells what limits it."})
+            rows.append(kernel | {"subsystem": "unknown", "claim": "The collected data does not show what limits it."})
     return rows
 
 
@@ -86,7 +86,7 @@ def _finding(finding: findings.Finding) -> Row:
 
 
 def log_rows(store: Store, manifests: Iterable[Manifest]) -> list[Row]:
-    """The experiments that one of these workloads was measured for, oldest first."""
+    """Return the experiments that one of these workloads was measured for, oldest first."""
     ids = {m.id for m in manifests}
     rows: list[Row] = []
     for entry in experiment_log.entries(store):

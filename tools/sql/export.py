@@ -1,4 +1,4 @@
-"""export-db: the store, or one workload, as one .duckdb file with the tables of the SQL schema."""
+"""The command export-db: write the store, or one workload, as one .duckdb file with the tables of the SQL schema."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .sources import source
 if TYPE_CHECKING:
     import duckdb
 
-# Written so that DuckDB 1.5 clients can open the file too.
+# The format that DuckDB 1.5 clients can open too.
 _STORAGE = "v1.5.0"
 
 
 def export_db(store: Store, target: Path, workload: str | None = None) -> dict[str, int]:
-    """Write ``target`` and return the rows of every table; the file appears only when it is complete.
+    """Write ``target`` and return the number of rows of every table; the file appears only when it is complete.
 
-    Raises BadInput for an empty store, StoreProblem where the file cannot be written.
+    Raises BadInput for an empty store, and StoreProblem if the file cannot be written.
     """
     import duckdb
 
@@ -37,8 +37,8 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
             return _export(con, store, manifests, draft)
     except (duckdb.Error, OSError, StoreProblem) as error:
         if damages := readable_workloads(store, manifests)[1]:
-            what, why = "The store cannot be exported as it is", " ".join(damages[:3])
-            raise StoreProblem(what, why, "Delete what is damaged, or name another workload") from error
+            what, why = "The store cannot be exported because of damaged files", " ".join(damages[:3])
+            raise StoreProblem(what, why, "Delete the damaged workloads, or name another workload") from error
         if not isinstance(error, duckdb.IOException | OSError):
             raise
         raise StoreProblem(
@@ -49,7 +49,7 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
 
 
 def _export(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], target: Path) -> dict[str, int]:
-    """Write the new file ``target``; returns the rows of every table."""
+    """Write the new file ``target``; return the number of rows of every table."""
     try:
         con.execute(f"ATTACH {sql_literal(str(target))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
         counts, tables = dict[str, int](), schema.schema()

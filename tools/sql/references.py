@@ -1,4 +1,4 @@
-"""What one SQL text names: tables, columns, workloads, functions, and the units of its result."""
+"""Determine what an SQL query names: tables, columns, workloads, functions, and the units of its result."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE
 
 @dataclass
 class References:
-    """Everything that a query names, in lower case, and which tables it needs whole."""
+    """Everything that a query names, in lower case, and the tables that it needs completely."""
 
     tables: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
     """Tables of which every column is needed: SELECT *, COLUMNS(...), NATURAL JOIN, PIVOT, a row as a value."""
     words: set[str] = field(default_factory=set)
-    """Every name and text in the query; a column that is not among them cannot be used by it."""
+    """Every name and text in the query; columns that are not among them cannot be used by it."""
     functions: set[str] = field(default_factory=set)
     table_functions: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     """Tables that are neither ours nor defined by the query itself, such as those of information_schema."""
     writes: bool = False
-    """Whether a data-modifying statement hides inside."""
+    """Whether it contains a nested data-modifying statement."""
     workloads: dict[str, set[str] | None] = field(default_factory=dict)
-    """Table -> the workloads whose rows can count, as WHERE workload = '...' says; None: those of all."""
+    """Table -> the workloads that WHERE workload = '...' restricts its rows to; None: all workloads."""
 
     @property
     def may_list_columns(self) -> bool:
@@ -37,7 +37,7 @@ class References:
 
 
 def references(root: Node, known: Mapping[str, Any]) -> References:
-    """Everything the query ``root`` refers to; ``known`` holds our tables by their lower-case names."""
+    """Return everything the query ``root`` refers to; ``known`` contains our tables by lower-case name."""
     refs = References()
     for node in _all_nodes(root):
         kind = str(node.get("type"))
@@ -90,10 +90,10 @@ _JOINS = {"INNER", "LEFT", "RIGHT", "OUTER", "FULL"}
 
 
 def _workloads(query: Node, inside: list[Node]) -> dict[str, set[str]]:
-    """Alias of a table -> the workloads to which the WHERE clause of one SELECT restricts its rows.
+    """Map each table alias to the workloads to which the WHERE clause of one SELECT restricts its rows.
 
-    Only equality with texts counts, and only where a row of another workload can neither be seen nor decide which
-    others are.
+    Only equality with text constants counts, and only if rows of other workloads are neither visible nor affect which
+    rows are.
     """
     own = [node for node in inside if node.get("type") == "BASE_TABLE"]
     joins = [node for node in inside if node.get("type") == "JOIN"]
@@ -123,7 +123,7 @@ def _workloads(query: Node, inside: list[Node]) -> dict[str, set[str]]:
 
 
 def _text(node: Node) -> str | None:
-    """The value of a text constant, in the form of either DuckDB version."""
+    """Return the value of a text constant, in the form of either DuckDB version."""
     if node.get("type") != "VALUE_CONSTANT":
         return None
     literal, value = node.get("literal") or {}, node.get("value") or {}
@@ -133,14 +133,14 @@ def _text(node: Node) -> str | None:
 
 
 def rows_needed(root: Node, refs: References, limit: int) -> tuple[str, int, bool] | None:
-    """``row_limit`` for a query that shows the first ``limit`` rows, where nothing else in it forbids that."""
+    """Return ``row_limit`` for a query that shows the first ``limit`` rows, unless other parts of it rule that out."""
     return row_limit(root, limit + 1) if len(refs.tables) == 1 and not refs.foreign else None
 
 
 def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
-    """(table, rows, whether the query has no limit of its own) when the first rows of one table suffice, else None.
+    """Return (table, rows, whether the query has no own limit) if the first rows of one table suffice, else None.
 
-    True of ``SELECT columns FROM table [LIMIT n] [OFFSET m]`` and nothing more; the caller reads ``limit`` rows.
+    They suffice for ``SELECT columns FROM table [LIMIT n] [OFFSET m]`` only; the caller reads ``limit`` rows.
     """
     table = root.get("from_table", {})
     plain = {"type", "modifiers", "select_list", "from_table", "aggregate_handling", "cte_map"}
@@ -163,7 +163,7 @@ def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
 
 
 def _parts(query: Node) -> tuple[list[Node], list[Node]]:
-    """The nodes of one query without those of the queries nested in it, and these; WITH is left out."""
+    """Split a query into its own nodes and the queries nested in it; WITH is excluded."""
     inside: list[Node] = []
     nested: list[Node] = []
     pending: list[Any] = [value for key, value in query.items() if key != "cte_map"]
@@ -176,7 +176,7 @@ def _parts(query: Node) -> tuple[list[Node], list[Node]]:
                 nested.append(node)
                 continue
             if node.get("type") == "SHOW_REF" and node.get("show_type") == "DESCRIBE":
-                continue  # needs names and types, no rows
+                continue  # needs names and types but no rows
             key = node.get("expression") if "null_order" in node else None
             if key and key.get("type") == "STAR" and not key.get("expr"):
                 continue  # ORDER BY ALL: the columns of the result, not of the table
@@ -205,7 +205,7 @@ def _all_nodes(root: Node) -> Iterator[Node]:
 
 
 def _integer(node: Node | None) -> int | None:
-    """The value of a constant of an integer type, in the form of either DuckDB version."""
+    """Return the value of an integer constant, in the form of either DuckDB version."""
     if not node or node.get("type") != "VALUE_CONSTANT":
         return None
     value = node.get("literal", {}).get("text") if "literal" in node else node.get("value", {}).get("value")
@@ -213,13 +213,13 @@ def _integer(node: Node | None) -> int | None:
 
 
 def ctes(query: Node) -> list[tuple[str, Node]]:
-    """Name and query of every common table expression of one query."""
+    """Return the name and query of every common table expression of one query."""
     entries = (query.get("cte_map") or {}).get("map", [])
     return [(str(entry["key"]).lower(), query_of(entry["value"])) for entry in entries]
 
 
 def query_of(holder: Node) -> Node:
-    """The query node inside a subquery or a common table expression, in either version's form."""
+    """Return the query node inside a subquery or common table expression, in either version's form."""
     node: Node = holder.get("query_node") or holder.get("query") or holder.get("subquery") or {}
     inner: Node = node.get("node", node)
     return inner
@@ -242,7 +242,7 @@ _KEEPS_UNIT = frozenset((
 
 
 def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
-    """The unit of every result column, where it is a stored column or an aggregate that keeps its unit."""
+    """Return the unit of every result column that is a stored column or an aggregate that keeps its unit."""
     items = root.get("select_list", [])
     scope = _UnitScope(units)
     if root.get("type") == "SELECT_NODE" and len(items) == len(names) and not any(map(_is_star, items)):
@@ -253,22 +253,22 @@ def result_units(root: Node, names: list[str], units: Units) -> list[str | None]
 
 
 class _UnitScope:
-    """Units of tables and common table expressions as one query sees them; each query is looked at once."""
+    """Units of the tables and common table expressions visible to a query; each query is visited once."""
 
     def __init__(self, units: Units, ctes: Mapping[str, Node] | None = None, seen: dict[int, Offered] | None = None):
         self.units, self.ctes, self.seen = units, ctes or {}, {} if seen is None else seen
 
     def inside(self, query: Node) -> _UnitScope:
-        """The scope of what ``query`` contains: its own WITH names come on top."""
+        """Return the scope inside ``query``, which adds its own WITH names."""
         return _UnitScope(self.units, {**self.ctes, **dict(ctes(query))}, self.seen) if query.get("cte_map") else self
 
     def outputs(self, query: Node) -> Offered:
-        """Unit of the named output columns of any query."""
+        """Return the units of the named output columns of any query."""
         if query.get("type") != "SELECT_NODE":
             return {}
         if id(query) in self.seen:
             return self.seen[id(query)]
-        self.seen[id(query)] = units_by_column = Offered()  # also ends the recursion of a query that names itself
+        self.seen[id(query)] = units_by_column = Offered()  # also stops the recursion of a query that names itself
         sources = self.inside(query).sources(query)
         for item in query.get("select_list", []):
             if _is_star(item):
@@ -279,7 +279,7 @@ class _UnitScope:
         return units_by_column
 
     def sources(self, query: Node) -> Offered:
-        """Unit of every column that the FROM clause of one SELECT offers; names that disagree have none."""
+        """Return the unit of every column in the FROM clause of one SELECT; names with different units have none."""
         units_by_column = Offered()
         pending = [query.get("from_table") or {}]
         while pending:
@@ -302,7 +302,7 @@ def _is_star(item: Node) -> bool:
 
 
 def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:
-    """Unit of an expression: a column, a cast of one, or a function that keeps the unit of its first argument."""
+    """Return the unit of a column, a cast of one, or a function that keeps the unit of its first argument."""
     while item:
         if item.get("type") == "COLUMN_REF":
             return sources.get(str(item["column_names"][-1]).lower())

@@ -1,7 +1,8 @@
-"""How the rows of every SQL table are read: from files of workloads, from derived files, or from rows written out.
+"""How the rows of every SQL table are read: from workload files, from derived files, or from rows written for a query.
 
-What follows from a workload alone is computed once and kept as ``<store>/derived/<digest>/<id>/<table>.parquet``. The
-digest covers all code and data that computes, so another version reads files of its own.
+Tables that follow from a workload alone are computed once and stored as
+``<store>/derived/<digest>/<id>/<table>.parquet``. The digest covers all code and data of the computation, so another
+version uses its own files.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from .references import References
 from .sandbox import MEMORY_BYTES
 
 _WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2, "BOOLEAN": 1}
-"""Bytes of a value in memory, roughly."""
+"""Approximate bytes of a value in memory."""
 _LONG = ("dispatches", "counters", "events")
-"""Tables whose rows a manifest counts."""
+"""Tables whose number of rows is in the manifest."""
 
 
 @dataclass
 class SqlLoadPlan:
-    """Trusted SQL for the worker: ``load`` fills the tables, ``count`` counts the rows where not all are copied."""
+    """Trusted SQL for the worker: ``load`` fills the tables, ``count`` counts the rows if not all are copied."""
 
     load: list[str] = field(default_factory=list)
     count: str | None = None
     empty: list[str] = field(default_factory=list)
-    """Tables of the query that have no rows anywhere."""
+    """Tables of the query that have no rows at all."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,16 @@ class ReadableTables:
 def widen_counters(
     store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, SchemaColumn]], named: References
 ) -> None:
-    """Give the table counters the columns that a query can name: other names of counters, times of single passes."""
+    """Add columns to the table counters that a query can name: other names of counters, times of single passes."""
     tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
     if named.may_list_columns:
         tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
 
 
 def plan(offer: ReadableTables, named: References, folder: Path, first: tuple[str, int, bool] | None) -> SqlLoadPlan:
-    """Create every table, and fill those columns that the query can use with the rows that it can use.
+    """Create every table, and fill the columns and rows that the query can use.
 
-    ``folder`` takes the rows of tables that are in no file; ``first`` is what ``rows_needed`` returned.
+    ``folder`` receives rows that are in no file yet; ``first`` is the result of ``rows_needed``.
     """
     load_plan = SqlLoadPlan()
     for table, known in offer.tables.items():
@@ -95,9 +96,9 @@ def plan(offer: ReadableTables, named: References, folder: Path, first: tuple[st
 
 
 def source(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str], folder: Path) -> str | None:
-    """Trusted SQL that reads the columns ``names`` of a table of some workloads; None where there is nothing to read.
+    """Return trusted SQL that reads the columns ``names`` of a table of some workloads; None if there are no rows.
 
-    ``folder`` takes what has to be written for that and cannot be kept in the store.
+    ``folder`` receives files that must be written for this and cannot be stored in the store.
     """
     picks = ", ".join(map(sql_name, names))
     if table in TABLES:
@@ -113,10 +114,10 @@ def source(store: Store, manifests: Sequence[Manifest], table: str, names: Seque
 
 
 def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare: Path) -> list[Path]:
-    """The Parquet files of a derived table, one a workload that has it; those that are missing are computed now.
+    """Return the Parquet files of a derived table, one per workload that has it; missing ones are computed now.
 
-    In a store that cannot be written they go to ``spare``. Several processes may write the same file: each renames
-    a complete one into its place.
+    If the store cannot be written to, they go to ``spare``. Several processes may write the same file: each renames a
+    complete file into place.
     """
     kind, home = DERIVED[table], store.derived_folder(digest())
     name = f"{table}-{_ceilings_digest(store)}.parquet" if kind.measured else f"{table}.parquet"
@@ -137,7 +138,7 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
 
 
 def _store_rows(store: Store, rows: list[Row], table: str, target: Path, spare: Path) -> Path:
-    """Where the rows of one workload were written: ``target``, or a file in ``spare``."""
+    """Return the file with the rows of one workload: ``target``, or a file in ``spare``."""
     select = f"SELECT * FROM {_write_rows(rows, table, spare)}"
     with connect() as con:
         try:
@@ -156,7 +157,7 @@ def _store_rows(store: Store, rows: list[Row], table: str, target: Path, spare: 
 
 @cache
 def digest() -> str:
-    """What derived files depend on beside their workload: all code and data of the analysis, and DuckDB's version."""
+    """Return a digest of what derived files depend on: code and data of the analysis, and DuckDB's version."""
     import duckdb
 
     analysis, hasher = Path(__file__).parents[2] / "analysis", hashlib.sha256(duckdb.__version__.encode())
@@ -167,14 +168,14 @@ def digest() -> str:
 
 
 def _ceilings_digest(store: Store) -> str:
-    """A name for the state of the measured ceilings, on which verdicts depend."""
+    """Return a digest of the measured ceilings, on which verdicts depend."""
     names = ",".join(path.name for path in measured_ceilings.files(store))
     return hashlib.sha256(names.encode()).hexdigest()[:8]
 
 
 def _mark_used(home: Path) -> None:
-    """The time of the folder tells ``Store.sweep_derived`` whether anyone still needs it."""
-    with contextlib.suppress(OSError):  # read-only: nobody sweeps there either
+    """Update the folder's time, from which ``Store.sweep_derived`` sees whether it is still in use."""
+    with contextlib.suppress(OSError):  # read-only stores are not swept either
         os.utime(home)
 
 
@@ -182,14 +183,14 @@ def _mark_used(home: Path) -> None:
 
 
 def _write_rows(rows: Iterable[Row], table: str, folder: Path) -> str:
-    """Write rows as lines of JSON and return the SQL that reads them with the types of the schema."""
+    """Write rows as JSON lines and return the SQL that reads them with the types of the schema."""
     path = folder / f"{table}.jsonl"
     try:
         with path.open("w", encoding="utf-8") as out:
             for row in rows:
                 out.write(json.dumps({name: _finite(value) for name, value in row.items()}) + "\n")
     except OSError as error:
-        what = f"The rows of {table} cannot be handed over"
+        what = f"The rows of {table} cannot be passed on"
         raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
     types = ", ".join(f"{sql_literal(n)}: {sql_literal(c.type)}" for n, c in schema()[table].columns.items())
     return f"read_json({sql_path(path)}, format = 'newline_delimited', columns = {{{types}}})"
@@ -200,7 +201,7 @@ def _finite(value: object) -> object:
 
 
 def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> None:
-    """Refuse at once what would fill the memory after seconds of copying."""
+    """Raise a Problem at once for data that would only fill the memory after seconds of copying."""
     rows = sum(m.events if table == "events" else m.dispatches for m in manifests) if table in _LONG else 0
     if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
         raise too_wide(table, rows, len(types))
@@ -209,34 +210,34 @@ def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> 
 _OF_ONE = ["column_name", "column_type", "null", "key", "default", "extra"]
 _OF_ALL = ["database", "schema", "name", "column_names", "column_types", "temporary"]
 _FIRST = 40
-"""Columns of one table that are named."""
+"""Maximum columns shown when one table is described."""
 _FIRST_OF_ALL = 30
-"""Columns of each table that are named where all are described."""
-_SOME = "SELECT column_name FROM (DESCRIBE counters) WHERE column_name LIKE '%HIT%' finds some"
+"""Maximum columns shown per table when all tables are described."""
+_SOME = "SELECT column_name FROM (DESCRIBE counters) WHERE column_name LIKE '%HIT%' finds more"
 
 
 def shorten_description(table: Table, *, cut: bool) -> tuple[Table, list[str]] | None:
-    """The answer to DESCRIBE without what its rows do not differ in, and what to say of it; None for other answers.
+    """Return the answer to DESCRIBE without columns that are constant, and notes on it; None for other answers.
 
-    ``cut``: of many columns the first alone.
+    ``cut``: limit the number of columns that are shown.
     """
     if table.columns == _OF_ALL:
         return _describe_all(table)
     if table.columns != _OF_ONE:
         return None
     rows = [row[:2] for row in table.rows]
-    notes = [f"Of these rows the first {_FIRST} are shown; {_SOME}."] if cut and len(rows) > _FIRST else []
+    notes = [f"The first {_FIRST} rows are shown; {_SOME}."] if cut and len(rows) > _FIRST else []
     return _with_rows(table, _OF_ONE[:2], rows[:_FIRST] if notes else rows), notes
 
 
 def _describe_all(table: Table) -> tuple[Table, list[str]]:
     rows, long = [], False
     for _, _, name, listed, *_ in table.rows:
-        # Of very many columns the worker makes a text that is cut.
+        # The worker sends very many column names as text that may be cut off.
         names = listed if isinstance(listed, list) else [part.strip(' "') for part in listed.strip("[").split(",")]
         long |= len(names) > _FIRST_OF_ALL
         rows.append([name, ", ".join(names[:_FIRST_OF_ALL]) + (", ..." if len(names) > _FIRST_OF_ALL else "")])
-    notes = ["DESCRIBE TABLE names types."]
+    notes = ["DESCRIBE TABLE shows types."]
     return _with_rows(table, ["name", "column_names"], rows), [
         *notes,
         *([f"Each counter is a column; {_SOME}."] * long),

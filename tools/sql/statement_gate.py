@@ -1,4 +1,4 @@
-"""One SQL text looked at before it runs: whether it is a single query, its parse tree, and what is put around it."""
+"""Check an SQL text before it runs: whether it is a single query, what its parse tree is, and how to wrap it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _TREE_BYTES = 4_000_000
 
 
 class StatementRefused(Exception):
-    """The statement is not one that may run; the argument is the reason, a word that the parent knows."""
+    """The statement may not run; the argument is a reason code that the parent knows."""
 
 
 def gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
-    """What may run: (the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT).
+    """Return what may run: (the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT).
 
-    Refused for anything else, RecursionError where Python's limit is lower than the depth of the tree.
+    Raises StatementRefused for anything else, and RecursionError if the tree is deeper than Python's limit.
     """
     kind = _single(con, sql)
     explain = ""
     if kind == "EXPLAIN":
-        # What runs is put together again from the inner statement, so that nothing but it was judged.
+        # What runs is rebuilt from the inner statement, so that nothing runs that was not checked.
         explain, sql = _split_explain(duckdb, sql)
         try:
             kind = _single(con, sql)
-        except duckdb.ParserException:  # what follows are options
+        except duckdb.ParserException:  # options follow
             raise StatementRefused("explain") from None
     if kind != "SELECT":
         raise StatementRefused("explain" if explain else "multi" if kind == "MULTI" else "statement")
@@ -41,7 +41,7 @@ def gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
 
 
 def _single(con: Any, sql: str) -> str:
-    """The type of the one statement in ``sql``."""
+    """Return the type of the single statement in ``sql``."""
     statements = con.extract_statements(sql)
     if not statements:
         raise StatementRefused("empty")
@@ -57,7 +57,7 @@ def _single(con: Any, sql: str) -> str:
 
 
 def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
-    """Cut ``EXPLAIN [ANALYZE]`` off; comments are no words."""
+    """Split off ``EXPLAIN [ANALYZE]``; comments are ignored."""
     data = sql.encode()
     tokens = [*duckdb.tokenize(sql), (len(data), None)]
     spans = [(a, b) for (a, kind), (b, _) in pairwise(tokens) if kind != duckdb.token_type.comment]
@@ -68,7 +68,7 @@ def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
 
 
 def wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
-    """A SELECT of ``picks`` from the query; a line of its own ends any comment."""
+    """Return a SELECT of ``picks`` from the query; the line break ends any trailing comment."""
     data = sql.encode()
     ends = [
         at for at, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator and data[at:].startswith(b";")

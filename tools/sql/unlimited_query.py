@@ -1,7 +1,8 @@
-"""SQL of the user's own, in this process: views over the files of the store, nothing copied and nothing cut.
+"""SQL of the local user, run in this process: views over the files of the store, nothing copied or truncated.
 
-The tables, names and refusals are those of query_counters. What differs: no child with limits, no most rows, and frames
-of the user beside the tables. It reads what its user may read, and writes nothing: one query at a time.
+Tables, names and refused statements are the same as for query_counters. The differences: no child process with limits,
+no maximum number of rows, and the user's data frames as additional tables. It reads what the user may read and writes
+nothing; one query runs at a time.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, "np.ndarray[Any, Any] | np.ma.MaskedArray[Any, Any]"]
 _WIDE = ("HUGEINT", "UHUGEINT")
-"""Types of sums of whole numbers, which NumPy would have as floating point."""
+"""Types of integer sums, which NumPy would represent as floating point."""
 _OF_FILES = ("IOException", "HTTPException")
 
 
 @dataclass(frozen=True)
 class QueryRows:
-    """All rows by column, and the units of the columns that have one. Columns in ``wide`` are integers as texts."""
+    """All rows by column, and the units of columns that have one. Columns in ``wide`` contain integers as text."""
 
     columns: Arrays
     units: Mapping[str, str]
@@ -45,10 +46,10 @@ class QueryRows:
 
 
 def query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any] | None = None) -> QueryRows:
-    """All rows of one SELECT over some workloads, with ``frames`` (pandas) as further tables by their names.
+    """Return all rows of one SELECT over some workloads, with ``frames`` (pandas) as additional tables by name.
 
-    Raises NotAllowed for what is no query, NotFound and BadArgument for mistakes in it, StoreProblem where what it
-    needs cannot be read; damaged workloads are left out and named in ``notes``.
+    Raises NotAllowed for anything but a query, NotFound and BadArgument for mistakes in it, and StoreProblem if
+    required data cannot be read; damaged workloads are skipped and named in ``notes``.
     """
     if "\0" in sql:
         raise BadArgument("The SQL contains a NUL character")
@@ -59,7 +60,7 @@ def query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping
         if not whole:
             raise
     rows = _run_query(store, whole, sql, frames or {})
-    return QueryRows(rows.columns, rows.units, rows.wide, [f"Left out: {sentence}" for sentence in damages])
+    return QueryRows(rows.columns, rows.units, rows.wide, [f"Skipped: {sentence}" for sentence in damages])
 
 
 def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any]) -> QueryRows:
@@ -95,10 +96,10 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
 
 @contextmanager
 def _session() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor whose names and settings are its own, closed at the end."""
+    """Yield a cursor with its own names and settings, closed at the end."""
     with connect() as con:
         con.execute("SET errors_as_json = true")
-        # Tables are those of the store and those handed over, never variables of whoever calls.
+        # Only tables of the store and the given frames are visible, never the caller's variables.
         con.execute("SET python_enable_replacements = false")
         yield con
 
@@ -110,7 +111,7 @@ def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
         if not (hasattr(frames[name], "columns") and hasattr(frames[name], "dtypes")):
             kind = type(frames[name]).__name__
             raise BadArgument(
-                f"{name!r} is no DataFrame", f"it is a {kind}", "Tables beside those of the store are frames"
+                f"{name!r} is not a DataFrame", f"it is a {kind}", "Additional tables must be data frames"
             )
 
 
@@ -122,7 +123,7 @@ def _rows(
     named: References,
     folder: Path,
 ) -> str | None:
-    """SQL for the rows of a table; None for one that is not read, or has none."""
+    """Return SQL for the rows of a table; None if it is not read or has none."""
     if table not in named.tables:
         return None
     only = named.workloads.get(table)
@@ -148,7 +149,7 @@ def _fetch_rows(
     try:
         relation = con.sql(sql)
     except duckdb.Error:
-        con.execute(sql)  # fails as well, and tells more
+        con.execute(sql)  # also fails, with a better message
         raise
     names = list(relation.columns)
     wide = [str(kind) in _WIDE for kind in relation.types]
@@ -166,7 +167,7 @@ def _fetch_rows(
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names of columns with a number after those that repeat."""
+    """Return column names, with a number appended to repeated ones."""
     distinct_names: list[str] = []
     for name in names:
         candidate, n = name, 1

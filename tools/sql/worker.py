@@ -1,13 +1,13 @@
-"""The child of sandbox.py: parse one query, copy in what it needs, lock everything, run it, send the rows.
+"""The child of sandbox.py: parses one query, copies in the data it needs, locks everything, runs it, sends the rows.
 
-The arguments are sql, memory_bytes and timeout_s; messages:
+The arguments are sql, memory_bytes and timeout_s. Messages:
 
     out  tree, explain                                               or error
     in   load (trusted SQL statements), count (trusted SQL or null), limit, cell_bytes, total_bytes
     out  columns, rows, complete, cut_cells, cut_bytes, not_finite, big_integers     or error
     out  total_rows                                                  when complete is false
 
-``error`` holds phase (parse, load or run), type and message.
+``error`` contains phase (parse, load or run), type and message.
 """
 
 import json
@@ -31,24 +31,24 @@ _SETTINGS = {
     "allow_unsigned_extensions": "false",
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
-    # Keeps the names of the files that were read, and shows them to SQL.
+    # This cache keeps the names of files that were read, and shows them to SQL.
     "enable_external_file_cache": "false",
 }
 _SETTINGS_SINCE_2 = {"allow_extension_repositories": "forbidden"}
 _THREADS = 2
 _EXACT = 2**53
 _AS_TEXT = ("date", "time", "interval", "uuid", "variant", "geometry")
-"""Types whose Python values lose range or precision, or need a module that can no longer be loaded by then."""
+"""Types whose Python values lose range or precision, or need a module that can no longer be imported then."""
 
 
 def answer_query(channel: Channel, job: dict[str, Any]) -> None:
-    """Serve one query."""
+    """Process one query."""
     import duckdb
 
     phase = "parse"
     try:
         con = _connect(duckdb, job)
-        # The depth of the tree is bounded by max_expression_depth, but Python's own limit is lower.
+        # max_expression_depth limits the depth of the tree, but Python's own limit is lower.
         sys.setrecursionlimit(20_000)
         sql, explain, tree = gate(duckdb, con, job["sql"])
         channel.send({"tree": tree, "explain": bool(explain)})
@@ -66,13 +66,13 @@ def answer_query(channel: Channel, job: dict[str, Any]) -> None:
         channel.send(answer)
         if not (answer["complete"] or explain):
             if total is None:
-                # The parent does not wait long for this, and a query that cannot be counted in time is killed.
+                # The parent does not wait long for this; if the rows cannot be counted in time, the child is killed.
                 total = con.cursor().execute(wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
             channel.send({"total_rows": total})
     except StatementRefused as error:
         channel.send({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
     except (duckdb.Error, MemoryError, RuntimeError, ValueError, ArithmeticError) as error:
-        # The last three are what a value raises that Python cannot hold.
+        # The last three are raised for values that Python cannot represent.
         channel.send({"error": {"phase": phase, "type": type(error).__name__, "message": str(error)[:20_000]}})
 
 
@@ -81,7 +81,7 @@ _prepared: Any = None
 
 
 def prepare() -> None:
-    """Open the database of a query beforehand, without threads, so that every copy of this process has one."""
+    """Open a query's database in advance, without threads, so that every forked copy of this process has one."""
     global _prepared
     import duckdb
 
@@ -109,7 +109,7 @@ def _open_database(duckdb: Any, number: int) -> Any:
 
 
 def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
-    """From here on nothing can be opened, configured or written, by DuckDB's rules and by the system's."""
+    """Forbid opening, configuring and writing anything from here on, in DuckDB and in the operating system."""
     if int(duckdb.__version__.split(".")[0]) >= 2:
         con.execute(f"SET max_execution_time = {max(1, int(timeout_s * 1000))}")
     con.execute("SET enable_external_access = false")
@@ -118,11 +118,11 @@ def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
 
 
 def _run_query(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
-    """Start the query; columns of types that Python would spoil are turned into text by DuckDB."""
+    """Start the query; DuckDB converts columns of types that Python cannot represent exactly to text."""
     try:
         relation = con.sql(sql)
     except duckdb.Error:
-        con.execute(sql)  # fails as well, and tells more
+        con.execute(sql)  # also fails, with a better message
         raise
     columns, needs_text = list(relation.columns), [_python_would_spoil(kind) for kind in relation.types]
     del relation
@@ -139,21 +139,21 @@ def _python_would_spoil(kind: Any) -> bool:
 
 
 class _RowShaper:
-    """Turns rows into JSON values within the caps, counting what had to be changed."""
+    """Converts rows to JSON values within the limits, and counts what had to be changed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.limit, self.cell, self.left = plan["limit"], plan["cell_bytes"], plan["total_bytes"]
         self.cut_cells = self.not_finite = self.big = 0
 
     def fetch(self, cursor: Any, columns: list[str]) -> dict[str, Any]:
-        """Read up to the limit of rows or bytes; one row more tells whether that was all."""
+        """Read up to the limit of rows or bytes; one further row shows whether that was everything."""
         names = [name if len(name) <= 200 else f"{name[:200]}..." for name in columns]
         self.left -= len(json.dumps(names))
         if self.left < 0:
             raise StatementRefused("columns")
         rows: list[list[Any]] = []
         more = cut = False
-        # Few rows at a time, so that wide or long ones are noticed before they fill the memory.
+        # Fetch few rows at a time, so that wide or long ones are noticed before they fill the memory.
         while not more and (batch := cursor.fetchmany(min(64, self.limit + 1 - len(rows)))):
             for row in batch:
                 if more := len(rows) == self.limit:
@@ -176,7 +176,7 @@ class _RowShaper:
             if len(text) <= self.cell:
                 return plain
             plain = text
-        if isinstance(plain, str) and len(plain) > self.cell + 50:  # room for the mark of a cut
+        if isinstance(plain, str) and len(plain) > self.cell + 50:  # room for the truncation mark
             self.cut_cells += 1
             return f"{plain[: self.cell]}... ({count_text(len(plain), 'character')})"
         return plain

@@ -1,4 +1,4 @@
-"""A kernel over commits: its time and its work in every workload that has it, and where they really changed."""
+"""The history of a kernel over commits: its time and work in every workload that contains it, and real changes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _READ = ("workload", "dispatch_id", "kernel", "configuration", "grid", "workgrou
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One kernel in one workload. ``change`` and ``work`` compare it with the level before it, of the same device: the
-    first entry, then each that differed from the level; None for the first of a device."""
+    """One kernel in one workload. ``change`` and ``work`` compare it with the reference level on the same device: its
+    first entry, then each entry that differed from the level. They are None for the first entry of a device."""
 
     manifest: Manifest
     kernel: str
@@ -54,24 +54,24 @@ class HistoryEntry:
 
     @property
     def verdict(self) -> ChangeVerdict:
-        """What came of it: less time for other work is neither better nor worse."""
+        """Return the verdict: less time for different work is neither better nor worse."""
         if self.change is None:
             return "first"
         return "other_work" if self.work and self.work.answer in DIFFERENT else self.change.verdict
 
     @property
     def amount(self) -> Quantity | None:
-        """What tells most about the work of a launch, here and at the level; None where nothing was counted."""
+        """Return the most informative work quantity of a launch, here and at the level; None if nothing was counted."""
         told = self.work.units() or self.work.evidence if self.work else []
         return next((quantity for quantity in told if quantity.ratio is not None), None)
 
 
 def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int) -> list[HistoryEntry]:
-    """The newest ``most`` workloads of each kernel that ``pattern`` fits (a name, or RE2 searched in names).
+    """Return the newest ``most`` workloads of each kernel that matches ``pattern`` (a name, or an RE2 search pattern).
 
-    Oldest first. Times and work of a launch are compared as compare_workloads does: medians by launch configuration,
-    bootstrap interval, noise floor; what both profiles counted. Raises NotFound, with near names, where no launch of
-    such a kernel has a time.
+    Oldest first. Times and work of a launch are compared as in compare_workloads: medians by launch configuration,
+    bootstrap interval, noise floor, and counters in both profiles. Raises NotFound with similar names if no launch of
+    a matching kernel has a time.
     """
     by_id = {m.id: m for m in manifests}
     entries: list[HistoryEntry] = []
@@ -107,7 +107,7 @@ class _TimedKernel:
 def _follow_kernel(
     timed: Sequence[_TimedKernel], medians: dict[str, float], work_reader: _KernelWorkReader
 ) -> Iterator[HistoryEntry]:
-    """One kernel through its workloads, each against the level of its device."""
+    """Follow one kernel through its workloads and compare each with the level of its device."""
     levels: dict[tuple[str | None, str | None], _TimedKernel] = {}
     for number, one in enumerate(timed, 1):
         manifest = one.manifest
@@ -124,7 +124,7 @@ def _follow_kernel(
 
 
 class _KernelWorkReader:
-    """What kernels did in workloads, each read once; use it as a context manager."""
+    """Reads the work of kernels in workloads, each workload once; a context manager."""
 
     def __init__(self, store: Store, kernels: Sequence[str]) -> None:
         self._store, self._kernels, self._opened = store, kernels, ExitStack()
@@ -138,9 +138,9 @@ class _KernelWorkReader:
         self._opened.close()
 
     def compare_work(self, before: _TimedKernel, after: _TimedKernel) -> SameWork:
-        """Whether a launch did the same work, by what both profiles counted; else by how large it was."""
+        """Compare the work of a launch by the counters in both profiles, or else by its size."""
         if not (before.manifest.counters and after.manifest.counters):
-            return SameWork("unknown", "no counter of work is in both profiles", _sizes(before, after))
+            return SameWork("unknown", "the profiles have no work counter in common", _sizes(before, after))
         workloads = [self._workload(one.manifest) for one in (before, after)]
         formulas = work.expressions(workloads)
         sides = [self._side(w, one, formulas) for w, one in zip(workloads, (before, after), strict=True)]
@@ -161,7 +161,7 @@ class _KernelWorkReader:
 
 
 def _sizes(before: _TimedKernel, after: _TimedKernel) -> list[Quantity]:
-    """The work-items of a launch on average, where both profiles state them."""
+    """Return the average work-items of a launch, if both profiles contain them."""
     means = []
     for one in (before, after):
         sizes = [(shape.grid, part.launches) for shape, part in one.parts.items() if shape.grid]
@@ -176,23 +176,23 @@ def _launches(parts: Sequence[ShapeTimes]) -> int:
 
 @contextmanager
 def _dispatches(store: Store, manifests: Sequence[Manifest]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the timed launches of workloads as the table d."""
+    """Yield a database with the timed launches of workloads as the table d."""
     with scratch() as folder, closing(open_own_database()) as con:
         rows = relation(store, manifests, "dispatches", _READ, folder)
         if rows is None:
-            raise NotFound("No workload has launches", fix="Profile or import one with kernels")
+            raise NotFound("No workload has launches", fix="Profile or import a workload with kernels")
         con.execute(f"CREATE TABLE d AS FROM ({rows}) WHERE duration_ns > 0")
         yield con
 
 
 def _medians(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, float]:
-    """Workload -> the median over all launches of a kernel; in the samples, rare shapes weigh too much."""
+    """Return the median over all launches of a kernel by workload, because samples overweight rare configurations."""
     sql = f"SELECT workload, median(duration_ns) FROM d WHERE kernel = {sql_literal(kernel)} GROUP BY workload"
     return {str(workload): float(middle) for workload, middle in con.execute(sql).fetchall()}
 
 
 def _times(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, dict[LaunchShape, ShapeTimes]]:
-    """Workload -> the launches of a kernel by configuration, of which evenly spread samples are taken."""
+    """Return the launches of a kernel by workload and configuration, as evenly spread samples."""
     shape = "workload, configuration, grid, workgroup_size"
     rows = con.execute(
         f"WITH r AS (SELECT *, row_number() OVER (PARTITION BY {shape} ORDER BY dispatch_id) AS i, "

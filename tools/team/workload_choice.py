@@ -1,4 +1,4 @@
-"""Which workloads are meant: by reference, by labels, or all."""
+"""Select workloads: by reference, by labels, or all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..base.progress import report
 
 
 def labels(manifest: Manifest) -> frozenset[str]:
-    """Its tags, and what is known of where it comes from as labels of the same form: branch=main, host=node7."""
+    """Return its tags, and what is known about its origin as labels of the same form: branch=main, host=node7."""
     known = {"commit": manifest.commit, "branch": manifest.branch, "host": manifest.host, "name": manifest.name}
     return frozenset([*manifest.tags, *(f"{key}={value}" for key, value in known.items() if value)])
 
@@ -23,12 +23,12 @@ def labels(manifest: Manifest) -> frozenset[str]:
 def choose_workloads(
     store: Store, references: Sequence[str], tags: Sequence[str] = (), every: bool = False
 ) -> list[Manifest]:
-    """The workloads of these references (each id, unique id prefix, name or latest), else of all that have every tag.
+    """Return the workloads with these references (id, unique id prefix, name or latest), else all that have every tag.
 
-    Oldest first, each once. BadArgument where nothing was named; NotFound where nothing fits.
+    Oldest first, each once. Raises BadArgument if nothing is named, and NotFound if nothing matches.
     """
     if bool(references) + bool(tags or every) != 1:
-        raise BadArgument("Say which workloads", "by their names or ids, by --tag, or --all", "One of the three")
+        raise BadArgument("No workloads are selected", "give names or ids, --tag, or --all", "Use one of the three")
     if references:
         named_workloads = [store.resolve(reference) for reference in references]
         return list({m.id: m for m in named_workloads}.values())
@@ -43,16 +43,16 @@ def choose_workloads(
 
 
 def _nothing(store: Store) -> str:
-    """Why a store has no workload."""
+    """Explain why a store has no workloads."""
     if store.address == str(store.root) and not store.root.exists():
         return f"There is no store at {store.address}"
     return f"The store {store.address} is empty"
 
 
 def change_tags(store: Store, manifest: Manifest, add: Sequence[str], remove: Sequence[str]) -> Manifest:
-    """The workload with ``add`` behind its tags and without ``remove``.
+    """Add the tags ``add`` to a workload and remove those in ``remove``.
 
-    Raises BadArgument for a tag that cannot be used or one too many, NotFound for one to remove that it does not have.
+    Raises BadArgument for an invalid tag or too many tags, and NotFound for a tag to remove that it does not have.
     """
     for tag in remove:
         if tag not in manifest.tags:
@@ -67,16 +67,16 @@ def change_tags(store: Store, manifest: Manifest, add: Sequence[str], remove: Se
 
 @dataclass(frozen=True)
 class TransferredWorkload:
-    """One workload, and whether it was not there before."""
+    """One workload, and whether it is new in the target store."""
 
     manifest: Manifest
     new: bool
 
 
 def transfer(source: Store, target: Store, manifests: Sequence[Manifest]) -> list[TransferredWorkload]:
-    """Copy workloads under their ids; what is there already is left, so that it can be repeated at will.
+    """Copy workloads under their ids; existing ones are skipped, so the copy can be repeated.
 
-    Raises StoreProblem where a place refuses, or holds another workload of an id.
+    Raises StoreProblem if a store cannot be read or written, or contains another workload with the same id.
     """
     if source.address == target.address:
         raise BadArgument("Both stores are the same", source.address, "Name another with --store")
@@ -91,7 +91,7 @@ _AGE = re.compile(r"(\d{1,5})([hdwy])")
 
 @dataclass(frozen=True)
 class RetentionRules:
-    """What is kept: workloads younger than ``younger_s``, the ``last`` of each name, and those with one of ``tags``."""
+    """What to keep: workloads younger than ``younger_s``, the ``last`` of each name, and those with one of ``tags``."""
 
     younger_s: float | None = None
     last: int | None = None
@@ -99,29 +99,29 @@ class RetentionRules:
 
     @classmethod
     def parse(cls, keep: str | None, last: int | None, tags: Sequence[str]) -> RetentionRules:
-        """As a person writes them: ``90d``, ``12w``, ``6h``, ``2y``. BadArgument where nothing is to be kept."""
+        """Parse ages such as ``90d``, ``12w``, ``6h``, ``2y``. Raises BadArgument if nothing would be kept."""
         younger = None
         if keep is not None:
             match = _AGE.fullmatch(keep.strip())
             if not match:
-                raise BadArgument(f"{keep!r} is no age", "it is a whole number and h, d, w or y", "Such as --keep 90d")
+                raise BadArgument(f"{keep!r} is not an age", "give a number and h, d, w or y", "Such as --keep 90d")
             younger = int(match[1]) * _UNITS_S[match[2]]
             if not younger:
-                raise BadArgument(f"--keep {keep} keeps nothing", "everything would go", "Such as --keep 90d")
+                raise BadArgument(f"--keep {keep} keeps nothing", "nothing would be left", "For example --keep 90d")
         if last is not None and last < 1:
-            raise BadArgument(f"--keep-last {last} keeps nothing", "everything would go", "Give 1 or more")
+            raise BadArgument(f"--keep-last {last} keeps nothing", "nothing would be left", "Give 1 or more")
         if younger is None and last is None and not tags:
             what = "No rule says what to keep"
-            raise BadArgument(what, "everything would go", "Give --keep AGE, --keep-last N or --keep-tag TAG")
+            raise BadArgument(what, "nothing would be left", "Give --keep AGE, --keep-last N or --keep-tag TAG")
         return cls(younger, last, tags)
 
 
 def expired_workloads(
     manifests: Sequence[Manifest], rules: RetentionRules, now_ns: int | None = None
 ) -> list[Manifest]:
-    """The workloads that no rule keeps, oldest first. What claims to be of the future is young.
+    """Return the workloads that no rule keeps, oldest first. Workloads dated in the future count as young.
 
-    Raises NotFound, with near names, for a label to keep that nothing has.
+    Raises NotFound with similar labels for a label to keep that no workload has.
     """
     there = {label for m in manifests for label in labels(m)}
     for tag in rules.tags:

@@ -141,7 +141,7 @@ def test_without_times_some_launches_of_everything_are_counted(run: Run) -> None
     answer = run.planned()
     (step,) = answer["steps"]
     assert "--kernel-name" not in step["argv"] and option(step, "--launch-count") == "5"
-    assert "told no launches" in answer["remarks"][0]
+    assert "reported no launches" in answer["remarks"][0]
 
 
 def test_a_pattern_that_fits_no_kernel_is_answered_with_the_longest_ones(run: Run) -> None:

@@ -27,6 +27,6 @@ def test_no_filter_is_no_filter() -> None:
 
 @pytest.mark.parametrize("launches", [[0, 1], [3, 2], [1, 2**31], [], [4]])
 def test_launch_ranges_count_from_one_and_do_not_run_backwards(launches: list[int]) -> None:
-    with pytest.raises(BadArgument, match="is no range"):
+    with pytest.raises(BadArgument, match="is not a valid range"):
         launch_range(launches)
     assert launch_range([2, 2]) == (2, 2)

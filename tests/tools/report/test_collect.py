@@ -69,7 +69,7 @@ def test_unknown_repeated_and_too_many_workloads_are_refused_with_advice(samples
         collect(samples, FUNCTIONS, ["yax_befor"])
     with pytest.raises(BadArgument, match="'yax_after' is named twice"):
         collect(samples, FUNCTIONS, ["yax_after", "yax_before", "yax_after"])
-    with pytest.raises(BadArgument, match=f"Name 1 to {MOST_WORKLOADS}"):
+    with pytest.raises(BadArgument, match=f"Name from 1 to {MOST_WORKLOADS}"):
         collect(samples, FUNCTIONS, ["latest"] * (MOST_WORKLOADS + 1))
 
 

@@ -25,7 +25,7 @@ def test_of_long_output_beginning_and_end_are_kept_and_the_gap_is_counted(tmp_pa
     assert kept.startswith("000000000\n000000001\n") and kept.endswith("000099999\n")
     told = kept.split("[... ")[1].split(" bytes")[0]
     gap = int(told.replace(",", ""))
-    assert len(kept) - len(f"\n[... {told} bytes left out ...]\n") + gap == len(text)
+    assert len(kept) - len(f"\n[... {told} bytes omitted ...]\n") + gap == len(text)
 
 
 def test_one_giant_piece_is_cut_too(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_folder_that_others_could_have_made_is_refused(
         place.chmod(0o777)
     else:
         place.write_text("")
-    with pytest.raises(NotAllowed, match="belongs to this user alone"):
+    with pytest.raises(NotAllowed, match="only this user can write to"):
         lock_folder()
 
 

@@ -94,6 +94,6 @@ def test_passes_that_do_not_fit_any_more_are_left_out_and_named(planned: Bench) 
     leave = f'for d in {planned.store.runs}/"${MARKER}"/out/pass_*; do echo x > $d/counters; done'
     state = planned.end(begin(planned, step(planned, ""), leave, passes=3, within_s=0.0))
     assert (state.state, state.finished, state.skipped) == ("done", ["timing", "pass_1"], ["pass_2", "pass_3"])
-    assert "Left out for budget_s: pass_2, pass_3." in state.remarks[-1]
+    assert "Skipped because of budget_s: pass_2, pass_3." in state.remarks[-1]
     whole = planned.end(begin(planned, step(planned, ""), leave, passes=3, within_s=600.0))
     assert whole.finished == ["timing", "pass_1", "pass_2", "pass_3"] and not whole.skipped

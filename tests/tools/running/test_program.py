@@ -117,10 +117,10 @@ def test_arguments_may_be_anything_but_nul(folder: Path, argument: str) -> None:
         (["matmul"], NotFound, "./matmul is in"),
         (["pythn3"], NotFound, "Near names: .*python3"),
         (["./matmul -n 8"], NotFound, "does not exist"),
-        (["matmul -n 8"], NotFound, "no shell splits it"),
+        (["matmul -n 8"], NotFound, "no shell splits them"),
         (["./notes.txt"], NotAllowed, "chmod \\+x"),
-        (["./build"], NotAllowed, "no executable file"),
-        (["~/app"], BadArgument, "shell's spelling"),
+        (["./build"], NotAllowed, "not an executable file"),
+        (["~/app"], BadArgument, "needs a shell"),
     ],
 )
 def test_commands_that_cannot_be_run_are_refused(

@@ -114,7 +114,7 @@ def test_a_flood_of_output_fills_neither_disk_nor_memory_and_its_end_is_kept(ben
     run = bench.begin(bench.step("one", f"{WRITE}\n{flood}"))
     assert bench.end(run).state == "done"
     log = bench.log(run, "one.out")
-    assert len(log) < 200_000 and log.endswith("THE END") and "bytes left out" in log
+    assert len(log) < 200_000 and log.endswith("THE END") and "bytes omitted" in log
 
 
 def test_a_time_limit_ends_a_run_and_everything_it_started(bench: Bench) -> None:
@@ -142,7 +142,7 @@ def test_what_a_program_leaves_running_is_ended_and_told(bench: Bench) -> None:
     code = f"{WRITE}; import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {HOLD!r}]); print(p.pid)"
     run = bench.begin(bench.step("one", code))
     state = bench.end(run)
-    assert state.state == "done" and "ended 1 process that still ran" in state.warnings[0]
+    assert state.state == "done" and "ended 1 process still running" in state.warnings[0]
     assert gone(int(bench.log(run, "one.out")))
 
 
@@ -193,7 +193,7 @@ def test_a_second_run_on_the_same_device_waits_for_the_first(bench: Bench) -> No
     first = bench.begin(bench.step("one", f"{WRITE}; {HOLD}"), devices=device)
     bench.until(lambda: bench.state(first).state == "running")
     second = bench.begin(bench.step("one", WRITE), devices=device)
-    bench.until(lambda: "waiting for GPU 0: 1 run before" in bench.state(second).activity)
+    bench.until(lambda: "waiting for GPU 0: 1 run ahead" in bench.state(second).activity)
     third = bench.begin(bench.step("one", WRITE), devices=device)
     bench.until(lambda: "2 runs before" in bench.state(third).activity)
     other = bench.begin(bench.step("one", WRITE), devices={"gpu-1": "GPU 1"})
@@ -330,7 +330,7 @@ def test_results_that_their_profiler_cannot_make_readable_are_told_apart_from_no
     step = bench.step("pass_1", "print('measured')", then=("/bin/sh", "-c", "echo no report >&2; exit 1"))
     run = bench.begin(step)
     state = bench.end(run)
-    assert state.problem and "could not be made readable" in state.problem.what
+    assert state.problem and "could not be converted" in state.problem.what
     assert bench.log(run, "pass_1_page.err") == "no report\n" and "logs/pass_1_page.err" in state.problem.why
 
 

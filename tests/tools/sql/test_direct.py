@@ -84,7 +84,7 @@ def test_a_frame_is_a_table_by_its_name(store: rooflens.OpenStore) -> None:
     assert found.to_dict("list") == {"name": ["yax_after", "yax_before"], "enough": [True, False]}
     with pytest.raises(BadArgument, match="is a table of the store"):
         store.sql("FROM dispatches", dispatches=limits)
-    with pytest.raises(BadArgument, match="is no DataFrame"):
+    with pytest.raises(BadArgument, match="is not a DataFrame"):
         store.sql("FROM mine", mine=[1])  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="no table mine"):
         store.sql("FROM mine")

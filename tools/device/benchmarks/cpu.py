@@ -1,4 +1,4 @@
-"""What this machine's processors can reach: bandwidth of memory as STREAM counts it, and multiply-adds."""
+"""Measure the ceilings of this machine's processors: memory bandwidth as counted by STREAM, and multiply-adds."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
 
 CEILINGS = ("host.fma.f32", "host.fma.f64", "host.dram.read", "host.dram.copy", "host.dram.triad")
 _ARRAYS = {"read": 1, "copy": 2, "triad": 3}
-"""Arrays that a kernel goes over, each once. Bytes are what the program reads and writes, without the lines that a
-cache fetches before they are overwritten."""
+"""Number of arrays that each kernel traverses once. The bytes are those that the program reads and writes, excluding
+lines that a cache fetches before they are overwritten."""
 _S = 0.5
 _X, _Y = 0.999, 0.0005
-"""Of v -> v * X + Y: chains of any length stay finite and never reach zero."""
+"""Constants of v -> v * X + Y: chains of any length stay finite and never reach zero."""
 _CHAIN, _REPEATS = 16, 4096
-"""Multiply-adds on a value between its load and its store, enough that neither limits; how often a call does all."""
+"""Multiply-adds on a value between its load and store, so that neither is the bottleneck; repeats per call."""
 _OVERWRITTEN = -1.0
 _CPUS, _CGROUP = Path("/sys/devices/system/cpu"), Path("/sys/fs/cgroup")
 _LEAST = 64 << 20
 _BESIDE, _OUTSIDE = 8, 2
-"""All arrays together are so many times as large as the last-level cache where there is room; below the second, the
-cache may answer a part."""
+"""Total size of the arrays in multiples of the last-level cache: desired if there is enough memory, and minimum; below
+the minimum, the cache may serve part of the accesses."""
 _DOUBTFUL = 0.25
-"""Spread (p95 - p05) / median above which something else ran on the machine."""
+"""Spread (p95 - p05) / median above which something else probably ran on the machine."""
 
 
 @dataclass(frozen=True)
 class CpuEffort:
-    """What a mode may take: seconds and least samples of a ceiling, seconds of a sample, bytes of all arrays."""
+    """Budget of a mode: seconds and minimum samples per ceiling, seconds per sample, bytes of all arrays."""
 
     ceiling_s: float
     fewest: int
@@ -62,8 +62,8 @@ _EFFORTS = {"quick": CpuEffort(0.2, 3, 0.02, 1 << 30), "full": CpuEffort(1.5, 7,
 
 @dataclass(frozen=True)
 class CpuLoops:
-    """The loops that are timed: copy(to, of), triad(to, a, b), read(words) -> their exclusive or, and
-    fma(values, x, y, n) with n * _CHAIN multiply-adds a value. They release Python's lock."""
+    """The timed loops: copy(to, of), triad(to, a, b), read(words) -> their exclusive or, and fma(values, x, y, n) with
+    n * _CHAIN multiply-adds per value. They release Python's global interpreter lock."""
 
     name: str
     copy: Callable[..., Any]
@@ -74,7 +74,7 @@ class CpuLoops:
 
 @dataclass(frozen=True)
 class CpuThreadWork:
-    """One thread's part of a ceiling: ``run`` does ``work`` bytes or operations, ``wrong`` judges the results."""
+    """One thread's part: ``run`` processes ``work`` bytes or operations, ``wrong`` checks the results."""
 
     run: Callable[[], object]
     wrong: Callable[[], str]
@@ -82,9 +82,9 @@ class CpuThreadWork:
 
 
 def choose_ceilings(wanted: Iterable[str] | None) -> tuple[str, ...]:
-    """The ceilings meant by names or by the parts before a dot (host, host.dram), None for all.
+    """Return the ceilings with these names or prefixes before a dot (host, host.dram), or all for None.
 
-    Raises NotFound for a word that means none.
+    Raises NotFound for a word that matches none.
     """
     if not wanted:
         return CEILINGS
@@ -104,9 +104,9 @@ def choose_ceilings(wanted: Iterable[str] | None) -> tuple[str, ...]:
 def measure_ceilings(
     wanted: Iterable[str] | None, mode: Mode, *, progress: CeilingProgress, cancelled: Callable[[], bool]
 ) -> list[CeilingOutcome]:
-    """Measure the ceilings that ``choose_ceilings`` finds in ``wanted``, or in mode functional only check every kernel.
+    """Measure the ceilings that ``wanted`` selects; in mode functional, only check every kernel.
 
-    Bytes are GB/s of what the program reads and writes, operations GFLOP/s with a multiply-add as two.
+    Rates are GB/s of the bytes that the program reads and writes, or GFLOP/s with a multiply-add counted as two.
     """
     names, outcomes = choose_ceilings(wanted), list[CeilingOutcome]()
     bench = CpuBench(kernels(), mode)
@@ -120,37 +120,37 @@ def measure_ceilings(
 
 
 class CpuBench:
-    """Measures ceilings with one set of kernels in one mode; the arrays in memory stay from one to the next."""
+    """Measures ceilings with one set of kernels in one mode; the arrays are reused between ceilings."""
 
     def __init__(self, loops: CpuLoops, mode: str) -> None:
         self._kernels, self._effort, self._cpus = loops, _EFFORTS.get(mode), cpus()
         self._blocks: list[Any] = []
 
     def outcome(self, name: str) -> CeilingOutcome:
-        """One ceiling: median, p05 and p95 of the rate, or what is wrong with its kernel's results."""
+        """Measure one ceiling: median, p05 and p95 of the rate, or the error in its kernel's results."""
         _, group, kind = name.split(".")
         return self._memory(name, kind) if group == "dram" else self._arithmetic(name, kind)
 
     def _memory(self, name: str, kind: str) -> CeilingOutcome:
         cache = last_level_bytes(self._cpus)
         if not self._blocks:
-            # By the threads themselves, so that the memory of each is the nearest.
+            # Allocated by the threads themselves, so that each uses its nearest memory.
             length = self._bytes(cache) // len(self._cpus) // 48 * 6
             self._blocks = _on_all(self._cpus, lambda rank: _random_block(length, rank))
         size = sum(block.nbytes for block in self._blocks)
         parts = [_stream(self._kernels, kind, block) for block in self._blocks]
-        blank = CeilingOutcome(name, "GB/s", "ok", kernel=kind, method=self._method(f"{size >> 20} MiB in all"))
+        blank = CeilingOutcome(name, "GB/s", "ok", kernel=kind, method=self._method(f"{size >> 20} MiB in total"))
         outcome = self._measure(blank, parts)
         if self._effort and outcome.status == "ok" and size < _OUTSIDE * cache:
             why = (
                 f"the arrays, {size >> 20} MiB, are less than {_OUTSIDE} times the last-level cache of "
-                f"{cache >> 20} MiB, which may have answered a part"
+                f"{cache >> 20} MiB, which may have served part of the accesses"
             )
             return replace(outcome, status="suspect", reason=why)
         return outcome
 
     def _arithmetic(self, name: str, kind: str) -> CeilingOutcome:
-        """The compiled loop; without numba a matrix product of BLAS, whose threads worker processes keep to one."""
+        """Measure the compiled loop; without numba, a BLAS matrix product with one thread per worker process."""
         side, fma, ranks = 768 if self._effort else 64, self._kernels.fma, range(len(self._cpus))
         parts = [_chains(fma, kind, rank) if fma else _product(kind, side, rank) for rank in ranks]
         title = f"{_CHAIN} multiply-adds" if fma else f"matrix product of {side} x {side} (BLAS)"
@@ -167,7 +167,7 @@ class CpuBench:
         )
 
     def _measure(self, blank: CeilingOutcome, parts: list[CpuThreadWork]) -> CeilingOutcome:
-        """Every part once, to check it; then samples of the rate of all together until the effort is spent."""
+        """Run every part once to check it, then sample the rate of all together until the budget is used up."""
         _on_all(self._cpus, lambda rank: parts[rank].run())
         effort, samples, wrong = self._effort, list[float](), _first_wrong(parts)
         if effort and not wrong:
@@ -190,13 +190,13 @@ class CpuBench:
 
 
 def kernels() -> CpuLoops:
-    """The loops, compiled by numba where that is installed, else of NumPy's own operations."""
+    """Return the loops, compiled by numba if it is installed, else made of NumPy operations."""
     if importlib.util.find_spec("numba") is None:
         return CpuLoops(f"NumPy {np.__version__}", np.copyto, _numpy_triad, np.bitwise_xor.reduce)
     _widest_vectors()
     import numba
 
-    # Contraction alone: with reassociation the compiler would shorten the chains.
+    # Only contraction: with reassociation the compiler would shorten the chains.
     jit = numba.njit(nogil=True, fastmath={"contract"})
 
     def triad(to: Any, a: Any, b: Any) -> None:
@@ -205,7 +205,7 @@ def kernels() -> CpuLoops:
 
     def read(words: Any) -> Any:
         total, half = np.uint64(0), words.size // 2
-        # Two loads for one three-way operation, so that the loads are the limit.
+        # Two loads for one three-input operation, so that the loads are the bottleneck.
         for i in range(half):
             total ^= words[i] ^ words[half + i]
         return total
@@ -223,7 +223,7 @@ def kernels() -> CpuLoops:
 
 
 def _numpy_triad(to: Any, a: Any, b: Any) -> None:
-    """In pieces that stay in a cache, so that the intermediate result costs no memory traffic."""
+    """Work in pieces that fit into a cache, so that the intermediate result causes no memory traffic."""
     for at in range(0, to.size, 1 << 14):
         piece = slice(at, at + (1 << 14))
         np.multiply(b[piece], _S, out=to[piece])
@@ -231,7 +231,7 @@ def _numpy_triad(to: Any, a: Any, b: Any) -> None:
 
 
 def _widest_vectors() -> None:
-    """Let the compiler use 512-bit vectors where the processor has them; by itself it keeps to 256 bits on many."""
+    """Allow 512-bit vectors if the processor has them; by default the compiler often keeps to 256 bits."""
     from llvmlite import binding
 
     features = binding.get_host_cpu_features()
@@ -240,8 +240,8 @@ def _widest_vectors() -> None:
 
 
 def _stream(loops: CpuLoops, kind: str, block: Any) -> CpuThreadWork:
-    """A kernel over a thread's whole block, cut into as many arrays as it has; some of the array written is spoilt
-    beforehand, so that old values are never taken for new ones."""
+    """Return a kernel over a thread's whole block, divided into the arrays that the kernel uses. Part of the
+    destination is overwritten first, so that stale values cannot pass for results."""
     if kind == "read":
         words, sums = block.view(np.uint64), set[int]()
         right = {int(np.bitwise_xor.reduce(words))}
@@ -261,10 +261,10 @@ def _stream(loops: CpuLoops, kind: str, block: Any) -> CpuThreadWork:
 
 
 def _chains(fma: Callable[..., Any], kind: str, rank: int) -> CpuThreadWork:
-    """Chains of multiply-adds on values that stay in the L1 cache."""
+    """Return chains of multiply-adds on values that stay in the L1 cache."""
     real = np.dtype(f"f{int(kind[1:]) // 8}").type
     first = _random_block(16384 // int(kind[1:]), rank).astype(real)
-    # One call of a few steps is judged; after as many as are timed, all values are the same.
+    # A short call is checked, because after as many steps as are timed all values are equal.
     values, x, y, after_one_call = first.copy(), real(_X), real(_Y), first.copy()
 
     def wrong() -> str:
@@ -291,7 +291,7 @@ def _product(kind: str, side: int, rank: int) -> CpuThreadWork:
 
 
 def _random_block(length: int, seed: int) -> Any:
-    """Random values of which none is zero."""
+    """Return random values, none of which is zero."""
     block = np.empty(length)
     np.random.default_rng(seed).random(out=block)
     block += 0.5
@@ -303,7 +303,7 @@ def _first_wrong(parts: Iterable[CpuThreadWork]) -> str:
 
 
 def _on_all(team: Sequence[int], work: Callable[[int], Any]) -> list[Any]:
-    """``work(rank)`` on a thread for each processor, fixed to it where that is permitted, all started together."""
+    """Run ``work(rank)`` on one thread per processor, pinned if permitted, all started together."""
     start = threading.Barrier(len(team))
 
     def one(rank: int) -> Any:
@@ -317,7 +317,7 @@ def _on_all(team: Sequence[int], work: Callable[[int], Any]) -> list[Any]:
 
 
 def _rate(part: CpuThreadWork, window_s: float) -> float:
-    """Work a second of one thread, by its own clock: a processor that others use as well slows down itself alone."""
+    """Work per second of one thread by its own clock, so that a shared processor slows down only its own part."""
     start, count = time.perf_counter_ns(), 0
     while True:
         part.run()
@@ -328,7 +328,7 @@ def _rate(part: CpuThreadWork, window_s: float) -> float:
 
 
 def cpus() -> list[int]:
-    """The processors that this process may use: its affinity, cut to the quota of its control group."""
+    """Return the processors that this process may use: its affinity, limited by its cgroup's quota."""
     allowed = sorted(os.sched_getaffinity(0))
     quota, _, period = (read(_CGROUP / "cpu.max") or "").partition(" ")
     if quota.isdecimal() and period.strip().isdecimal():
@@ -337,7 +337,7 @@ def cpus() -> list[int]:
 
 
 def last_level_bytes(used: list[int], root: Path = _CPUS) -> int:
-    """Bytes of the last-level caches of the processors in ``used``, each counted once; 0 where the system is silent."""
+    """Return the bytes of the last-level caches of the processors in ``used``, each once; 0 if not known."""
     sizes: dict[tuple[int, str], int] = {}
     for cpu in used:
         for index in listing(root / f"cpu{cpu}" / "cache"):
@@ -352,7 +352,7 @@ def last_level_bytes(used: list[int], root: Path = _CPUS) -> int:
 
 
 def free_bytes() -> int:
-    """Memory that may be taken without swapping: what the system has available, within the control group's limit."""
+    """Return the memory available without swapping, within the cgroup's limit."""
     lines = (read(Path("/proc/meminfo")) or "").splitlines()
     available = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 1 << 30)
     most, used = (whole_number(read(_CGROUP / name)) for name in ("memory.max", "memory.current"))
@@ -360,23 +360,23 @@ def free_bytes() -> int:
 
 
 def identity() -> str:
-    """A name of this machine that stays, and says nothing of it: a digest of its machine-id, else of its name."""
+    """Return a stable, anonymous name of this machine: a digest of its machine-id, else of its host name."""
     machine_id = read(Path("/etc/machine-id")) or read(Path("/var/lib/dbus/machine-id")) or socket.gethostname()
     return f"host-{hashlib.sha256(f'rooflens {machine_id}'.encode()).hexdigest()[:16]}"
 
 
 def partition() -> str:
-    """How many of the machine's processors this process may use."""
+    """State how many of the machine's processors this process may use."""
     return f"{len(cpus())} of {os.cpu_count()} processors"
 
 
 def version() -> str:
-    """A short hash over this module: its kernels, and how they are timed."""
+    """Return a short hash of this module, because a measurement depends on its kernels and on how they are timed."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
 
 
 def compiler() -> str:
-    """What compiles the kernels, or has them ready."""
+    """Return what compiles the kernels, or provides them ready-made."""
     for package, name in (("numba", "numba"), ("numpy", "NumPy")):
         with suppress(PackageNotFoundError):
             return f"{name} {installed(package)}"

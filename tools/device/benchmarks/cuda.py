@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through cuda-bindings: the driver's interface, and NVRTC as the compiler."""
+"""NVIDIA GPUs through cuda-bindings: the driver API, and NVRTC as the compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIX = 'Install the extra: pip install "rooflens[cuda]"'
 
 
 def modules() -> tuple[Any, Any]:
-    """The modules driver and nvrtc of cuda-bindings, under the name of either generation. MissingTool without them."""
+    """Return the modules driver and nvrtc of any generation of cuda-bindings; raise MissingTool without them."""
     try:
         driver, nvrtc = (importlib.import_module(f"cuda.bindings.{name}") for name in ("driver", "nvrtc"))
     except ImportError:
@@ -29,7 +29,7 @@ def modules() -> tuple[Any, Any]:
 
 
 def bindings() -> tuple[Any, Any]:
-    """The modules driver and nvrtc, with the driver begun. Raises MissingTool without them or without a driver."""
+    """Return the modules driver and nvrtc with the driver initialised; raise MissingTool if either is missing."""
     driver, nvrtc = modules()
     try:
         (status,) = driver.cuInit(0)
@@ -40,22 +40,22 @@ def bindings() -> tuple[Any, Any]:
     if int(status):
         raise MissingTool(
             "NVIDIA GPUs cannot be measured",
-            f"cuInit says {_status_word(status)}",
+            f"cuInit returned {_status_word(status)}",
             "Check nvidia-smi; in a container, start it with its GPUs (--gpus all)",
         )
     return driver, nvrtc
 
 
 def count() -> int:
-    """How many GPUs the driver shows to this process; raises MissingTool where there is no driver."""
+    """Return the number of GPUs that the driver shows to this process; raise MissingTool without a driver."""
     driver, _ = bindings()
     return int(_check("cuDeviceGetCount", driver.cuDeviceGetCount()))
 
 
 def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) -> bytes:
-    """Machine code for a target such as sm_90; needs neither a device nor a driver.
+    """Compile to machine code for a target such as sm_90; neither a device nor a driver is needed.
 
-    Raises MissingTool without NVRTC's library, DeviceFailure with its log where it refuses the source.
+    Raises MissingTool without NVRTC's library, and DeviceFailure with its log if it rejects the source.
     """
     try:
         program = _check("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
@@ -70,7 +70,7 @@ def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) 
         log = b" " * size
         nvrtc.nvrtcGetProgramLog(program, log)
         words = log.decode(errors="replace").strip("\0 \n")
-        raise DeviceFailure(f"NVRTC refuses a kernel for {target}", words[:600])
+        raise DeviceFailure(f"NVRTC cannot compile a kernel for {target}", words[:600])
     size = _check("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program))
     code: bytes = b" " * size
     _check("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, code))
@@ -79,7 +79,7 @@ def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) 
 
 
 class Cuda:
-    """One NVIDIA GPU with its primary context, current in the thread that opened it."""
+    """An NVIDIA GPU with its primary context, current in the thread that opened it."""
 
     def __init__(self, index: int) -> None:
         self._cu, self._nvrtc = bindings()
@@ -180,7 +180,7 @@ class Cuda:
 
 @lru_cache(maxsize=16)
 def _pack_arguments(arguments: tuple[int, ...]) -> tuple[object, int]:
-    """Six 64-bit arguments as the driver wants them: what must stay alive, and the address of their addresses."""
+    """Pack six 64-bit arguments for the driver: return what must stay alive, and the address of their addresses."""
     values = (ctypes.c_uint64 * len(arguments))(*arguments)
     start = ctypes.addressof(values)
     places = (ctypes.c_void_p * len(arguments))(*range(start, start + 8 * len(arguments), 8))
@@ -192,8 +192,8 @@ def _status_word(status: Any) -> str:
 
 
 def _check(call: str, answer: tuple[Any, ...]) -> Any:
-    """The results of a call, or a failure with the status that it returned."""
+    """Return the results of a call; raise DeviceFailure with the status if it failed."""
     status, *results = answer
     if int(status):
-        raise DeviceFailure(f"The GPU runtime failed: {call} says {_status_word(status)}")
+        raise DeviceFailure(f"GPU runtime error: {call} returned {_status_word(status)}")
     return results[0] if len(results) == 1 else results

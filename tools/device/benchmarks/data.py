@@ -16,14 +16,14 @@ from .specs import BenchmarkSpec
 Array = npt.NDArray[Any]
 
 _EXACT = np.array([-3.0, -2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0])
-"""Values that every floating-point format has; sums of a few thousand products of them are exact in FP32."""
+"""Values that every floating-point format contains; sums of a few thousand of their products are exact in FP32."""
 _SMALL = {"f8": (4, 3, 7), "f8_fnuz": (4, 3, 8), "f6": (2, 3, 1), "f4": (2, 1, 1)}
-"""Exponent bits, fraction bits and bias. E4M3 of OCP and with the bias of CDNA 3; E2M3; E2M1."""
+"""Exponent bits, fraction bits and bias: E4M3 as defined by OCP and with the bias of CDNA 3; E2M3; E2M1."""
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "f8": 8, "f8_fnuz": 8, "f6": 6, "f4": 4}
 
 
 def values_of(name: str) -> Array:
-    """What each code of a format of 8 bits or fewer means; NaN where it is none."""
+    """Return the value of each code of a format with at most 8 bits; NaN for codes that are not numbers."""
     exponent_bits, fraction_bits, bias = _SMALL[name]
     codes = np.arange(1 << (1 + exponent_bits + fraction_bits))
     exponent = codes >> fraction_bits & ((1 << exponent_bits) - 1)
@@ -38,9 +38,9 @@ def values_of(name: str) -> Array:
 
 
 def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Array, Array]:
-    """``count`` random numbers that are not zero: their codes (one per number) and their values.
+    """Return ``count`` random nonzero numbers: their codes (one per number) and their values.
 
-    ``exact`` ones have products and sums without rounding; the others vary in every bit, as real data does.
+    With ``exact``, products and sums need no rounding; otherwise all bits vary, as in real data.
     """
     rng = np.random.default_rng(seed)
     if name == "i8":
@@ -58,7 +58,7 @@ def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Ar
 
 
 def pack_codes(name: str, codes: Array, unit_bytes: int) -> bytes:
-    """Rows of codes as bytes, the first in the lowest bits, each row filled up with zeros to ``unit_bytes``."""
+    """Pack rows of codes into bytes, first code in the lowest bits, each row zero-padded to ``unit_bytes``."""
     if BITS[name] >= 8:
         rows = np.ascontiguousarray(codes).view(np.uint8).reshape(codes.shape[0], -1)
     else:
@@ -70,7 +70,7 @@ def pack_codes(name: str, codes: Array, unit_bytes: int) -> bytes:
 
 
 def _nearest(name: str, wanted: Array) -> tuple[Array, Array]:
-    """Codes nearest to the numbers, leaving zero and NaN out."""
+    """Return the codes nearest to the numbers, excluding zero and NaN."""
     values = values_of(name)
     codes = np.flatnonzero(np.isfinite(values) & (values != 0))
     known = values[codes]
@@ -86,11 +86,11 @@ _KINDS: dict[str, tuple[str, int]] = {
     "f32": ("f4", 1), "f32x2": ("f4", 2), "f64": ("f8", 1), "f16x2": ("f2", 2), "bf16x2": ("u2", 2),
     "i32": ("u4", 1), "u24": ("u4", 1),
 }  # fmt: skip
-"""NumPy's type of one number, and how many stand in one operand of an instruction."""
+"""NumPy type of one number, and how many numbers one instruction operand contains."""
 
 
 def chains(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
-    """Starts of ``count`` chains, and multipliers and summands for 64 lanes: chains neither grow nor die out."""
+    """Return start values of ``count`` chains, and multipliers and summands for 64 lanes that keep chains bounded."""
     code, width = _KINDS[kind]
     rng = np.random.default_rng(seed)
     if kind in ("i32", "u24"):
@@ -107,7 +107,7 @@ def chains(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
 
 
 def numbers(kind: str, raw: bytes) -> Array:
-    """The numbers in bytes, as doubles or integers; one row per operand."""
+    """Return the numbers in bytes as doubles or integers; one row per operand."""
     code, width = _KINDS[kind]
     words = np.frombuffer(raw, f"<{code}").reshape(-1, width)
     if kind == "bf16x2":
@@ -116,7 +116,7 @@ def numbers(kind: str, raw: bytes) -> Array:
 
 
 def run_chain(kind: str, start: float, factor: float, summand: float, steps: int) -> float:
-    """x = x * factor + summand, ``steps`` times."""
+    """Apply x = x * factor + summand ``steps`` times."""
     step, x = _STEPS[kind], start
     for _ in range(steps):
         x = step(x, factor, summand)
@@ -130,7 +130,7 @@ def _encode(kind: str, values: Array, code: str) -> bytes:
 
 
 # A product of two FP32 (or shorter) numbers is exact in FP64. Rounding the sum to FP64 first can change the result only
-# where it then lies within 2^-29 of a tie.
+# if it is then within 2^-29 of a tie.
 def _f32(x: float, y: float, z: float) -> float:
     value: float = struct.unpack("f", struct.pack("f", x * y + z))[0]
     return value
@@ -168,7 +168,7 @@ _CHAINS = {"mfma.cu": 4, "mma.cu": 8, "wgmma.cu": 1}
 
 @dataclass(frozen=True)
 class Operands:
-    """Bytes for the kernel's arguments a and b, and the products A B of each part (warp group) that computes one."""
+    """Bytes of the kernel's arguments a and b, and the product A B of each part (warp group) that computes one."""
 
     a: bytes
     b: bytes
@@ -176,19 +176,19 @@ class Operands:
 
 
 def operands(spec: BenchmarkSpec, seed: int, *, exact: bool) -> Operands:
-    """Random operands for a matrix kernel."""
+    """Return random operands for a matrix kernel."""
     return {"mfma.cu": _mfma, "mma.cu": _mma, "wgmma.cu": _wgmma}[spec.source](spec, seed, exact)
 
 
 def side_by_side(spec: BenchmarkSpec) -> int:
-    """Products that a wave or warp group adds up side by side."""
+    """Return the number of products that a wave or warp group accumulates in parallel."""
     return _CHAINS[spec.source]
 
 
 def wrong_products(spec: BenchmarkSpec, matrices: Operands, out: bytes, rounds: int) -> str:
-    """What is wrong with the results of one group, or an empty string.
+    """Return the error in the results of one group, or an empty string.
 
-    Which lane holds which element of a result is not looked at: all elements of a product must be there, in any order.
+    The mapping of result elements to lanes is not checked: all elements of a product must be present, in any order.
     """
     kind = np.int32 if spec.data == "i8" else np.float64 if spec.data == "f64" else np.float32
     results = np.frombuffer(out, kind)
@@ -205,7 +205,7 @@ def wrong_products(spec: BenchmarkSpec, matrices: Operands, out: bytes, rounds: 
 
 
 def _mfma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
-    """Lane l holds row l % M of A and column l % N of B, at the same places along K for both."""
+    """Lane l contains row l % M of A and column l % N of B, at the same positions along K for both."""
     m, _, k = spec.shape
     blocks = 64 // m
     unit = 32 if spec.data in ("f6", "f4") else 0
@@ -220,14 +220,14 @@ def _mfma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
 
 
 def _mma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
-    """PTX's fragments: lane l holds rows l / 4 (and 8 more) of A and column l / 4 of B, at l % 4 along K."""
+    """PTX fragments: lane l contains rows l / 4 (and 8 more) of A and column l / 4 of B, at l % 4 along K."""
     m, n, k = spec.shape
     e = spec.elements
 
     def side(number: int, rows: int) -> tuple[bytes, Array]:
         halves, steps = rows // 8, k // (4 * e)
         codes, values = random_numbers(spec.data, rows * k, seed + number, exact=exact)
-        # By register (step along K, then half of the rows), lane (row, place along K), element.
+        # By register (step along K, then half of the rows), lane (row, position along K), element.
         shape = (steps, halves, 8, 4, e)
         whole = values.reshape(shape).transpose(1, 2, 0, 3, 4).reshape(rows, k)
         return pack_codes(spec.data, codes.reshape(steps * halves * 32, e), 0), whole
@@ -253,12 +253,12 @@ def _wgmma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
 
 
 def noise(first: int, count: int, seed: int) -> Array:
-    """Words ``first`` to ``first + count`` of a buffer filled with ``seed``, as unsigned 32-bit integers."""
+    """Return words ``first`` to ``first + count`` of a buffer filled with ``seed``, as unsigned 32-bit integers."""
     return noise_at(np.arange(first, first + count, dtype=np.uint64), seed)
 
 
 def noise_at(index: Array, seed: int) -> Array:
-    """The words at these indices (kernels/memory.h, noise)."""
+    """Return the words at these indices (kernels/memory.h, noise)."""
     word: Array = (index.astype(np.uint64) + np.uint64(seed)).astype(np.uint32)
     word = (word ^ (word >> np.uint32(16))) * np.uint32(0x7FEB352D)
     word = (word ^ (word >> np.uint32(15))) * np.uint32(0x846CA68B)

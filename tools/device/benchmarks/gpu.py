@@ -33,14 +33,14 @@ from .specs import BenchmarkSpec, Build, build_of, choose_specs, compile_all, va
 CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
 _FILL: Build = ("hbm.cu", (("UNROLL", "4"),))
 _MEMORY_SHARE = 5
-"""Of the free memory, one part in this many for each of the three buffers, at most."""
+"""Each of the three buffers uses at most one part in this many of the free memory."""
 _CACHES = 4
-"""Buffers are at least this many times the last-level cache."""
+"""Buffers are at least this many times as large as the last-level cache."""
 
 
 @dataclass(frozen=True)
 class BenchmarkScale:
-    """What a mode spends: bytes of each buffer, effort per ceiling (None: only check), launches, seconds in all."""
+    """Budget of a mode: bytes per buffer, effort per ceiling (None: only check), launches, total seconds."""
 
     size: int
     effort: LaunchEffort | None
@@ -49,7 +49,7 @@ class BenchmarkScale:
 
 
 class BenchmarkSession:
-    """One run over an open device."""
+    """One benchmark run on an open device."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class BenchmarkSession:
         return [*outcomes, top] if top else outcomes
 
     def _run_point(self, spec: BenchmarkSpec, blank: CeilingOutcome, point: int) -> CeilingOutcome:
-        """One micro-benchmark: the results of all variants checked, then the best one's rate measured and judged."""
+        """Run one micro-benchmark: check the results of all variants, then measure and judge the best one."""
         try:
             ready = [self._make_ready(variant, point) for variant in variants(spec)]
             blank = replace(blank, compiler=made_by(self._runtime.device))
@@ -100,7 +100,7 @@ class BenchmarkSession:
                     return replace(blank, status="failed", check=wrong, reason=f"its results are wrong: {wrong}")
             blank = replace(blank, check="results are right")
             if self._scale.effort is None:
-                return replace(blank, reason="only its results were checked; nothing was timed")
+                return replace(blank, reason="only the results were checked; nothing was timed")
             if spec.kind == "launch":
                 if not self._launches:
                     self._launches = launch_times(self._runtime, ready[0], self._scale.launches)
@@ -111,7 +111,7 @@ class BenchmarkSession:
                 self._stop = problem.what
             return replace(blank, status="failed", reason=problem.text)
         except RuntimeError as error:
-            # Bindings of a runtime raise it for a function that an older library does not have.
+            # Runtime bindings raise RuntimeError for a function that an older library lacks.
             return replace(blank, status="failed", reason=f"The GPU runtime failed: {error}")
 
     def _make_ready(self, spec: BenchmarkSpec, point: int) -> ReadyKernel:
@@ -119,7 +119,7 @@ class BenchmarkSession:
         return ReadyKernel(self._runtime, spec, kernel, self._memory, point)
 
     def _kernel(self, build: Build, name: str, shared_bytes: int = 0) -> Any:
-        """A kernel of a build, whose module is loaded once; raises the problem that its compiler had."""
+        """Return a kernel of a build, whose module is loaded once; raise the problem that its compiler reported."""
         if build not in self._modules:
             code = self._codes[build]
             if isinstance(code, Problem):
@@ -147,21 +147,21 @@ class BenchmarkSession:
             workgroup_size=fastest.spec.threads,
             work_per_launch=timing.work,
             method=f"{blank.method}, kernels {version()}, {sizes}, median of device events",
-            reason="" if timing.steady else "the median was still moving when the time for it was over",
+            reason="" if timing.steady else "the median was still changing when the time was up",
         )
         theory_at_clock: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
         return held_back(judge_outcome(outcome, fastest.spec, self._theory, theory_at_clock), timing.state)
 
     def _skipped_outcome(self, blank: CeilingOutcome) -> CeilingOutcome | None:
-        """The outcome of what is not run at all, or None."""
+        """Return the outcome of a benchmark that is not run at all, or None."""
         if not self._stop and self._cancelled():
             self._stop = "cancelled"
         if not self._stop and time.monotonic() > self._until:
-            self._stop = f"the {self._scale.limit_s:.0f} s of this mode are over"
+            self._stop = f"the {self._scale.limit_s:.0f} s of this mode were used up"
         return replace(blank, status="skipped", reason=self._stop) if self._stop else None
 
     def _size(self) -> int:
-        """Bytes of one buffer, in whole MiB."""
+        """Return the size of one buffer in bytes, a whole number of MiB."""
         device = self._runtime.device
         size = self._scale.size
         if self._scale.effort is not None:
@@ -170,14 +170,14 @@ class BenchmarkSession:
 
 
 def _sensor_fields(state: ClockState | None) -> dict[str, Any]:
-    """The fields of an outcome that sensors tell."""
+    """Return the fields of an outcome that come from the sensors."""
     if state is None:
         return {}
     return {"temperature_c": state.celsius, "power_w": state.watts, "held_back": ",".join(state.notable_causes)}
 
 
 def made_by(gpu: OpenGpu) -> str:
-    """What compiled the kernels and what runs them, in words."""
+    """Describe what compiled the kernels and what runs them."""
     return ", ".join(word for word in (gpu.compiler, gpu.runtime) if word)
 
 
@@ -194,7 +194,7 @@ def _blank(name: str, spec: BenchmarkSpec, point: int) -> CeilingOutcome:
 
 
 def _launch_time_outcome(blank: CeilingOutcome, samples: tuple[float, ...]) -> CeilingOutcome:
-    """Times are what they are: there is no theory to hold them against."""
+    """Return the outcome of a launch time, which has no theoretical value to compare with."""
     low, median, high = (quantile(samples, share) for share in (0.05, 0.5, 0.95))
     return replace(
         blank,
@@ -215,14 +215,14 @@ _OPEN: dict[str, tuple[Callable[[], int], Callable[[int], Runtime]]] = {
 
 
 def describe(device: str | int | None = None) -> OpenGpu:
-    """The GPU that ``open_device`` would open."""
+    """Return the GPU that ``open_device`` would open."""
     return open_device(device).device
 
 
 def open_device(device: str | int | None = None) -> Runtime:
-    """Open a GPU: a number (counted within the vendor, NVIDIA first), "amd", "nvidia:1", a UUID, or None for the first.
+    """Open a GPU: an index (NVIDIA's come first), "amd", "nvidia:1", a UUID, or None for the first one.
 
-    Raises MissingTool where no runtime works, with why each does not, and NotFound where no GPU is meant.
+    Raises MissingTool if no runtime works, with the reason for each, and NotFound if there is no such GPU.
     """
     word = "" if device is None else str(device).strip()
     match = re.fullmatch(r"(?:(amd|nvidia):?)?(\d+)?", word)
@@ -244,9 +244,9 @@ def open_device(device: str | int | None = None) -> Runtime:
             uuids.append(runtime.device.uuid)
         answers.append(f"{vendor}: {number} GPUs")
     if uuids or word:
-        advice = f"UUIDs: {', '.join(uuids)}" if uuids else "rooflens doctor says what this machine has"
+        advice = f"UUIDs: {', '.join(uuids)}" if uuids else "rooflens doctor shows the devices of this machine"
         raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(answers), advice)
-    raise MissingTool("There is no GPU to measure", "; ".join(answers), "rooflens doctor says what this machine has")
+    raise MissingTool("There is no GPU to measure", "; ".join(answers), "rooflens doctor shows the devices")
 
 
 Mode = Literal["full", "quick", "functional"]
@@ -265,12 +265,12 @@ def measure_ceilings(
     progress: CeilingProgress = lambda name, number, total, outcome: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> list[CeilingOutcome]:
-    """Measure (or in mode functional only check) the wanted ceilings of a GPU; None for all.
+    """Measure (or in mode functional only check) the wanted ceilings of a GPU; None means all.
 
-    ``progress`` is told each ceiling's name, number and the total before it is measured, and its outcome after. What
-    fails is an outcome with its reason; the order is that of the table, then ``hbm.bw``.
+    ``progress`` receives each ceiling's name, number and the total before the measurement, and its outcome afterwards.
+    A failure is an outcome with its reason. Outcomes are in the order of the table, followed by ``hbm.bw``.
 
-    Raises NotFound for an unknown device, target or ceiling, MissingTool where no runtime or compiler works.
+    Raises NotFound for an unknown device, target or ceiling, and MissingTool if no runtime or compiler works.
     """
     if mode not in SCALES:
         raise BadArgument(f"There is no mode {mode!r}", "", f"Modes: {', '.join(SCALES)}")

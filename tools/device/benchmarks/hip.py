@@ -1,4 +1,4 @@
-"""The HIP runtime through hip-python, and compiling for it."""
+"""The HIP runtime through hip-python, and compilation for it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .runtime import DeviceFailure, OpenGpu
 
 _LIMIT_S = 120.0
 _OPTIONS = ("-O3", "-fno-slp-vectorize")
-"""Without the second, clang packs scalar FP32 multiply-adds where it can, which is another ceiling."""
+"""Without the second option, clang packs scalar FP32 multiply-adds where it can, which is another ceiling."""
 _CLANG = ("-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output")
 _VERSIONS = (5, 4)
-"""Of code objects, in the order in which they are tried: older runtimes refuse 6, which new clangs make unasked, and
-those before ROCm 5.3 also 5. What hiprtc makes fits its runtime."""
+"""Code object versions in the order in which they are tried: older runtimes reject 6, the default of new clangs, and
+those before ROCm 5.3 also reject 5. The output of hiprtc always fits its runtime."""
 
 
 @dataclass(frozen=True)
 class CompiledHipCode:
-    """A code object and what made it; ``version`` is None where the compiler chose the code object's."""
+    """A code object and its compiler; ``version`` is None if the compiler chose the code object version."""
 
     image: bytes
     compiler: str
@@ -42,9 +42,9 @@ class CompiledHipCode:
 
 
 def compile_for(arch: str, source: str, defines: Mapping[str, str], version: int = _VERSIONS[0]) -> CompiledHipCode:
-    """Compile for a target such as gfx942; a hiprtc that is missing, aborts or refuses is no error if clang can.
+    """Compile for a target such as gfx942; hiprtc may be missing, abort or fail as long as clang succeeds.
 
-    ``version`` of code objects is that of clang's. Raises MissingTool with the refusal of each compiler when none can.
+    ``version`` is clang's code object version. Raises MissingTool with the error of each compiler if all of them fail.
     """
     refusals = []
     try:
@@ -58,18 +58,18 @@ def compile_for(arch: str, source: str, defines: Mapping[str, str], version: int
     raise MissingTool(
         f"Kernels cannot be compiled for {arch}",
         "; ".join(refusals),
-        "Install ROCm, or a clang that knows the target (Debian: apt-get install clang-22 lld-22)",
+        "Install ROCm, or a clang that supports the target (Debian: apt-get install clang-22 lld-22)",
     )
 
 
 def by_hiprtc(arch: str, source: str, defines: Mapping[str, str]) -> CompiledHipCode:
-    """Compile with hiprtc in a child process: old ones abort the process at a target they do not know."""
+    """Compile with hiprtc in a child process, because old versions abort the process for an unknown target."""
     options = [f"--offload-arch={arch}", *_OPTIONS, *(f"-D{k}={v}" for k, v in defines.items())]
     task = json.dumps({"source": source, "options": options})
     script = Path(__file__).with_name("hiprtc_child.py")
     try:
         process = subprocess.run(
-            # -P keeps the script's own folder out of the search for modules: it holds a hip.py of ours.
+            # -P removes the script's folder from the module search path, since it contains our hip.py.
             [sys.executable, "-P", str(script)],
             input=task,
             capture_output=True,
@@ -89,7 +89,7 @@ def by_hiprtc(arch: str, source: str, defines: Mapping[str, str]) -> CompiledHip
 
 
 def by_clang(arch: str, source: str, defines: Mapping[str, str], version: int = _VERSIONS[0]) -> CompiledHipCode:
-    """Compile and link with the first clang that can; our kernels need no headers and no device library."""
+    """Compile and link with the first clang that succeeds; the kernels need no headers and no device library."""
     options = [*_OPTIONS, f"-mcode-object-version={version}", *(f"-D{k}={v}" for k, v in defines.items())]
     failures = []
     for program in clangs():
@@ -110,7 +110,7 @@ def by_clang(arch: str, source: str, defines: Mapping[str, str], version: int = 
 
 
 def clangs() -> list[Path]:
-    """The clang of ROCm first, then those of the system from the newest."""
+    """Return the clang of ROCm first, then those of the system from the newest."""
     rocm = [Path(root, "llvm/bin/clang") for root in (os.environ.get("ROCM_PATH"), "/opt/rocm") if root]
     names = sorted(
         {p.name for folder in os.get_exec_path() for p in Path(folder).glob("clang-[0-9]*")},
@@ -121,7 +121,7 @@ def clangs() -> list[Path]:
 
 
 def _last_error_line(text: str) -> str:
-    """The last error line, or the last line."""
+    """Return the last error line, or the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no message"])[-1][:300]
@@ -129,12 +129,12 @@ def _last_error_line(text: str) -> str:
 
 _NO_DEVICE, _NOT_READY = 100, 600
 _REFUSED_CODE = (200, 209, 303)
-"""hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorSharedObjectInitFailed: code that this HIP cannot read."""
+"""hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorSharedObjectInitFailed: this HIP cannot load the code."""
 _TO_DEVICE, _TO_HOST = 1, 2
 
 
 def bindings() -> Any:
-    """The module hip of hip-python. Raises MissingTool without it; that HIP's library is there, only a call tells."""
+    """Return the module hip of hip-python; raise MissingTool without it. HIP's library is loaded at the first call."""
     try:
         from hip import hip
     except ImportError as error:
@@ -145,7 +145,7 @@ def bindings() -> Any:
 
 
 def count() -> int:
-    """How many GPUs HIP shows to this process; raises MissingTool where HIP is not installed."""
+    """Return the number of GPUs that HIP shows to this process; raise MissingTool if HIP is not installed."""
     hip = bindings()
     try:
         status, number = hip.hipGetDeviceCount()
@@ -153,13 +153,13 @@ def count() -> int:
         raise MissingTool(
             "AMD GPUs cannot be measured",
             f"HIP's library libamdhip64.so cannot be loaded ({error})",
-            "Install ROCm, or name its folder: ROCM_PATH=/opt/rocm",
+            "Install ROCm, or set its folder: ROCM_PATH=/opt/rocm",
         ) from error
     return 0 if int(status) == _NO_DEVICE else int(_check("hipGetDeviceCount", (status, number)))
 
 
 class Hip:
-    """One AMD GPU, current in the thread that opened it."""
+    """An AMD GPU, current in the thread that opened it."""
 
     def __init__(self, index: int) -> None:
         self._hip = bindings()
@@ -168,7 +168,7 @@ class Hip:
             raise NotFound(
                 f"There is no AMD GPU {index}",
                 f"HIP shows {number}",
-                "Numbers start at 0; rocminfo lists them, and HIP_VISIBLE_DEVICES hides some",
+                "Numbers start at 0; rocminfo lists them, and HIP_VISIBLE_DEVICES may hide some",
             )
         _check("hipSetDevice", self._hip.hipSetDevice(index))
         self._kept: list[Any] = []
@@ -180,7 +180,7 @@ class Hip:
         return self._compile_image(source, defines).image
 
     def load(self, code: bytes) -> Any:
-        """Code that this HIP refuses is compiled anew with an older version of code objects, here and from then on."""
+        """Load code; if HIP rejects it, recompile with an older code object version, which is then kept."""
         source, defines, compiled_code = self._made.get(code, ("", {}, None))
         if compiled_code and compiled_code.version and compiled_code.version != self._version:
             compiled_code = self._compile_image(source, defines)
@@ -193,11 +193,11 @@ class Hip:
             status, *module = self._hip.hipModuleLoadData(image)
         if int(status) in _REFUSED_CODE and compiled_code:
             raise DeviceFailure(
-                f"{self.device.runtime} refuses the kernels that were compiled for it",
-                f"hipModuleLoadData says {getattr(status, 'name', status)} ({int(status)}); made by "
+                f"{self.device.runtime} rejected the kernels that were compiled for it",
+                f"hipModuleLoadData returned {getattr(status, 'name', status)} ({int(status)}); compiled by "
                 f"{compiled_code.compiler}",
-                "The compiler is too new for this HIP or knows another target: install its own hiprtc, or name the "
-                "ROCm that the driver belongs to (ROCM_PATH)",
+                "The compiler is too new for this HIP or uses another target: install its own hiprtc, or set ROCM_PATH "
+                "to the ROCm that the driver belongs to",
             )
         self._kept.append(image)
         return _check("hipModuleLoadData", (status, *module))
@@ -259,19 +259,19 @@ class Hip:
         names = hip.hipDeviceAttribute_t
 
         def attribute(name: str) -> int:
-            """0 for what this HIP or this device does not tell."""
+            """0 if this HIP or this device does not report it."""
             status, value = hip.hipDeviceGetAttribute(getattr(names, f"hipDeviceAttribute{name}"), index)
             return 0 if int(status) else int(value)
 
         place = _text(hip.hipDeviceGetPCIBusId, index)
         device = _kfd_device(place, index)
         arch = self._arch(index) or (device.arch if device else None)
-        # HIP says "AMD Radeon Graphics" where it lacks libdrm's list of names (amdgpu.ids).
+        # HIP reports "AMD Radeon Graphics" if libdrm's list of names (amdgpu.ids) is missing.
         names_told = [n for n in (device and device.name, _text(hip.hipDeviceGetName, index)) if n]
         name = next((n for n in names_told if identify(n, arch, {})), names_told[0] if names_told else "AMD GPU")
         if arch is None:
             raise DeviceFailure(
-                f"The target of {name} is unknown", "this HIP has no hipGetDeviceProperties and /sys does not tell it"
+                f"The target of {name} is unknown", "this HIP lacks hipGetDeviceProperties, and /sys does not show it"
             )
         free, total = _check("hipMemGetInfo", hip.hipMemGetInfo())
         version = int(_check("hipRuntimeGetVersion", hip.hipRuntimeGetVersion()))
@@ -297,11 +297,11 @@ class Hip:
         )
 
     def _arch(self, index: int) -> str | None:
-        """gfx942 from gfx942:sramecc+:xnack-; None where this HIP lacks the function that newer bindings call."""
+        """Return gfx942 for gfx942:sramecc+:xnack-; None if HIP lacks the function that newer bindings call."""
         try:
             answer = self._hip.hipGetDeviceProperties(index)
         except TypeError:
-            # Bindings before 10 fill a structure that the caller brings.
+            # Bindings before 10 fill in a structure provided by the caller.
             properties = self._hip.hipDeviceProp_t()
             answer = (*self._hip.hipGetDeviceProperties(properties, index), properties)
         except RuntimeError:
@@ -322,15 +322,15 @@ def _text(function: Any, index: int) -> str | None:
 
 
 def _kfd_device(place: str | None, index: int) -> Device | None:
-    """What the kernel driver says of the device, found by its place on the bus."""
+    """Return the kernel driver's description of the device with this PCI address."""
     devices = kfd.devices(Roots(), kfd.topology(Roots()))
     here = [d for d in devices if place and d.pci and d.pci.lower() == place.lower()]
     return here[0] if len(here) == 1 else devices[index] if not place and index < len(devices) else None
 
 
 def _check(call: str, answer: tuple[Any, ...] | Any) -> Any:
-    """The results of a call, or a failure with the status that it returned."""
+    """Return the results of a call; raise DeviceFailure with the status if it failed."""
     status, *results = answer if isinstance(answer, tuple) else (answer,)
     if int(status):
-        raise DeviceFailure(f"The GPU runtime failed: {call} says {getattr(status, 'name', status)} ({int(status)})")
+        raise DeviceFailure(f"GPU runtime error: {call} returned {getattr(status, 'name', status)} ({int(status)})")
     return results[0] if len(results) == 1 else results

@@ -1,6 +1,6 @@
-"""Compiles one kernel with hiprtc, as a script of its own: what it calls may abort the process.
+"""Compiles one kernel with hiprtc in a separate process, because hiprtc may abort the process.
 
-Reads {"source", "options"} as JSON from standard input; writes {"code" (base64), "version"} or {"failure"}.
+Reads {"source", "options"} as JSON from standard input and writes {"code" (base64), "version"} or {"failure"}.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 
 
 def main() -> None:
-    """Compile what standard input holds."""
+    """Compile the source on standard input."""
     task = json.load(sys.stdin)
     try:
         print(json.dumps(answer(task["source"], task["options"])))
     except ImportError as error:
         print(json.dumps({"failure": f"hip-python is missing ({error})"}))
     except RuntimeError as error:
-        # A missing library or symbol: the bindings load them at the first call.
+        # The bindings load the library at the first call, so a missing library or symbol shows up here.
         print(json.dumps({"failure": str(error)}))
 
 
 def answer(source: str, options: list[str]) -> dict[str, str]:
-    """The code object, or the compiler's log."""
+    """Return the code object, or the compiler's log."""
     hiprtc: Any = importlib.import_module("hip").hiprtc
     status, major, minor = hiprtc.hiprtcVersion()
     version = f"hiprtc {major}.{minor}" if not int(status) else "hiprtc"
@@ -44,7 +44,7 @@ def answer(source: str, options: list[str]) -> dict[str, str]:
 def _check(result: tuple[Any, ...]) -> Any:
     status, *values = result
     if int(status):
-        raise RuntimeError(f"hiprtc says {getattr(status, 'name', status)}")
+        raise RuntimeError(f"hiprtc returned {getattr(status, 'name', status)}")
     return values[0] if values else None
 
 

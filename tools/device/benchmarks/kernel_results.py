@@ -1,4 +1,4 @@
-"""Whether a kernel computes what it should: its stored results against the same work done on the host."""
+"""Check the stored results of a kernel against the same work done on the host."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .measure import SEEDS, ReadyKernel
 from .runtime import settle
 
 _WINDOW = 1 << 14
-"""Words compared at a place."""
+"""Number of words compared at each position."""
 _ROUNDS, _GROUPS = 3, 2
 
 
 def wrong_results(ready: ReadyKernel, groups: int) -> str:
-    """Launch the kernel with its results stored and compare them; what is wrong in words, or an empty string.
+    """Launch the kernel with its results stored and compare them; return the error, or an empty string.
 
-    Streams are checked with the ``groups`` and the buffers that are timed; kernels that repeat, with two groups and
-    few rounds of the same code.
+    Streaming kernels are checked with the ``groups`` and buffers that are timed; kernels that repeat, with two groups
+    and a few rounds of the same code.
     """
     spec = ready.spec
     if spec.kind == "launch":
@@ -56,7 +56,7 @@ def _stream(ready: ReadyKernel, groups: int) -> str:
 
 
 def _sums(ready: ReadyKernel, groups: int) -> str:
-    """hbm_read: the sums of the first and the last group over all of their tiles."""
+    """Check hbm_read: the sums of the first and last group over all of their tiles."""
     spec = ready.spec
     row = spec.threads * 4
     for group in (0, groups - 1):
@@ -72,7 +72,7 @@ def _cache(ready: ReadyKernel) -> str:
     spec, row = ready.spec, ready.spec.threads * 4
     tiles = ready.region(ready.grid(spec.groups[0])) if spec.kind == "tiles" else 1
     rounds = _ROUNDS * tiles
-    # A launch of two groups gives each the region it has in the timed launch.
+    # A launch of two groups gives each the region that it has in the timed launch.
     arguments = (*ready.arguments, ready.memory.out, rounds, tiles if spec.kind == "tiles" else 0, 1)
     ready.runtime.clear(ready.memory.out, _GROUPS * row * 4)
     ready.runtime.launch(ready.kernel, _GROUPS, spec.threads, 0, arguments)

@@ -1,6 +1,6 @@
-"""Run in a child process, as a runtime may crash: whether an empty kernel can be compiled and launched on a GPU.
+"""Tests in a child process, because a runtime may crash, whether a GPU can compile and launch an empty kernel.
 
-Arguments: vendor, target, and how run_peak_benchmarks names the device. Prints one line of JSON, a Trial.
+Arguments: vendor, target, and the device as named by run_peak_benchmarks. Prints one line of JSON, a Trial.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .runtime import settle
 
 @dataclass(frozen=True)
 class Trial:
-    """``compiler`` is None where nothing compiles; ``launched`` is None where no device could be opened for it."""
+    """``compiler`` is None if nothing compiles; ``launched`` is None if no device could be opened."""
 
     compiler: str | None = None
     launched: bool | None = None
@@ -31,7 +31,7 @@ def trial(vendor: str, arch: str, device: str) -> Trial:
     try:
         compiler = _compile(vendor, arch, source)
     except (Problem, RuntimeError) as problem:
-        # Bindings of a runtime raise the latter for what an older library does not have.
+        # Runtime bindings raise RuntimeError for functions that an older library lacks.
         return Trial(why=getattr(problem, "why", "") or str(problem), fix=getattr(problem, "fix", ""))
     try:
         gpu = run.open_device(device)
@@ -47,7 +47,7 @@ def trial(vendor: str, arch: str, device: str) -> Trial:
 
 
 def _compile(vendor: str, arch: str, source: str) -> str:
-    """What compiled the kernel; no device is opened for it."""
+    """Return what compiled the kernel; no device is opened for it."""
     if vendor == "amd":
         return hip.compile_for(arch, source, {}).compiler
     _, nvrtc = cuda.modules()

@@ -1,4 +1,4 @@
-"""One micro-benchmark on one device: made ready with its kernel and buffers, its launches sized, repeated and timed."""
+"""Run one micro-benchmark on one device: prepare kernel and buffers, size the launches, repeat and time them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from .runtime import BenchmarkClocks, DeviceFailure, Runtime, settle, wait
 from .specs import BenchmarkSpec
 
 SEEDS = (1, 0x51ED2701)
-"""Of the buffers a and b."""
+"""Seeds of the buffers a and b."""
 _SMALL_BYTES = 1 << 17
 SLOTS = 4
-"""Launches whose clocks are kept apart."""
+"""Number of launches whose clocks are stored separately."""
 _LEAST_NS = 50_000
-"""The timer of the device ticks every microsecond or so: shorter groups say too little."""
+"""The device's timer ticks about every microsecond, so shorter groups are not accurate enough."""
 _BURST_MS, _REST_S = 2.0, 0.03
-"""Launches of matrix products are short, with pauses between batches: without them a GPU reaches its power limit and
-lowers the clock, and short kernels of real programs would then run above the ceiling."""
+"""Batches of matrix-product launches are short and separated by pauses: otherwise a GPU reaches its power limit and
+lowers the clock, and short kernels of real programs would then exceed the ceiling."""
 _STEADY = 0.002
-"""The median counts as steady when those of both halves of the samples differ by less than this share."""
+"""The median is steady if the medians of both halves of the samples differ by less than this share."""
 
 
 @dataclass
 class Memory:
-    """Buffers of one device: two of random words, one for results, and two small ones for operands."""
+    """Buffers of one device: two with random words, one for results, and two small ones for operands."""
 
     size: int
     a: int
@@ -43,12 +43,12 @@ class Memory:
     out: int
     operands: tuple[int, int]
     ticks: int
-    """Where the last SLOTS timed launches leave clocks and nanoseconds of their first group; 0 where none can."""
+    """Where the last SLOTS timed launches store clocks and nanoseconds of their first group; 0 if not supported."""
 
 
 @dataclass
 class ReadyKernel:
-    """A loaded kernel with its arguments; ``launch`` puts one launch of it into the queue."""
+    """A loaded kernel with its arguments; ``launch`` enqueues one launch of it."""
 
     runtime: Runtime
     spec: BenchmarkSpec
@@ -65,26 +65,26 @@ class ReadyKernel:
 
     @property
     def tiles(self) -> int:
-        """Tiles of one buffer, for streams and sweeps."""
+        """Return the number of tiles of one buffer, for streams and sweeps."""
         return self.memory.size // self.spec.tile_bytes
 
     def grid(self, per_unit: int) -> int:
-        """Groups for so many per compute unit; 0 for one per tile."""
+        """Return the number of groups for ``per_unit`` groups per compute unit; 0 means one per tile."""
         units = self.runtime.device.compute_units
         return min(self.tiles, per_unit * units) if per_unit and self.streams else per_unit * units or self.tiles
 
     @property
     def streams(self) -> bool:
-        """Whether a launch walks through the buffers once, however many groups there are."""
+        """Whether a launch traverses the buffers once, whatever the number of groups."""
         return self.spec.kind in ("stream", "sweep")
 
     def region(self, groups: int) -> int:
-        """Tiles of the region that each group of an L2 kernel reads: those of all groups of a unit share region_kib."""
+        """Return the tiles that each group of an L2 kernel reads: all groups of a compute unit share region_kib."""
         per_unit = max(1, groups // self.runtime.device.compute_units)
         return max(1, self.spec.region_kib * 1024 // per_unit // self.spec.tile_bytes)
 
     def load_operands(self, *, exact: bool) -> data.Operands | None:
-        """Put random operands where the kernel looks for them; those of a matrix kernel are returned."""
+        """Write random operands to where the kernel reads them; return those of a matrix kernel."""
         spec, operands = self.spec, None
         if spec.shape:
             operands = data.operands(spec, SEEDS[0], exact=exact)
@@ -98,7 +98,7 @@ class ReadyKernel:
         return operands
 
     def launch(self, rounds: int, groups: int, *, keep: bool = False) -> None:
-        """``rounds`` as in Spec.work_of; ``keep`` stores the results in ``out``."""
+        """``rounds`` is defined as in BenchmarkSpec.work_of; ``keep`` stores the results in ``out``."""
         step = groups if self.streams else self.region(groups) if self.spec.kind == "tiles" else 0
         ticks = self.memory.ticks and self.memory.ticks + self.launched % SLOTS * 16
         self.launched += 1
@@ -107,8 +107,8 @@ class ReadyKernel:
 
 
 def clocks_mhz(ready: ReadyKernel) -> list[float]:
-    """The clocks at which the first groups of the last SLOTS timed launches ran, by their own count; none where they
-    have none."""
+    """Return the clocks that the first groups of the last SLOTS timed launches measured themselves; empty if they have
+    none."""
     if not ready.memory.ticks or ready.spec.kind in ("stream", "launch"):
         return []
     pairs = struct.iter_unpack("QQ", ready.runtime.download(ready.memory.ticks, 16 * SLOTS))
@@ -116,7 +116,7 @@ def clocks_mhz(ready: ReadyKernel) -> list[float]:
 
 
 def allocate(runtime: Runtime, size: int) -> Memory:
-    """Buffers of ``size`` bytes each; only the small ones are filled yet."""
+    """Allocate buffers of ``size`` bytes each; only the small ones are already filled."""
     a, b, out = (runtime.allocate(size) for _ in range(3))
     ticks = runtime.allocate(16 * SLOTS) if runtime.device.vendor == "nvidia" else 0
     return Memory(size, a, b, out, (runtime.allocate(_SMALL_BYTES), runtime.allocate(_SMALL_BYTES)), ticks)
@@ -132,13 +132,13 @@ def fill(runtime: Runtime, kernel: Any, memory: Memory, unroll: int) -> None:
 
 
 def kernel_name(spec: BenchmarkSpec, point: int) -> str:
-    """The kernel of a micro-benchmark; a sweep has one per number of multiply-adds."""
+    """Return the kernel of a micro-benchmark; a sweep has one per number of multiply-adds."""
     return f"{spec.kernel}{point}" if spec.kind == "sweep" else spec.kernel
 
 
 @dataclass(frozen=True)
 class LaunchEffort:
-    """How long to measure: milliseconds of one launch, least and most samples, seconds per ceiling."""
+    """How long to measure: milliseconds per launch, minimum and maximum samples, seconds per ceiling."""
 
     launch_ms: float
     least: int
@@ -152,7 +152,7 @@ QUICK = LaunchEffort(2.0, 7, 30, 0.15)
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of every launch, and what the device's sensors said meanwhile."""
+    """Milliseconds of every launch, and the sensor readings taken at the same time."""
 
     samples: tuple[float, ...]
     groups: int
@@ -160,23 +160,23 @@ class Timing:
     work: float
     clock_mhz: float | None
     state: ClockState | None
-    """Of the sensors."""
+    """Sensor readings."""
     steady: bool
 
     def rate(self, share: float) -> float:
-        """Work per nanosecond (GB/s, GFLOP/s, ...) that a share of the launches stayed below: 0.5 for the median."""
+        """Work per nanosecond (GB/s, GFLOP/s, ...) at a quantile of the rates: 0.5 is the median."""
         return self.work / quantile(self.samples, 1 - share) / 1e6
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which a share of the values lies, interpolated between neighbours."""
+    """Return the value below which a share of the values lies, with linear interpolation."""
     return float(np.quantile(values, share))
 
 
 def time_launches(ready: ReadyKernel, rounds: int, groups: int, count: int, expected_ms: float = 0.0) -> list[float]:
-    """Milliseconds of ``count`` launches, queued together so that the device does not wait for the host.
+    """Return the milliseconds of ``count`` launches, enqueued together so that the device never waits for the host.
 
-    Raises DeviceFailure where the clock of the events stands still.
+    Raises DeviceFailure if the events' clock does not advance.
     """
     runtime = ready.runtime
     pairs = [(runtime.event(), runtime.event()) for _ in range(count)]
@@ -187,12 +187,12 @@ def time_launches(ready: ReadyKernel, rounds: int, groups: int, count: int, expe
     wait(runtime, pairs[-1][1], count * expected_ms / 1000)
     spans = [runtime.elapsed_ms(first, last) for first, last in pairs]
     if not all(math.isfinite(span) and span > 0 for span in spans):
-        raise DeviceFailure("The device's events tell no time", f"a launch took {min(spans)!r} ms by them")
+        raise DeviceFailure("The device's events measure no time", f"a launch took {min(spans)!r} ms according to them")
     return spans
 
 
 def best(variants: list[ReadyKernel], effort: LaunchEffort, read: Read | None) -> tuple[ReadyKernel, Timing]:
-    """Try every variant with every number of groups and measure the one with the highest rate to the end."""
+    """Try every variant with every number of groups, then measure the fastest one in full."""
     trials = []
     for number, ready in enumerate(variants):
         ready.load_operands(exact=False)
@@ -229,7 +229,7 @@ def measure_until_steady(
 
 
 def launch_times(runtime: Runtime, ready: ReadyKernel, count: int) -> dict[str, tuple[float, ...]]:
-    """Microseconds of launches of an empty kernel, by the name of what is timed."""
+    """Return the microseconds of launches of an empty kernel, by the name of what is timed."""
     first, last = runtime.event(), runtime.event()
     settle(runtime)
     latency, empty, interval = [], [], []
@@ -261,7 +261,7 @@ def launch_times(runtime: Runtime, ready: ReadyKernel, count: int) -> dict[str, 
 
 
 def _size_launches(ready: ReadyKernel, groups: int, target_ms: float) -> tuple[int, float]:
-    """Rounds for launches of about ``target_ms``, and how long one takes, after a warm-up that touches all memory."""
+    """Return the rounds for launches of about ``target_ms`` and the time of one, after a warm-up of all memory."""
     if ready.streams:
         return ready.tiles, time_launches(ready, ready.tiles, groups, 2)[1]
     unit = ready.region(groups) if ready.spec.kind == "tiles" else 8
@@ -273,7 +273,7 @@ def _size_launches(ready: ReadyKernel, groups: int, target_ms: float) -> tuple[i
             break
         rounds = int(rounds * min(target_ms / span, 50) / unit + 1) * unit
     else:
-        raise LimitExceeded("Launches do not get longer with more rounds", "the device's events cannot be trusted")
+        raise LimitExceeded("Launches do not get longer with more rounds", "the device's events are not reliable")
     rounds = max(unit, int(rounds * target_ms / span) // unit * unit)
     return rounds, target_ms
 

@@ -1,4 +1,4 @@
-"""Measured rates against theory: what can be believed, what is suspect, and what cannot be."""
+"""Compare measured rates with theory: plausible, suspect or impossible."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .specs import BenchmarkSpec, Unit
 
 Status = Literal["ok", "suspect", "impossible", "failed", "not_supported", "skipped"]
 _TIMER_PCT = 100.5
-"""Above 100 % by less than this, the resolution of the events explains it."""
+"""Rates above 100 % but below this are explained by the resolution of the events."""
 _CACHE_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class CeilingOutcome:
-    """One ceiling measured, or why it was not. ``value`` is the median, in ``unit``; for unit us less is better."""
+    """A measured ceiling, or why it was not measured. ``value`` is the median in ``unit``; in us, less is better."""
 
     ceiling: str
     unit: Unit
@@ -40,36 +40,36 @@ class CeilingOutcome:
     clock_mhz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
-    """In the middle of the samples."""
+    """Median of the samples."""
     held_back: str = ""
-    """What held the clock back, the longest first, as analysis/launches/device_clocks.py calls it."""
+    """What limited the clock, longest first, as named in analysis/launches/device_clocks.py."""
     theoretical: float | None = None
     pct_of_theoretical: float | None = None
     pct_at_clock: float | None = None
-    """Of what theory gives at the clock that was sampled."""
+    """Share of the theoretical rate at the sampled clock, in percent."""
     intensity: float | None = None
     """FLOP per byte of device memory, for the points of a sweep."""
     kernel: str = ""
     grid: int = 0
-    """Groups of a launch."""
+    """Number of groups in a launch."""
     workgroup_size: int = 0
     work_per_launch: float = 0
     """Bytes, operations or wave instructions."""
     method: str = ""
     compiler: str = ""
-    """Of the kernel, and the runtime that took it."""
+    """The compiler of the kernel, and the runtime that loaded it."""
     check: str = ""
 
 
 @dataclass(frozen=True)
 class Theory:
-    """Theoretical ceilings of a device: at its highest clock, and times how much a rate can lie above each."""
+    """Theoretical ceilings of a device at its highest clock, with the factor by which a rate may exceed each."""
 
     values: Mapping[str, float]
     above: Mapping[str, float]
 
     def of(self, spec: BenchmarkSpec, intensity: float | None = None) -> float | None:
-        """The ceiling of a micro-benchmark; a point of a sweep has the lower of memory and arithmetic."""
+        """Return the ceiling of a micro-benchmark; for a point of a sweep, the lower of memory and arithmetic."""
         value = self.values.get(spec.ceiling)
         if intensity is None or value is None or "hbm.bw" not in self.values:
             return value
@@ -77,7 +77,7 @@ class Theory:
 
 
 def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
-    """What the facts of the target and the product allow; with ``clock_mhz``, at that clock of the compute units."""
+    """Return what the facts of target and product allow, or at ``clock_mhz`` of the compute units if given."""
     facts = _channels(device) | device.facts
     if clock_mhz is not None:
         facts |= {"max_sclk": clock_mhz, "max_sclk_matrix": clock_mhz}
@@ -89,7 +89,7 @@ def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
 
 
 def _channels(device: OpenGpu) -> dict[str, float]:
-    """Channels of memory and of L2 as the target has them; those of a known product's data sheet count before them."""
+    """Return the target's numbers of memory and L2 channels; the data sheet of a known product takes precedence."""
     target = targets.gpu(device.arch)
     width = target.facts.get("hbm_channel_bits")
     known = {"num_hbm_channels": device.memory_bus_bits / width.value} if width and device.memory_bus_bits else {}
@@ -102,7 +102,7 @@ def _channels(device: OpenGpu) -> dict[str, float]:
 def judge_outcome(
     outcome: CeilingOutcome, spec: BenchmarkSpec, boost: Theory, theory_at_clock: Theory | None
 ) -> CeilingOutcome:
-    """The outcome with its share of theory and, where a rate cannot be true, the status that says so."""
+    """Add the share of theory to an outcome and, if its rate cannot be real, the corresponding status."""
     top, value = boost.of(spec, outcome.intensity), outcome.value
     if top is None or value is None:
         return outcome
@@ -116,12 +116,12 @@ def judge_outcome(
         status, reason = (
             "impossible",
             (
-                f"{pct:.1f} % of theory: work was left out, the timer is wrong (emulated or virtual GPU), or the clock "
-                "or the data sheet figures of this device are not those assumed"
+                f"{pct:.1f} % of theory: work was skipped, the timer is wrong (emulated or virtual GPU), or the clock "
+                "or the data sheet values of this device differ from those assumed"
             ),
         )
     elif pct > 100:
-        reason = _join(reason, "above 100 %: the clock ran higher than the one that the peak is quoted at")
+        reason = _join(reason, "above 100 %: the clock was higher than the one that the peak is specified for")
     return replace(
         outcome,
         status=status,
@@ -133,8 +133,8 @@ def judge_outcome(
 
 
 def held_back(outcome: CeilingOutcome, state: ClockState | None) -> CeilingOutcome:
-    """The outcome with what held the clock back. One that heat, current or the hardware slowed down is suspect: it is
-    not what the device can do. The power limit is part of what it can do, and only told."""
+    """Add what limited the clock to an outcome. A rate limited by temperature, current or hardware is suspect, because
+    it is not what the device can do. The power limit is part of what it can do, so it is only reported."""
     if state is None or not state.notable_causes:
         return outcome
     faults = outcome.status == "ok" and not FAULTS.isdisjoint(state.notable_causes)
@@ -143,7 +143,7 @@ def held_back(outcome: CeilingOutcome, state: ClockState | None) -> CeilingOutco
 
 
 def compare_caches(outcomes: list[CeilingOutcome]) -> list[CeilingOutcome]:
-    """Outcomes judged by one another: an L2 rate near that of the vector L1 was not L2's."""
+    """Compare outcomes with each other: an L2 rate close to that of the vector L1 was not measured in L2."""
     rates = {o.ceiling: o.value for o in outcomes if o.value}
     l2, vl1d = rates.get("l2.bw"), rates.get("vl1d.bw")
     if not l2 or not vl1d or l2 < _CACHE_SHARE * vl1d:
@@ -154,7 +154,7 @@ def compare_caches(outcomes: list[CeilingOutcome]) -> list[CeilingOutcome]:
 
 
 def best_of_memory(outcomes: list[CeilingOutcome]) -> CeilingOutcome | None:
-    """The ceiling hbm.bw: the highest believable rate of copy, triad, read and write, and which it was."""
+    """Return the ceiling hbm.bw: the highest plausible rate of copy, triad, read and write, and which it was."""
     ways = [o for o in outcomes if o.ceiling.startswith("hbm.") and o.value and o.status in ("ok", "suspect")]
     if not ways:
         return None
@@ -183,18 +183,18 @@ Row = Mapping[str, Any]
 
 
 def ceilings(rows: Sequence[Row]) -> Table:
-    """One row per ceiling; rates and times in the row's unit, rounded to five digits. The points of sweeps are told in
-    words."""
+    """Return one row per ceiling, with rates and times in the row's unit, rounded to five digits. Sweep points are
+    described in words."""
     single = [row for row in rows if row.get("intensity") is None]
-    # Of a kernel that was only checked, "ok" says it all.
+    # For a kernel that was only checked, "ok" is sufficient.
     single = [row if row.get("value") or row.get("status") != "ok" else {**row, "reason": None} for row in single]
     return table(_COLUMNS, [[_cell(row.get(name)) for name in _COLUMNS] for row in single])
 
 
 def notes(rows: Sequence[Row], mode: str) -> list[str]:
-    """What the table does not say: sweeps, methods, what was wrong, and why theory may be missing."""
+    """Return notes on what the table does not show: sweeps, methods, errors, and why theory may be missing."""
     sentences = []
-    # A run that failed before its first kernel says so itself.
+    # A run that failed before its first kernel reports that itself.
     if mode == "functional" and rows:
         right = sum(row.get("status") == "ok" for row in rows)
         sentences.append(
@@ -207,19 +207,19 @@ def notes(rows: Sequence[Row], mode: str) -> list[str]:
             sentences.append(
                 f"{name}: {count_text(len(points), 'point')} from {low['intensity']:g} FLOP/B ({low['value']:.4g} "
                 f"{low['unit']}) to "
-                f'{high["intensity"]:g} ({high["value"]:.4g}); plot(kind="roofline") draws them.'
+                f'{high["intensity"]:g} ({high["value"]:.4g}); plot(kind="roofline") plots them.'
             )
     doubtful = [row["ceiling"] for row in rows if row.get("status") == "impossible"]
     if doubtful:
-        sentences.append(f"Above theory, so not used as ceilings: {', '.join(dict.fromkeys(doubtful))}.")
+        sentences.append(f"Above theory, so they are not used as ceilings: {', '.join(dict.fromkeys(doubtful))}.")
     if mode != "functional" and any(str(row["ceiling"]).startswith("host.") for row in rows):
         sentences.append(
             "These are ceilings of this machine's processors (host), not of a GPU. Bytes are those that the program "
-            "reads and writes (STREAM's count); the units per core and the clock are not known, so there is no "
-            "theoretical figure to compare with."
+            "reads and writes (as STREAM counts them). The units per core and the clock are not known, so there is no "
+            "theoretical value to compare with."
         )
     if compilers := list(dict.fromkeys(str(row["compiler"]) for row in rows if row.get("compiler"))):
-        sentences.append(f"Kernels of {'; '.join(compilers[:_METHODS])}.")
+        sentences.append(f"Kernels compiled by {'; '.join(compilers[:_METHODS])}.")
     if mode != "functional":
         methods = list(dict.fromkeys(str(row["method"]) for row in rows if row.get("method") and row.get("value")))
         if 0 < len(methods) <= _METHODS:
@@ -228,13 +228,13 @@ def notes(rows: Sequence[Row], mode: str) -> list[str]:
 
 
 def next_calls() -> list[NextCall]:
-    """What to do with measured ceilings."""
+    """Suggest what to do with measured ceilings."""
     sql = "SELECT device, ceiling, intensity, value, unit, p05, p95, measured_at FROM ceilings WHERE kind = 'empirical'"
     return [NextCall(tool="query_counters", arguments={"sql": sql}, why="all measured ceilings, sweeps included")]
 
 
 def missing(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """The ceilings of ``names`` that ``rows`` neither hold nor rule out for good."""
+    """Return the ceilings in ``names`` that ``rows`` neither contain nor permanently exclude."""
     known = {row["ceiling"] for row in rows if row["status"] in (*peaks.USABLE, "impossible", "not_supported")}
     return [name for name in names if name not in known]
 

@@ -1,4 +1,4 @@
-"""What measuring needs of a GPU runtime, and waiting for a GPU without ever waiting for ever."""
+"""The interface to a GPU runtime, and waiting for a GPU without ever blocking forever."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ....analysis.launches.device_clocks import ClockState, summary
 from ..machine.sensors import Read, SensorReading, answer_or_none, handle_at
 
 MONITORS = {"amd": "amd-smi or rocm-smi", "nvidia": "nvidia-smi"}
-"""What shows who uses a GPU, by vendor."""
+"""Programs that show who is using a GPU, by vendor."""
 MARGIN_S = 20.0
-"""Seconds a launch may take beyond what it is expected to: a shared GPU lets others run first."""
+"""Seconds that a launch may take beyond the expected time, because other users of a shared GPU may run first."""
 
 
 class DeviceFailure(Problem):
-    """A call of a GPU runtime returned an error; after some of them nothing more can run in this process."""
+    """A call of a GPU runtime returned an error; after some errors nothing more can run in this process."""
 
 
 @dataclass(frozen=True)
 class OpenGpu:
-    """One open GPU as its runtime describes it; a figure that the runtime does not tell is None."""
+    """An open GPU as its runtime describes it; values that the runtime does not report are None."""
 
     vendor: str
     index: int
@@ -44,7 +44,7 @@ class OpenGpu:
     memory_bus_bits: int | None = None
     partition: str | None = None
     dies: int | None = None
-    """AMD: compute dies (XCC) of the device."""
+    """AMD: number of compute dies (XCC) of the device."""
     driver: str | None = None
     runtime: str | None = None
     compiler: str | None = None
@@ -52,7 +52,7 @@ class OpenGpu:
 
     @property
     def facts(self) -> dict[str, float]:
-        """The figures under the names of analysis/catalogue/gpus that theoretical ceilings are made of."""
+        """Return the values from which theoretical ceilings are computed, named as in analysis/catalogue/gpus."""
         figures = {
             "cu_per_gpu": self.compute_units,
             "max_sclk": self.clock_max_mhz,
@@ -63,28 +63,28 @@ class OpenGpu:
 
 
 class Runtime(Protocol):
-    """A GPU that is open. Every method raises DeviceFailure with the runtime's own word where a call fails."""
+    """An open GPU. Every method raises DeviceFailure with the runtime's own error if a call fails."""
 
     device: OpenGpu
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
-        """Machine code for the device; needs no context, so several may run at once in threads."""
+        """Compile to machine code for the device; no context is needed, so several calls may run in threads."""
         ...
 
     def load(self, code: bytes) -> Any:
-        """A module."""
+        """Load a module."""
         ...
 
     def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
-        """A kernel of a module that may use so much dynamic shared memory."""
+        """Return a kernel of a module that may use ``shared_bytes`` of dynamic shared memory."""
         ...
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes of device memory, which stay until the process ends."""
+        """Return the address of ``size`` bytes of device memory, which are not freed until the process ends."""
         ...
 
     def clear(self, address: int, size: int) -> None:
-        """Zero the bytes."""
+        """Set the bytes to zero."""
         ...
 
     def upload(self, address: int, data: bytes) -> None:
@@ -96,15 +96,15 @@ class Runtime(Protocol):
         ...
 
     def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
-        """Put a launch into the queue: three addresses and three 64-bit numbers (kernels/portable.h)."""
+        """Enqueue a launch; its arguments are three addresses and three 64-bit numbers (kernels/portable.h)."""
         ...
 
     def event(self) -> Any:
-        """A new event that records time."""
+        """Create an event that records time."""
         ...
 
     def record(self, event: Any) -> None:
-        """Put the event into the queue."""
+        """Enqueue the event."""
         ...
 
     def is_done(self, event: Any) -> bool:
@@ -112,14 +112,14 @@ class Runtime(Protocol):
         ...
 
     def elapsed_ms(self, first: Any, last: Any) -> float:
-        """Milliseconds between two events that are done."""
+        """Return the milliseconds between two completed events."""
         ...
 
 
 def wait(runtime: Runtime, event: Any, expected_s: float = 0.0, *, eagerly: bool = False) -> None:
-    """Wait until the queue has passed an event, by asking: waits of the runtime itself can hang for ever.
+    """Wait by polling until the queue has passed an event, because the runtime's own waits can block forever.
 
-    Raises LimitExceeded when it takes longer than expected and MARGIN_S more.
+    Raises LimitExceeded if this takes longer than the expected time and MARGIN_S together.
     """
     limit = time.monotonic() + expected_s + MARGIN_S
     pause = 2e-5
@@ -127,8 +127,8 @@ def wait(runtime: Runtime, event: Any, expected_s: float = 0.0, *, eagerly: bool
         if time.monotonic() > limit:
             raise LimitExceeded(
                 f"{runtime.device.name} did not finish a launch within {expected_s + MARGIN_S:.0f} s",
-                "the GPU hangs, or something else keeps it busy",
-                f"Look at {MONITORS[runtime.device.vendor]}, and measure again when it is idle",
+                "the GPU hangs, or another program keeps it busy",
+                f"Check {MONITORS[runtime.device.vendor]}, and measure again when the GPU is idle",
             )
         if not eagerly:
             time.sleep(pause)
@@ -146,7 +146,7 @@ _EVERY_S = 0.02
 
 
 class BenchmarkClocks:
-    """Samples while its with block runs; without a reader there are none."""
+    """Samples clocks while its with block runs; without a reader there are no samples."""
 
     def __init__(self, read: Read | None) -> None:
         self._read, self._over = read, threading.Event()
@@ -165,7 +165,7 @@ class BenchmarkClocks:
 
     @property
     def state(self) -> ClockState | None:
-        """What was sampled. All of it counts: a benchmark leaves no time to be idle, whatever a slow sensor says."""
+        """Return the aggregated samples. All of them count: a benchmark never idles, even if a slow sensor shows it."""
         return summary(
             [
                 {
@@ -188,7 +188,7 @@ class BenchmarkClocks:
 
 
 def driver_and_partition(pci: str) -> tuple[str | None, str | None]:
-    """The driver's version, and whether the NVIDIA GPU at a PCI address is split into instances (MIG)."""
+    """Return the driver's version, and whether the NVIDIA GPU at a PCI address is split into instances (MIG)."""
     handle = handle_at(pci)
     mig = answer_or_none(pynvml.nvmlDeviceGetMigMode, handle) if handle else None
     partition = None if mig is None else "MIG enabled" if mig[0] else "MIG disabled"

@@ -1,4 +1,4 @@
-"""The table of ceilings: which kernel measures each, with its source and build."""
+"""The table of ceilings: which kernel measures each of them, with its source and build."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Unit = Literal["GB/s", "GFLOP/s", "GIOP/s", "GIPS", "us"]
 
 
 class BenchmarkSpec(pydantic.BaseModel):
-    """One micro-benchmark on one target; the fields are explained at the head of peaks.toml."""
+    """A micro-benchmark for one target; its fields are explained at the beginning of peaks.toml."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -53,25 +53,25 @@ class BenchmarkSpec(pydantic.BaseModel):
 
     @property
     def per_instruction(self) -> float:
-        """Bytes or operations of one ``instruction``."""
+        """Return the bytes or operations of one ``instruction``."""
         return 2.0 * math.prod(self.shape) if self.shape else self.work
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of dynamic shared memory: the operands of wgmma, 8 tiles of B and of A for each of two warp groups."""
+        """Return the bytes of dynamic shared memory: for wgmma, 8 tiles each of B and of A for two warp groups."""
         return 8 * (8192 + 2 * 2048) if self.source == "wgmma.cu" else 0
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of one tile of one buffer: what a group of a stream, sweep or tiles kernel takes in a round."""
+        """Return the bytes of one tile: what a group of a stream, sweep or tiles kernel processes in a round."""
         loads = {"sweep": 4, "tiles": 8}.get(self.kind) or int(self.defines.get("UNROLL", "4"))
         return self.threads * 16 * loads
 
     def work_of(self, rounds: int, groups: int, *, point: int = 1) -> float:
-        """Bytes or operations of a launch.
+        """Return the bytes or operations of a launch.
 
-        ``rounds`` are those of every group, or for a stream or sweep all tiles of the launch; ``point`` is the number
-        of multiply-adds a word goes through in a sweep.
+        ``rounds`` is the number of rounds of every group, or of tiles in the launch for a stream or sweep; ``point`` is
+        the number of multiply-adds per word in a sweep.
         """
         times = rounds if self.kind in ("stream", "sweep") else rounds * groups
         return times * self.threads / self.lanes * self.count * point * self.per_instruction
@@ -79,19 +79,19 @@ class BenchmarkSpec(pydantic.BaseModel):
 
 @cache
 def ceilings(target: str) -> tuple[BenchmarkSpec, ...]:
-    """The micro-benchmarks of a target, in the order in which they are run. Raises NotFound for other targets."""
+    """Return the micro-benchmarks of a target in the order in which they run; raise NotFound for other targets."""
     if not targets.gpu(target).benchmarks:
         proven = ", ".join(name for name in targets.targets() if targets.gpu(name).benchmarks)
-        raise NotFound(f"There are no micro-benchmarks for {target}", "its kernels would have to be written", proven)
+        raise NotFound(f"There are no micro-benchmarks for {target}", "no kernels have been written for it", proven)
     table = files.load(_HERE / "peaks.toml")["peak"]
     entries = (entry for entry in table if targets.holds(entry.get("gpus"), target))
     return tuple(BenchmarkSpec.model_validate(targets.as_on_target(entry, target)) for entry in entries)
 
 
 def choose_specs(target: str, wanted: list[str] | None) -> tuple[BenchmarkSpec, ...]:
-    """The micro-benchmarks for the ceilings asked for: names, or the part before the dot; None for all.
+    """Return the micro-benchmarks for the given ceilings: names, or prefixes before the dot; None means all.
 
-    ``hbm.bw`` is the best of the four ways to use device memory. Raises NotFound for an unknown name.
+    ``hbm.bw`` is the best of the four device-memory benchmarks. Raises NotFound for an unknown name.
     """
     specs = ceilings(target)
     if not wanted:
@@ -110,12 +110,12 @@ def choose_specs(target: str, wanted: list[str] | None) -> tuple[BenchmarkSpec, 
 
 
 def variants(spec: BenchmarkSpec) -> tuple[BenchmarkSpec, ...]:
-    """The micro-benchmark with each set of further macros that is to be tried; alone where there are none."""
+    """Return the micro-benchmark with each set of additional macros to try; only itself if there are none."""
     return tuple(_variant(spec, macros) for macros in spec.tries) or (spec,)
 
 
 def _variant(spec: BenchmarkSpec, macros: dict[str, str]) -> BenchmarkSpec:
-    """UNROLL scales what a round does."""
+    """Apply macros; UNROLL scales the work of a round."""
     defines = spec.defines | {name: value for name, value in macros.items() if name != "THREADS"}
     scale = int(defines.get("UNROLL", "1")) / int(spec.defines.get("UNROLL", "1"))
     threads = int(macros.get("THREADS", spec.threads))
@@ -128,13 +128,13 @@ _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 
 @cache
 def text(name: str, folder: Path = _KERNELS) -> str:
-    """A source file of kernels/, or of another folder, with every header of ours in place of its first #include."""
+    """Return a source file of kernels/, or of another folder, with our headers inserted at their first #include."""
     return _inline_headers(folder / name, set())
 
 
 @cache
 def version() -> str:
-    """A short hash over all kernels and the table: measurements of different versions do not compare."""
+    """Return a short hash of all kernels and the table: measurements of different versions are not comparable."""
     digest = hashlib.sha256()
     for path in [*sorted(_KERNELS.iterdir()), _KERNELS.parent / "peaks.toml"]:
         if path.suffix in (".cu", ".h", ".toml"):
@@ -157,7 +157,7 @@ Build = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def build_of(spec: BenchmarkSpec) -> Build:
-    """The source and the macros of a micro-benchmark."""
+    """Return the source and the macros of a micro-benchmark."""
     macros = dict(spec.defines)
     if spec.source in ("hbm.cu", "cache.cu", "sweep.cu"):
         macros["THREADS"] = str(spec.threads)
@@ -165,7 +165,7 @@ def build_of(spec: BenchmarkSpec) -> Build:
 
 
 def compile_all(runtime: Runtime, builds: Iterable[Build]) -> dict[Build, bytes | Problem]:
-    """Machine code, or why there is none, of every source and set of macros."""
+    """Return the machine code of every source and set of macros, or the problem that prevented it."""
 
     def one(build: Build) -> bytes | Problem:
         try:

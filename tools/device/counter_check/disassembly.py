@@ -1,4 +1,4 @@
-"""What the code that ran consists of: instructions of each kernel in its loop and outside, from its disassembly."""
+"""Count the instructions of each kernel, inside and outside its loop, in the disassembly of the code that ran."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _LABEL = re.compile(r"(\.L_x_\d+):")
 _CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+ )?\s*(\S.*?);")
 _TARGET = re.compile(r"\bBRA\b.*?(\.L_x_\d+)")
 _BRANCHES = ("BRA", "BRX", "JMP", "EXIT", "RET", "CALL", "BSYNC", "BREAK", "WARPSYNC", "BSSY", "NANOSLEEP")
-"""What NVIDIA's branch unit carries out, as far as kernels here have it."""
+"""Instructions of NVIDIA's branch unit that occur in these kernels."""
 
 
 @dataclass(frozen=True)
 class DisassembledKernel:
-    """The instructions of one kernel that are carried out once, and those of its one loop."""
+    """The instructions of one kernel that execute once, and those of its single loop."""
 
     once: tuple[str, ...]
     loop: tuple[str, ...]
 
     def instruction_count(self, rounds: int) -> int:
-        """Instructions of a wave whose loop runs so often."""
+        """Return the instructions of a wave whose loop runs ``rounds`` times."""
         return len(self.once) + rounds * len(self.loop)
 
     def of(self, word: str, rounds: int) -> int:
-        """Instructions that begin with a word."""
+        """Return the instructions that begin with a word."""
         return sum(i.startswith(word) for i in self.once) + rounds * sum(i.startswith(word) for i in self.loop)
 
     def branches(self, rounds: int) -> int:
-        """Branches and exits among them."""
+        """Return the number of branches and exits among them."""
         return sum(map(_branch, self.once)) + rounds * sum(map(_branch, self.loop))
 
 
@@ -46,7 +46,7 @@ def _branch(instruction: str) -> bool:
 
 
 def disassembler() -> str | None:
-    """nvdisasm of the CUDA toolkit or of a package of this environment; None without."""
+    """Return the path of nvdisasm from the CUDA toolkit or from a package of this environment, or None."""
     if program := shutil.which("nvdisasm"):
         return program
     places = [Path("/usr/local/cuda/bin/nvdisasm")]
@@ -55,9 +55,9 @@ def disassembler() -> str | None:
 
 
 def read(path: Path) -> dict[str, DisassembledKernel]:
-    """The kernels of a cubin whose way through their code is plain: one loop, and nothing skipped; others are left out.
+    """Return the kernels of a cubin with simple control flow (one loop, no skipped code); others are omitted.
 
-    Empty where there is no disassembler, or where it refuses the file.
+    Empty if there is no disassembler, or if it rejects the file.
     """
     program = disassembler()
     if program is None:
@@ -72,7 +72,7 @@ def read(path: Path) -> dict[str, DisassembledKernel]:
 
 
 def _plain_code(body: str) -> DisassembledKernel | None:
-    """The code of one kernel, or None where more than its loop decides how often an instruction is carried out."""
+    """Return the code of one kernel, or None if execution counts depend on more than its loop."""
     labels: dict[str, int] = {}
     instructions: list[str] = []
     loops: list[tuple[int, int]] = []
@@ -99,13 +99,13 @@ def _plain_code(body: str) -> DisassembledKernel | None:
 
 
 def code_quantities(folder: Path, launches: Iterable[KnownLaunch]) -> dict[str, dict[str, float]]:
-    """By kernel what its code tells of a launch: instructions of all waves, branches, accesses that compilers join."""
+    """Return per kernel what its code implies for a launch: instructions of all waves, branches, merged accesses."""
     kernels = list(launches)
     sources = {launch.source: read(folder / f"{launch.source}.bin") for launch in kernels}
     quantities = {}
     for launch in kernels:
         code = sources[launch.source].get(launch.name)
-        # Waves that spin, or of which some walk another way, carry out what their code alone does not tell.
+        # If waves spin, or some take another path, the code alone does not determine what is executed.
         if code and launch.source in _STRAIGHT and launch.name not in _DIVIDED:
             waves = launch.quantities["waves"]
             quantities[launch.name] = {
@@ -117,6 +117,6 @@ def code_quantities(folder: Path, launches: Iterable[KnownLaunch]) -> dict[str, 
 
 
 _JOINED = {"scratch_loads": "LDL", "scratch_stores": "STL"}
-"""What releases of the compiler were seen to make one instruction of two."""
+"""Accesses of which some compiler releases merge two into one instruction."""
 _STRAIGHT = ("arithmetic.cu", "memory.cu")
 _DIVIDED = ("known_half", "known_diverge")

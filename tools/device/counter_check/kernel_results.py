@@ -1,4 +1,4 @@
-"""What kernels with known work must leave: computed anew by the host, for the first group or the first and last."""
+"""Compute on the host what kernels with known work must store, for the first group or the first and last."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ....analysis.counter_check.known_kernels import KnownLaunch
 
 Array = npt.NDArray[Any]
 Download = Callable[[int, int], bytes]
-"""Offset and size in the buffer of results -> its bytes."""
+"""Maps offset and size in the result buffer to its bytes."""
 FORMATS: dict[str, tuple[str, Any]] = {
     "f16": ("e", np.float16), "f32": ("f", np.float32), "f64": ("d", np.float64), "i32": ("I", np.uint32),
 }  # fmt: skip
-"""Of the operands of arithmetic kernels: as struct and NumPy write one number."""
+"""Operand formats of arithmetic kernels: the codes of one number in struct and in NumPy."""
 
 
 def explain_wrong_result(launch: KnownLaunch, download: Download) -> str | None:
-    """What is wrong with what a launch left; empty where it is right, None where nobody can tell."""
+    """Return what is wrong with the results of a launch; empty if they are right, None if this is not known."""
     bad = _wrong_lanes(launch, download)
     if bad is None:
         return None
@@ -29,7 +29,7 @@ def explain_wrong_result(launch: KnownLaunch, download: Download) -> str | None:
 
 
 def _wrong_lanes(launch: KnownLaunch, download: Download) -> Array | None:
-    """Results that are not what they must be."""
+    """Return which results differ from the expected ones."""
     if launch.result is not None:
         return _same_everywhere(launch, download, launch.result)
     short = launch.name.removeprefix("known_")
@@ -46,9 +46,9 @@ def _wrong_lanes(launch: KnownLaunch, download: Download) -> Array | None:
 
 
 def _same_everywhere(launch: KnownLaunch, download: Download, result: float) -> Array:
-    """Every lane leaves one number: arithmetic in the format of its operands, others whole words."""
+    """Check that every lane stores one number: arithmetic kernels in their operands' format, others whole words."""
     kind = FORMATS[launch.data][1] if launch.data else np.uint64 if launch.source == "states.cu" else np.uint32
-    # 16 chains a lane; of a pair of FP16 numbers, AMD's scalar instructions leave the upper one alone.
+    # 16 chains per lane; of a pair of FP16 numbers, AMD's scalar instructions leave the upper one unchanged.
     each = 16 * (2 if launch.data == "f16" else 1) if launch.data else 2 if kind is np.uint64 else 1
     size = launch.threads * each * np.dtype(kind).itemsize
     got = np.frombuffer(download(0, size) + download((launch.groups - 1) * size, size), kind)
@@ -56,7 +56,7 @@ def _same_everywhere(launch: KnownLaunch, download: Download, result: float) -> 
 
 
 def _wrong_writes(launch: KnownLaunch, download: Download) -> Array:
-    """The first group's stores of the first and of the last time: the lane's number and the time's."""
+    """Check the first group's stores of the first and last iteration: the numbers of the lane and of the iteration."""
     apart, lanes = int(launch.quantities["apart"]), launch.groups * launch.threads
     bad = []
     for time in (0, 4 * launch.rounds - 1):
@@ -67,8 +67,8 @@ def _wrong_writes(launch: KnownLaunch, download: Download) -> Array:
 
 
 def _sums(launch: KnownLaunch, short: str) -> Array | None:
-    """What lanes of the first and the last group leave where they add up what they read: a holds the index of every
-    word, LDS that of every word of its own."""
+    """Return the sums stored by lanes of the first and the last group: buffer a contains the index of every word,
+    LDS that of every word within it."""
     lane = np.concatenate([np.arange(launch.threads)] * 2).astype(np.uint64)
     group = np.repeat([0, launch.groups - 1], launch.threads).astype(np.uint64)
     at, rounds = group * np.uint64(launch.threads) + lane, launch.rounds

@@ -1,10 +1,10 @@
-"""The program that check_counters profiles: it launches every kernel of a plan once and verifies what they leave.
+"""The program that check_counters profiles: it launches every kernel of a plan once and verifies the results.
 
     python -m rooflens.tools.device.counter_check.program DEVICE PLAN OUT
 
-DEVICE is as the benchmarks name GPUs; PLAN a JSON list of launches (analysis/counter_check/known_kernels.py), or the
-word functional for small launches that an emulator carries out too. Into the folder OUT go the code objects and
-results.json, written anew by every run of the program.
+DEVICE names a GPU as in the benchmarks. PLAN is a JSON list of launches (analysis/counter_check/known_kernels.py), or
+the word functional for small launches that an emulator can execute too. The code objects and results.json are written
+into the folder OUT, and overwritten by every run of the program.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _KERNELS = Path(__file__).parent / "kernels"
 
 
 def text(source: str) -> str:
-    """A source with its headers: of the kernels here, else of the micro-benchmarks."""
+    """Return a source with its headers, from the kernels here or else from the micro-benchmarks."""
     return specs.text(source, _KERNELS) if (_KERNELS / source).is_file() else specs.text(source)
 
 
 def define(launches: Iterable[KnownLaunch], source: str) -> dict[str, str]:
-    """Macros that give the kernels of the micro-benchmarks the names by which they are told from others here."""
+    """Return macros that give kernels of the micro-benchmarks the names that distinguish them here."""
     return {one.original: one.name for one in launches if one.source == source and one.original}
 
 
 FUNCTIONAL = "functional"
 _ONES = 32768
-"""Bytes of operands."""
+"""Size of the operands in bytes."""
 
 
 def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> dict[str, Any]:
-    """Launch everything; what each kernel left, by name: ``right`` (None where nobody can tell) and what is wrong."""
+    """Launch everything; return by kernel whether its results are ``right`` (None if not known) and what is wrong."""
     codes = _build_kernels(runtime, launches, out)
     size = max(_ONES, *(max(launch.reads, launch.writes) for launch in launches)) + 4096
     a, ones, results = runtime.allocate(size), runtime.allocate(_ONES), runtime.allocate(size)
@@ -74,7 +74,7 @@ def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) 
 
 
 def _build_kernels(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> dict[str, bytes]:
-    """The code of every source, kept in ``out`` too."""
+    """Compile every source; the code is also stored in ``out``."""
     codes = {}
     for source in dict.fromkeys(["memory.cu", *(launch.source for launch in launches)]):
         codes[source] = runtime.compile(text(source), define(launches, source))
@@ -83,7 +83,7 @@ def _build_kernels(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> 
 
 
 def _fill(runtime: Runtime, fill: Any, address: int, size: int, factor: int) -> None:
-    """Every word its own index times ``factor``."""
+    """Set every word to its own index times ``factor``."""
     groups = 1024
     runtime.launch(fill, groups, 256, 0, (0, 0, address, size // 4, groups, factor))
 
@@ -102,7 +102,7 @@ def _arguments(launch: KnownLaunch, a: int, out: int) -> tuple[int, ...]:
 
 
 def _verify_launch(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str, Any]:
-    """Whether a launch left what it must."""
+    """Verify the results of a launch."""
     fault = explain_wrong_result(launch, lambda offset, size: runtime.download(results + offset, size))
     return {
         "right": None if fault is None else not fault,
@@ -112,7 +112,7 @@ def _verify_launch(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[
 
 
 def _spin_clock(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str, float]:
-    """Cycles and nanoseconds that a wave of a spinning kernel counted, where the vendor's kernel leaves them."""
+    """Return the cycles and nanoseconds counted by a wave of a spinning kernel, if the vendor's kernel stores them."""
     if launch.name != "known_spin" or runtime.device.vendor != "nvidia":
         return {}
     words = np.frombuffer(runtime.download(results, 32), np.uint64)
@@ -120,7 +120,7 @@ def _spin_clock(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str
 
 
 def main() -> int:
-    """Read the plan, launch, write the results; 1 where something could not be done, or came out wrong by itself."""
+    """Read the plan, launch, and write the results; return 1 if something failed or its results were wrong."""
     device, plan, folder = sys.argv[1:4]
     out = Path(folder)
     try:
@@ -146,7 +146,7 @@ def main() -> int:
 
 
 def _functional(runtime: Runtime) -> list[KnownLaunch]:
-    """Small launches for a device, by what it says of itself."""
+    """Return small launches for a device, chosen by its own description."""
     arch = runtime.device.arch
     stated = {name: float(fact.value) for name, fact in targets.gpu(arch).facts.items()}
     stated |= {"cu_per_gpu": float(runtime.device.compute_units), "wave_size": float(runtime.device.wave_size)}

@@ -1,4 +1,4 @@
-"""What a check found, for readers: rows, notes, and a report to send, as JSON and as Markdown."""
+"""Present the results of a check: rows, notes, and a report to send, as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ COLUMNS = {
 }
 _ORDER = {"off": 0, "holds": 1, "not_determined": 2}
 _SAMPLE = 10
-"""Metrics that hold, in a short answer."""
+"""Number of metrics that hold to show in a short answer."""
 
 
 def rows_of(metric_rows: Sequence[Mapping[str, Any]]) -> Table:
-    """All metrics: first what does not hold, then what does, then what is not determined."""
+    """Return all metrics: first those that do not hold, then those that do, then the undetermined ones."""
     ordered = sorted(metric_rows, key=lambda row: _ORDER[row["verdict"]])
     return table(COLUMNS, [[row[name] for name in COLUMNS] for row in ordered])
 
 
 def answers_of(answers: Sequence[Mapping[str, Any]]) -> Table:
-    """Open questions with the readings that hold here."""
+    """Return the open questions with the interpretations that hold here."""
     names = ("question", "answer", "evidence")
     return table(dict.fromkeys(names), [[one[name] for name in names] for one in answers])
 
 
 def shorten(whole: Table) -> Table:
-    """The table with everything that does not hold, and a sample of what does."""
+    """Return the table with everything that does not hold, and a sample of what does."""
     place = whole.columns.index("verdict")
     off = [row for row in whole.rows if row[place] == "off"]
     holds = [row for row in whole.rows if row[place] == "holds"]
@@ -42,14 +42,13 @@ def shorten(whole: Table) -> Table:
 
 
 def notes(metric_rows: Sequence[Mapping[str, Any]], wrong: Mapping[str, str]) -> list[str]:
-    """Counts, what the verdicts mean, and kernels that did not leave what they must."""
+    """Return the counts, what the verdicts mean, and the kernels with wrong results."""
     counts = Counter(row["verdict"] for row in metric_rows)
     sentences = [
         f"{count_text(counts['holds'], 'metric holds', 'metrics hold')} on this device, {counts['off']} do not, "
-        f"{counts['not_determined']} are not "
-        "determined by kernels of known work."
+        f"{counts['not_determined']} are not determined by kernels with known work."
     ]
-    sentences += [f"{kernel}: {what}: what was counted of it proves nothing." for kernel, what in wrong.items()]
+    sentences += [f"{kernel}: {what}, so its counters prove nothing." for kernel, what in wrong.items()]
     reasons = Counter(row["cause"] for row in metric_rows if row["verdict"] == "not_determined")
     sentences += [f"Not determined, {number}: {why}." for why, number in reasons.most_common(4)]
     return sentences
@@ -58,7 +57,7 @@ def notes(metric_rows: Sequence[Mapping[str, Any]], wrong: Mapping[str, str]) ->
 def document(
     about: Mapping[str, Any], metric_rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The report as JSON: it names the kind of device and software, and nothing of this machine or its user."""
+    """Return the report as JSON; it names the kind of device and software but not this machine or its user."""
     counts = Counter(row["verdict"] for row in metric_rows)
     return json.dumps({"about": about, "counts": counts, "questions": answers, "metrics": metric_rows}, indent=1) + "\n"
 
@@ -66,7 +65,7 @@ def document(
 def markdown(
     about: Mapping[str, Any], metric_rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The same for people."""
+    """Return the same report for people."""
     counts = Counter(row["verdict"] for row in metric_rows)
     lines = ["# Check of counters and formulas", ""]
     lines += [f"- {name}: {value}" for name, value in about.items() if value not in (None, "")]

@@ -1,4 +1,4 @@
-"""AMD GPUs, read from the topology that the kernel driver (KFD) shows in sysfs."""
+"""Detect AMD GPUs from the topology that the kernel driver (KFD) publishes in sysfs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .model import Device, Roots
 from .sysfs import clean, listing, path_exists, properties, read
 
 _LOCAL_HEAPS = (1, 2)
-"""KFD heap types of the GPU's own memory: visible to the host, and not."""
+"""KFD heap types of the GPU's own memory: visible to the host, and not visible."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The GPU nodes in the driver's order, by their properties, and what could not be seen."""
+    """The GPU nodes in the driver's order with their properties, and the number of hidden nodes."""
 
     nodes: list[tuple[int, dict[str, int]]]
     hidden: int = 0
-    """Nodes whose files are empty or forbidden: a device cgroup keeps their GPU from this process."""
+    """Number of nodes with empty or unreadable files, because a device cgroup hides their GPU from this process."""
     present: bool = False
-    """Whether the driver shows a topology at all."""
+    """Whether the driver publishes a topology at all."""
 
     @property
     def render_minors(self) -> list[int]:
-        """Numbers of the /dev/dri/renderD devices of the GPUs."""
+        """Return the numbers of the GPUs' /dev/dri/renderD devices."""
         return sorted({values["drm_render_minor"] for _, values in self.nodes if values.get("drm_render_minor")})
 
 
 def topology(roots: Roots) -> Topology:
-    """Read every node. The folder is opened directly: listing its parent fails in some sandboxes."""
+    """Read every node. The folder is opened directly, because listing its parent fails in some sandboxes."""
     folder = roots.at("sys/class/kfd/kfd/topology/nodes")
     nodes, hidden = [], 0
     node_folders = sorted((int(p.name), p) for p in listing(folder) if p.name.isdecimal())
@@ -45,20 +45,20 @@ def topology(roots: Roots) -> Topology:
 
 
 def devices(roots: Roots, tree: Topology) -> list[Device]:
-    """One device per GPU node; each partition of a card (CPX, DPX, ...) is a node of its own."""
+    """Return one device per GPU node; each partition of a card (CPX, DPX, ...) is its own node."""
     driver = _driver(roots)
     return [_device(roots, index, number, values, driver) for index, (number, values) in enumerate(tree.nodes)]
 
 
 def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
-    """What a reader of the device list should know about this machine's AMD GPUs."""
+    """Return notes that readers of the device list need to know about this machine's AMD GPUs."""
     sentences = []
     if tree.hidden:
         sentences.append(
-            f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs here."
+            f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs."
         )
     if tree.present and not listed and not tree.hidden and (bus := sysfs.on_bus(roots, "amd")):
-        sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. See dmesg.")
+        sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. Check dmesg.")
     if not tree.present and (bus := sysfs.on_bus(roots, "amd")):
         sentences.append(
             f"AMD GPUs on the PCI bus ({', '.join(bus[:8])}), but no KFD topology in sysfs: the amdgpu driver is "
@@ -68,13 +68,13 @@ def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
     if shared := {card: n for card, n in cards.items() if n > 1}:
         parts = ", ".join(f"{card} ({n})" for card, n in list(shared.items())[:8])
         sentences.append(
-            f"Cards split into compute partitions, each a device of its own that shares the card's memory: {parts}."
+            f"Cards split into compute partitions, each a separate device that shares the card's memory: {parts}."
         )
     return sentences
 
 
 def arch(gfx_target_version: int) -> str | None:
-    """The target's name: 90010 is gfx90a, 90402 is gfx942 (the stepping is printed in hexadecimal)."""
+    """Return the target's name: 90010 is gfx90a, 90402 is gfx942 (the stepping is hexadecimal)."""
     if not gfx_target_version:
         return None
     major, minor, step = gfx_target_version // 10000 % 100, gfx_target_version // 100 % 100, gfx_target_version % 100
@@ -112,7 +112,7 @@ def _name(roots: Roots, where: str | None, device_id: int) -> str | None:
 
 
 def _memory(roots: Roots, number: int, values: dict[str, int]) -> int | None:
-    """Bytes of the device's own memory; kernels write 0 into local_mem_size, so the memory banks come first."""
+    """Return the bytes of device memory, preferably from the memory banks: some kernels set local_mem_size to 0."""
     folder = roots.at(f"sys/class/kfd/kfd/topology/nodes/{number}/mem_banks")
     banks = [properties(bank / "properties") for bank in listing(folder)]
     local = sum(bank.get("size_in_bytes", 0) for bank in banks if bank.get("heap_type") in _LOCAL_HEAPS)
@@ -120,7 +120,7 @@ def _memory(roots: Roots, number: int, values: dict[str, int]) -> int | None:
 
 
 def _driver(roots: Roots) -> str | None:
-    """amdgpu's version; the driver of the kernel itself has none of its own, so the kernel's release stands for it."""
+    """Return amdgpu's version, or the kernel's release for the in-tree driver, which has no version of its own."""
     if version := read(roots.at("sys/module/amdgpu/version")):
         return clean(f"amdgpu {version}")
     release = read(roots.at("proc/sys/kernel/osrelease"))

@@ -1,4 +1,4 @@
-"""What detection answers, and the places where it looks."""
+"""The results of device detection, and the folders that it reads."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ Vendor = Literal["amd", "nvidia", "cpu"]
 
 @dataclass(frozen=True)
 class Roots:
-    """Where detection looks: the machine's own folders, or a tree that stands in for them."""
+    """The folders that detection reads: the machine's own, or a tree that replaces them in tests."""
 
     base: Path = Path("/")
-    """Stands before sys, proc, dev, opt and usr."""
+    """Prefix of sys, proc, dev, opt and usr."""
     search: str | None = None
-    """Folders for programs, as in PATH; None means the PATH of this process."""
+    """Folders to search for programs, as in PATH; None means the PATH of this process."""
     site: Path | None = field(default_factory=lambda: Path(sysconfig.get_path("purelib")))
-    """Python packages of this environment: ROCm wheels bring their own profiler there."""
+    """Python packages of this environment: ROCm wheels install their own profiler there."""
 
     def at(self, *parts: str) -> Path:
-        """A path below ``base``."""
+        """Return a path below ``base``."""
         return self.base.joinpath(*parts)
 
 
 class Device(pydantic.BaseModel):
-    """One GPU, one partition of a GPU, or this machine's processors. A figure that is not known is null."""
+    """One GPU, one partition of a GPU, or this machine's processors. Unknown values are null."""
 
     vendor: Vendor
     index: int
-    """Counts the vendor's visible devices from 0 in the order of its driver; visibility variables are not applied."""
+    """Index among the vendor's devices in the driver's order, from 0; visibility variables are not applied."""
     name: str | None = None
     arch: str | None = None
-    """gfx942, sm_90, x86_64."""
+    """Architecture, such as gfx942, sm_90 or x86_64."""
     supported: bool = False
-    """Whether rooflens has the facts and metrics of this arch."""
+    """Whether the catalogue contains facts and metrics of this architecture."""
     uuid: str | None = None
     compute_units: int | None = None
     """AMD: CUs; NVIDIA: SMs; CPU: physical cores."""
     threads: int | None = None
     """CPU: hardware threads."""
     xccs: int | None = None
-    """AMD: compute dies (XCC) of this device."""
+    """AMD: number of compute dies (XCC) of this device."""
     clock_max_mhz: int | None = None
     memory_bytes: int | None = None
     partition: str | None = None
-    """AMD: compute/memory partition mode such as SPX/NPS1; NVIDIA: whether MIG is on."""
+    """AMD: compute/memory partition mode such as SPX/NPS1; NVIDIA: whether MIG is enabled."""
     driver: str | None = None
     pci: str | None = None
     numa_node: int | None = None
     link: PcieLink | None = None
-    """Its PCIe link."""
+    """The PCIe link of the device."""
 
 
 class Check(pydantic.BaseModel):
-    """One thing that doctor looked at: how it stands, what was found, and the remedy where there is one."""
+    """One item that doctor checked: its state, what was found, and the remedy, if there is one."""
 
     name: str
     state: Literal["ok", "warning", "missing"]
@@ -69,18 +69,18 @@ class Check(pydantic.BaseModel):
 
 
 class InstalledProfiler(pydantic.BaseModel):
-    """One profiler: where it is, its version, and whether it may read counters here."""
+    """A profiler: its location, its version, and whether it can read counters here."""
 
     name: str
     vendor: Vendor
     path: str | None = None
-    """The one that would be used; null when it is not installed."""
+    """The copy that would be used; null if it is not installed."""
     version: str | None = None
     release: str | None = None
-    """The ROCm release that it belongs to, where that is written beside it."""
+    """The ROCm release that it belongs to, if a file next to it states it."""
     usable: bool | None = None
-    """Null where only a run can tell."""
+    """Null if only a run can show it."""
     why: str | None = None
     fix: str | None = None
     others: list[str] = []
-    """Further copies on this machine."""
+    """Other copies on this machine."""

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, asked of NVML in a child process; where that fails, named by the driver's files in /proc."""
+"""Detect NVIDIA GPUs with NVML in a child process; if that fails, from the driver's files in /proc."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .programs import ProgramAnswer, ask
 from .sysfs import clean, listing, path_exists, read
 
 _SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "usr/lib/wsl/lib/libnvidia-ml.so.1")
-"""Of a driver: its module is loaded, its device is given to this container, or it is that of Windows (WSL)."""
+"""Signs of a driver: its module is loaded, a container has its device, or Windows provides it (WSL)."""
 _LIMIT_S = 30.0
-"""Without persistence mode the driver starts every GPU first, which takes seconds on a full node."""
+"""Without persistence mode, the driver first initialises every GPU, which takes seconds on a full node."""
 _UUID = re.compile(r"GPU-[0-9a-fA-F-]{36}")
-_LACKING = "figures that it would have told are missing."
-_NO_GPU = "Start the container with its GPUs (--gpus all), or ask the batch system for one."
+_LACKING = "some device details are missing."
+_NO_GPU = "Start the container with its GPUs (--gpus all), or request one from the batch system."
 _ADVICE = {
     "NVMLError_LibRmVersionMismatch": (
-        "The driver was updated while the old one is loaded: reboot, or reload the nvidia modules."
+        "The driver was updated while the old one is still loaded: reboot, or reload the nvidia modules."
     ),
     "NVMLError_DriverNotLoaded": (
         "The nvidia kernel module is not loaded: load it (modprobe nvidia), or run on a node with a GPU."
@@ -33,12 +33,12 @@ _ADVICE = {
     "NVMLError_LibraryNotFound": "Install the driver's libraries; a container gets them with its GPUs (--gpus all).",
     "ImportError": "Install it: pip install nvidia-ml-py.",
 }
-"""By the name of NVML's error."""
+"""Advice by the name of the NVML error."""
 
 
 @dataclass(frozen=True)
 class NvidiaGpus:
-    """The GPUs, and one sentence for everything that went wrong."""
+    """The GPUs, and one sentence for each problem."""
 
     devices: list[Device] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _NvmlGpu(pydantic.BaseModel):
 
     index: int
     why: str = ""
-    """What is wrong with it; nothing else is known then."""
+    """What is wrong with the GPU; all other fields are then unknown."""
     name: str | None = None
     uuid: str | None = None
     capability: tuple[int, int] | None = None
@@ -62,7 +62,7 @@ class _NvmlGpu(pydantic.BaseModel):
 
 
 class _Nvml(pydantic.BaseModel):
-    """The first line of nvidia_child.py."""
+    """The first line that nvidia_child.py prints."""
 
     driver: str | None = None
     gpus: list[_NvmlGpu] | None = None
@@ -74,14 +74,14 @@ _SMS = pydantic.TypeAdapter(dict[str, int])
 
 
 def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
-    """Every GPU that NVML lists. Its absence, failure, silence or garbage is a note, never an error.
+    """Return every GPU that NVML lists. A missing, failing or hanging NVML results in a note, never in an error.
 
-    On a machine without any sign of an NVIDIA GPU nothing is asked.
+    On a machine without any sign of an NVIDIA driver, NVML is not called.
     """
     bus = sysfs.on_bus(roots, "nvidia")
     if not bus and not any(path_exists(roots.at(sign)) for sign in _SIGNS):
         return NvidiaGpus()
-    # -P keeps the script's own folder out of the search for modules.
+    # -P removes the script's own folder from the module search path.
     answer = ask([sys.executable, "-P", str(Path(__file__).with_name("nvidia_child.py"))], timeout_s)
     nvml, sms = _parse_answer(answer)
     if nvml is None:
@@ -90,21 +90,21 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
         on_bus_too = f"; NVIDIA GPUs are on the PCI bus ({', '.join(bus[:8])})" if bus else ""
         advice = _ADVICE.get(nvml.failure, f"Run nvidia-smi by hand; {_LACKING}")
         reason = clean(nvml.why, 200).rstrip(".")
-        return NvidiaGpus(_from_proc(roots), [f"NVIDIA's library NVML (pynvml) says: {reason}{on_bus_too}. {advice}"])
+        return NvidiaGpus(_from_proc(roots), [f"NVIDIA's NVML (pynvml) reports: {reason}{on_bus_too}. {advice}"])
     if not nvml.gpus:
-        return NvidiaGpus(_from_proc(roots), [f"The NVIDIA driver has no GPU for this process. {_NO_GPU}"])
+        return NvidiaGpus(_from_proc(roots), [f"The NVIDIA driver shows no GPU to this process. {_NO_GPU}"])
     found_devices = [_device(roots, gpu, nvml.driver, sms.get(gpu.uuid or "")) for gpu in nvml.gpus if not gpu.why]
-    notes = [f"NVML says of GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
+    notes = [f"NVML reports for GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
     if any(gpu.mig for gpu in nvml.gpus):
         notes.append(
-            "A GPU is in MIG mode: programs see only its instances (nvidia-smi -L lists them), each with a part of its "
+            "A GPU is in MIG mode: programs see only its instances (nvidia-smi -L lists them), each with part of its "
             "SMs and memory."
         )
     return NvidiaGpus(found_devices or _from_proc(roots), notes)
 
 
 def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, int]]:
-    """NVML's line and the SMs by uuid. The second is empty where there is no libcuda, or the driver hangs."""
+    """Return NVML's line and the SMs by uuid; the latter is empty if there is no libcuda or the driver hangs."""
     lines = [line for line in answer.out.splitlines() if line.startswith("{")]
     nvml, sms = None, dict[str, int]()
     with suppress(pydantic.ValidationError):
@@ -115,11 +115,11 @@ def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, int]]:
 
 def _explain_silence(answer: ProgramAnswer) -> str:
     if answer.failure:
-        advice = f"The driver may hang: see dmesg for Xid messages; {_LACKING}"
+        advice = f"The driver may be hanging: check dmesg for Xid messages; {_LACKING}"
     else:
         advice = f"Run nvidia-smi by hand; {_LACKING}"
-    complaint = answer.complaint or f"answered what cannot be read ({clean(answer.out, 100)!r})"
-    return f"NVIDIA's library NVML, asked in a process of its own, {complaint}. {advice}"
+    complaint = answer.complaint or f"printed unreadable output ({clean(answer.out, 100)!r})"
+    return f"NVIDIA's library NVML, called in a child process, {complaint}. {advice}"
 
 
 def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | None = None) -> Device:
@@ -142,7 +142,7 @@ def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | N
 
 
 def _from_proc(roots: Roots) -> list[Device]:
-    """GPUs by name, uuid and location, as the loaded driver lists them without any library."""
+    """Return GPUs with name, uuid and location, as the loaded driver lists them in /proc."""
     listed = []
     for index, folder in enumerate(listing(roots.at("proc/driver/nvidia/gpus"))):
         pairs = (line.partition(":") for line in (read(folder / "information") or "").splitlines())

@@ -1,7 +1,7 @@
-"""Run in a child process, as a driver may hang or crash: prints what NVML and the CUDA driver say of every GPU.
+"""Runs in a child process, because a driver may hang or crash: prints what NVML and CUDA report about every GPU.
 
-The first line of JSON is NVML's: {"driver", "gpus"}, or {"failure", "why"} with the name of its error. The second has
-the number of SMs by uuid, which only the CUDA driver tells.
+The first line of JSON is NVML's: {"driver", "gpus"}, or {"failure", "why"} with the name of its error. The second maps
+each uuid to the number of SMs, which only the CUDA driver reports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MULTIPROCESSORS = 16
 
 
 def nvml() -> dict[str, Any]:
-    """The driver's version and every GPU that this process may use; a GPU that is lost has only a failure."""
+    """Return the driver's version and every GPU that this process may use; a lost GPU has only a failure."""
     try:
         import pynvml
     except ImportError as error:
@@ -34,7 +34,7 @@ def _gpu(pynvml: Any, index: int) -> dict[str, Any] | None:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     except pynvml.NVMLError_NoPermission:
-        # A device cgroup keeps it from this process.
+        # A device cgroup hides it from this process.
         return None
     except pynvml.NVMLError as error:
         return {"index": index, "why": str(error)}
@@ -59,7 +59,7 @@ def _gpu(pynvml: Any, index: int) -> dict[str, Any] | None:
 
 
 def _answer_or_none(pynvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function answers, or None where this GPU or this driver does not say."""
+    """Return the function's result, or None if this GPU or this driver does not provide it."""
     try:
         return function(*arguments)
     except pynvml.NVMLError:
@@ -67,7 +67,7 @@ def _answer_or_none(pynvml: Any, function: Callable[..., Any], *arguments: Any) 
 
 
 def multiprocessors() -> dict[str, int]:
-    """The number of SMs by uuid of every GPU that the CUDA driver shows; no context is created."""
+    """Return the number of SMs by uuid for every GPU that the CUDA driver lists, without creating a context."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether performance counters may be read here, and if not, why and how to change that."""
+"""Determine whether performance counters can be read here and, if not, why and how to change that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CPU_PMU = re.compile(r"cpu(_core|_atom)?|cpum_cf|armv\d\w*|apple_\w+")
 
 @dataclass(frozen=True)
 class CounterPermission:
-    """Yes, no, or None where only a run can tell; with the reason and the remedy."""
+    """Yes, no, or None if only a run can show it; with the reason and the remedy."""
 
     usable: bool | None
     why: str | None = None
@@ -27,7 +27,7 @@ class CounterPermission:
 
 
 def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
-    """Counters of AMD GPUs need /dev/kfd and a render node, both readable and writable."""
+    """Check the counters of AMD GPUs, which need read and write access to /dev/kfd and a render node."""
     nodes = [roots.at(f"dev/dri/renderD{minor}") for minor in render_minors]
     if not nodes:
         nodes = [p for p in listing(roots.at("dev/dri")) if p.name.startswith("renderD")]
@@ -35,7 +35,7 @@ def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
     if not path_exists(kfd):
         return CounterPermission(
             False,
-            "/dev/kfd is missing, as in a container started without it: no program can use an AMD GPU here",
+            "/dev/kfd is missing, for example in a container started without it, so no program can use an AMD GPU",
             "In a container: --device /dev/kfd --device /dev/dri --group-add video --group-add render. "
             "On the machine itself: load the amdgpu driver",
         )
@@ -45,7 +45,7 @@ def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
         present = [node for node in nodes if path_exists(node)]
         if present:
             return _closed_to_us(present[0], f"/dev/dri/{present[0].name}")
-        return CounterPermission(False, "no /dev/dri/renderD* of a GPU is here", "In a container: --device /dev/dri")
+        return CounterPermission(False, "there is no /dev/dri/renderD* of a GPU", "In a container: --device /dev/dri")
     level = _paranoid(roots)
     if level is not None and level > 2 and not _has_capability(roots, _PERFMON, _SYS_ADMIN):
         return CounterPermission(
@@ -57,12 +57,12 @@ def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
 
 
 def nvidia(roots: Roots, driver: str | None) -> CounterPermission:
-    """Counters of NVIDIA GPUs are for administrators unless the driver was told otherwise (ERR_NVGPUCTRPERM)."""
+    """Check the counters of NVIDIA GPUs, which are restricted to administrators by default (ERR_NVGPUCTRPERM)."""
     sandbox = (read(roots.at("proc/cmdline")) or "") + (read(roots.at("proc/version")) or "")
     if "gvisor" in sandbox.lower():
         return CounterPermission(
             False,
-            "this is a gVisor sandbox, in which Nsight Compute was seen to fail (LibraryNotLoaded)",
+            "this is a gVisor sandbox, in which Nsight Compute is known to fail (LibraryNotLoaded)",
             "Run in a container with the runc runtime, in a virtual machine with the GPU passed through, or on the "
             "machine itself",
         )
@@ -75,26 +75,26 @@ def nvidia(roots: Roots, driver: str | None) -> CounterPermission:
     if not hit:
         return CounterPermission(
             None,
-            "the driver does not say whether counters are for administrators only (/proc/driver/nvidia/params)",
+            "the driver does not report whether counters are restricted to administrators (/proc/driver/nvidia/params)",
             "If ncu ends with ERR_NVGPUCTRPERM: run it as root, or start the container with --cap-add SYS_ADMIN",
         )
     return CounterPermission(
         False,
-        "the driver gives counters to administrators only (RmProfilingAdminOnly is 1): ncu would end with "
+        "the driver restricts counters to administrators (RmProfilingAdminOnly is 1): ncu would end with "
         "ERR_NVGPUCTRPERM",
         "Run as root or with CAP_SYS_ADMIN (container: --cap-add SYS_ADMIN; from driver R565 CAP_PERFMON suffices). "
-        "For everyone: write 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into a file in /etc/modprobe.d, "
-        "rebuild the initramfs if the driver is in it, and reboot",
+        "For everyone: add 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into a file in /etc/modprobe.d, "
+        "rebuild the initramfs if it contains the driver, and reboot",
     )
 
 
 def cpu(roots: Roots) -> CounterPermission:
-    """Hardware events for perf: the machine must have them, and the kernel must give them to us."""
+    """Check hardware events for perf: the machine must have them, and the kernel must permit their use."""
     sources = [p.name for p in listing(roots.at("sys/bus/event_source/devices"))]
     if not any(_CPU_PMU.fullmatch(name) for name in sources):
         return CounterPermission(
             False,
-            "the kernel offers no hardware counters of the processor, as in most virtual machines",
+            "the kernel provides no hardware counters of the processor, as in most virtual machines",
             "Run on the machine itself, or give the virtual machine a virtual PMU; software events (task-clock, "
             "page-faults) work",
         )
@@ -104,17 +104,17 @@ def cpu(roots: Roots) -> CounterPermission:
     if level is not None and level > 2:
         return CounterPermission(
             False,
-            f"kernel.perf_event_paranoid is {level}: users may not count events",
+            f"kernel.perf_event_paranoid is {level}: ordinary users cannot count events",
             "sudo sysctl kernel.perf_event_paranoid=2 (1 counts the kernel's share too), or give perf CAP_PERFMON",
         )
     if _status(roots, "Seccomp") == "2":
         return CounterPermission(
             None,
-            "a system call filter is active; that of most containers forbids perf_event_open",
+            "a system call filter is active; in most containers it forbids perf_event_open",
             "If perf is refused: start the container with --cap-add PERFMON",
         )
     if level == 2:
-        return CounterPermission(True, "kernel.perf_event_paranoid is 2: own programs in user space only", None)
+        return CounterPermission(True, "kernel.perf_event_paranoid is 2: own programs only, in user space", None)
     return CounterPermission(True)
 
 
@@ -123,18 +123,18 @@ def _open_to_us(path: Path) -> bool:
 
 
 def _closed_to_us(path: Path, shown: str) -> CounterPermission:
-    """A device file that this user may not open: name the group that may."""
+    """Explain a device file that this user may not open, and name the group that may."""
     try:
         group = grp.getgrgid(path.stat().st_gid).gr_name
     except (OSError, KeyError):
         group = "render"
-    # Device files of root's group are opened by a udev rule, not by joining that group.
+    # Device files of group root should be opened up with a udev rule rather than by joining that group.
     group = "render" if group == "root" else group
     return CounterPermission(
         False,
-        f"this user may not read and write {shown}",
-        f"sudo usermod -aG {group},video $USER and log in again; in a container: --group-add with the host's number of "
-        f"the group {group}",
+        f"this user cannot read and write {shown}",
+        f"sudo usermod -aG {group},video $USER and log in again; in a container: --group-add with the host's number "
+        f"for the group {group}",
     )
 
 
@@ -144,7 +144,7 @@ def _paranoid(roots: Roots) -> int | None:
 
 
 def _has_capability(roots: Roots, *capabilities: int) -> bool:
-    """Whether this process has one of the capabilities on the machine itself, not merely in a user namespace."""
+    """Whether this process has one of the capabilities on the machine itself, not only in a user namespace."""
     mapping = (read(roots.at("proc/self/uid_map")) or "0 0 4294967295").split()
     effective = _status(roots, "CapEff")
     if mapping != ["0", "0", "4294967295"] or not re.fullmatch(r"[0-9a-fA-F]+", effective):
@@ -153,6 +153,6 @@ def _has_capability(roots: Roots, *capabilities: int) -> bool:
 
 
 def _status(roots: Roots, name: str) -> str:
-    """One line of /proc/self/status."""
+    """Return one line of /proc/self/status."""
     lines = (line.partition(":") for line in (read(roots.at("proc/self/status")) or "").splitlines())
     return next((value.strip() for key, _, value in lines if key == name), "")

@@ -1,4 +1,4 @@
-"""The profilers installed here, their versions, and whether they may read counters."""
+"""Find the installed profilers, their versions, and whether they can read counters."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _OTHERS = 4
 
 @dataclass(frozen=True)
 class ProfilerProgram:
-    """One profiler that rooflens can drive or import from."""
+    """A profiler that rooflens can run or import from."""
 
     name: str
     vendor: Vendor
     places: tuple[str, ...]
     version: str
-    """Pattern of the version in the answer to --version."""
+    """Pattern of the version in the output of --version."""
     install: str | None = None
-    """How to get it; stated for the one that matters most on each vendor."""
+    """How to install it; given only for the most important profiler of each vendor."""
     must_answer: bool = False
-    """Whether a failing --version means that the program does not work; old rocprofv3 does not know the option."""
+    """Whether a failing --version means that it does not work; old versions of rocprofv3 lack the option."""
 
 
 PROGRAMS = (
@@ -50,7 +50,7 @@ PROGRAMS = (
 
 
 def detect(program: ProfilerProgram, roots: Roots, timeout_s: float = _TIMEOUT_S) -> InstalledProfiler | None:
-    """One profiler with its version; ``usable`` is still open, or False where it fails. None: it is not installed."""
+    """Return a profiler with its version; ``usable`` is still None, or False if it fails. None if not installed."""
     paths = find(program.name, roots, program.places)
     if not paths:
         return None
@@ -66,26 +66,26 @@ def detect(program: ProfilerProgram, roots: Roots, timeout_s: float = _TIMEOUT_S
     )
     if hit:
         return profiler
-    complaint = f"{program.name} --version {answer.complaint or 'told no version'}"
+    complaint = f"{program.name} --version {answer.complaint or 'printed no version'}"
     if answer.failure or (program.must_answer and answer.code != 0):
         return profiler.model_copy(
             update={
                 "usable": False,
                 "why": complaint,
-                "fix": f"Run {paths[0]} --version by hand and mend its installation",
+                "fix": f"Run {paths[0]} --version by hand and repair the installation",
             }
         )
     return profiler.model_copy(update={"why": complaint})
 
 
 def find_installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[InstalledProfiler]:
-    """Every profiler that is installed, all asked for their versions at once."""
+    """Return every installed profiler; their versions are queried in parallel."""
     with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
         return [p for p in pool.map(lambda program: detect(program, roots, timeout_s), PROGRAMS) if p]
 
 
 def rocm(roots: Roots) -> str | None:
-    """The newest ROCm installed here, as "ROCm 6.3.0 (/opt/rocm-6.3.0)", or None."""
+    """Return the newest ROCm installed here, as "ROCm 6.3.0 (/opt/rocm-6.3.0)", or None."""
     folders = [path for place in _ROCM for path in roots.base.glob(place.removesuffix("/bin")) if path.is_dir()]
     if not folders:
         return None
@@ -96,9 +96,10 @@ def rocm(roots: Roots) -> str | None:
 def judge_profilers(
     profilers: list[InstalledProfiler], verdicts: dict[Vendor, CounterPermission], installed_rocm: str | None = None
 ) -> list[InstalledProfiler]:
-    """The profilers with what this machine permits; those that lack but matter here are listed as missing.
+    """Return the profilers with their permissions, and the important missing ones as not installed.
 
-    ``verdicts`` holds the vendors of which there is a device; ``installed_rocm`` is what they could be added to.
+    ``verdicts`` has an entry for each vendor with a device; ``installed_rocm`` is the release that AMD's profilers can
+    be added to.
     """
     release = next((p.release for p in profilers if p.release), installed_rocm)
     missing = [
@@ -106,7 +107,7 @@ def judge_profilers(
             name=p.name,
             vendor=p.vendor,
             usable=False,
-            why="not installed: not on PATH nor in the usual places",
+            why="not installed: neither on PATH nor in the usual places",
             fix=_advice(p, release),
         )
         for p in PROGRAMS
@@ -118,11 +119,11 @@ def judge_profilers(
 
 
 def _advice(program: ProfilerProgram, rocm_here: str | None) -> str | None:
-    """How to get a profiler; AMD's is part of ROCm, which may lack as a whole."""
+    """Advise how to install a profiler; AMD's are part of ROCm, which may be missing altogether."""
     if program.vendor != "amd":
         return program.install
     if rocm_here is None:
-        return "Install ROCm, whose rocprofiler-sdk holds rocprofv3; none was found here"
+        return "Install ROCm with its rocprofiler-sdk, which contains rocprofv3; no ROCm was found here"
     return f"{program.install} of {rocm_here}"
 
 
@@ -141,6 +142,6 @@ def _judge_profiler(profiler: InstalledProfiler, verdict: CounterPermission | No
 
 
 def _release(path: Path) -> str | None:
-    """The ROCm release written beside a program, as in /opt/rocm-6.3.0/.info/version."""
+    """Return the ROCm release stated next to a program, as in /opt/rocm-6.3.0/.info/version."""
     text = read(path.resolve().parent.parent / ".info" / "version") or read(path.parent.parent / ".info" / "version")
     return clean(f"ROCm {text}", 40) if text else None

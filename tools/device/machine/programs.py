@@ -1,4 +1,4 @@
-"""Finding a program and asking it something, within a time and an amount of output."""
+"""Find programs and query them, with limits on time and output."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .sysfs import clean
 _OUTPUT_BYTES = 1 << 18
 _POLL_S = 0.1
 _ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "ROCM_PATH", "ROCM_HOME", "CUDA_HOME")
-"""What a program may see of our environment: nothing that could hold a secret."""
+"""Environment variables that a queried program may see; none of them contains a secret."""
 
 
 @dataclass(frozen=True)
 class ProgramAnswer:
-    """How a program ended. ``failure`` says in words why there is no exit status."""
+    """How a program ended. ``failure`` states why there is no exit status."""
 
     code: int | None
     out: str = ""
@@ -35,7 +35,7 @@ class ProgramAnswer:
 
     @property
     def complaint(self) -> str:
-        """One line about what went wrong, or an empty string after a success."""
+        """One line about what went wrong; empty after success."""
         if self.failure or self.code == 0:
             return self.failure
         lines = [line for line in (self.err + "\n" + self.out).splitlines() if line.strip()]
@@ -44,12 +44,12 @@ class ProgramAnswer:
 
 
 def find(name: str, roots: Roots, places: tuple[str, ...] = ()) -> list[Path]:
-    """Every copy of a program: those of the search path first, then those of ``places``, newest release first.
+    """Return every copy of a program: first those on the search path, then those in ``places``, newest release first.
 
-    ``places`` are patterns of folders below ``roots.base``. Two paths that lead to one file count once.
+    ``places`` are glob patterns of folders below ``roots.base``. Paths that resolve to the same file count once.
     """
     search = os.environ.get("PATH", "") if roots.search is None else roots.search
-    # A relative entry would run a program out of whatever folder the server was started in.
+    # A relative PATH entry would run a program from whatever folder the server was started in.
     folders = [Path(entry) for entry in search.split(os.pathsep) if entry.startswith("/")]
     for place in places:
         folders += sorted(roots.base.glob(place), key=lambda p: natural_sort_key(str(p)), reverse=True)
@@ -64,10 +64,10 @@ def find(name: str, roots: Roots, places: tuple[str, ...] = ()) -> list[Path]:
 
 
 def ask(argv: list[str], timeout_s: float) -> ProgramAnswer:
-    """Run a program that should answer at once, with no input, a bare environment and no shell.
+    """Run a program that should answer at once, without input or a shell and with a minimal environment.
 
-    It never waits longer than about ``timeout_s`` seconds: the whole process group is killed then, and a program
-    that not even that ends (a driver that hangs in the kernel) is left behind.
+    It waits hardly longer than ``timeout_s`` seconds: then the whole process group is killed. A program that does
+    not end even then (because a driver hangs in the kernel) is left behind.
     """
     env = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | {"LC_ALL": "C.UTF-8"}
     try:
@@ -81,7 +81,7 @@ def ask(argv: list[str], timeout_s: float) -> ProgramAnswer:
             start_new_session=True,
         )
     except OSError as error:
-        return ProgramAnswer(None, failure=f"cannot be started ({error.strerror or error})")
+        return ProgramAnswer(None, failure=f"could not be started ({error.strerror or error})")
     texts, failure = _collect(child, time.monotonic() + timeout_s)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -96,12 +96,12 @@ def ask(argv: list[str], timeout_s: float) -> ProgramAnswer:
     if failure == "time":
         return ProgramAnswer(None, out, err, f"did not answer within {timeout_s:g} s")
     if failure == "output":
-        return ProgramAnswer(None, out, err, "answered with more than it should")
+        return ProgramAnswer(None, out, err, "printed too much output")
     return ProgramAnswer(code, out, err, "" if code is not None else "did not end")
 
 
 def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[tuple[bytearray, bytearray], str]:
-    """Standard output and error until the child ended, and "time" or "output" where a limit came first."""
+    """Collect stdout and stderr until the child ends, and return "time" or "output" if a limit was reached first."""
     texts = (bytearray(), bytearray())
     with selectors.DefaultSelector() as waiting:
         for pipe, text in zip((child.stdout, child.stderr), texts, strict=True):
@@ -111,7 +111,7 @@ def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[tuple[byt
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return texts, "time"
-            # A grandchild can keep the pipes open: what counts is that the child ended and nothing more comes.
+            # A grandchild can keep the pipes open, so stop when the child has ended and nothing more arrives.
             ended = _has_ended(child.pid)
             if not waiting.get_map():
                 if ended:
@@ -131,16 +131,16 @@ def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[tuple[byt
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child ended; it is not reaped, so that its process group cannot be another's when it is killed."""
+    """Whether a child has ended. It is not reaped, so that its process group id cannot be reused before the kill."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
-        # Somebody else reaped it, as when the process that embeds us ignores SIGCHLD.
+        # Something else reaped it, for example because the embedding process ignores SIGCHLD.
         return True
 
 
 def natural_sort_key(text: str) -> list[tuple[int, str]]:
-    """A sort key that orders rocm-6.10 after rocm-6.9."""
+    """Return a sort key that orders rocm-6.10 after rocm-6.9."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
@@ -150,17 +150,17 @@ _CUDA = ("usr/local/cuda/bin", "usr/local/cuda-*/bin")
 _IMPORT_S = 20.0
 _TRIAL_S = 90.0
 _TRIAL = f"{__package__.partition('.')[0]}.tools.device.benchmarks.launch_trial"
-"""Run as a module, as a machine's software is not to import what the benchmarks need."""
+"""Run as a module, because this package must not import what the benchmarks need."""
 _HIP = "from hip import hip; print('imported', flush=True); print(hip.hipRuntimeGetVersion()[-1])"
 
 
 def python() -> Check:
-    """The interpreter: an older one than the package asks for could not have come this far."""
+    """Check the interpreter: the package cannot be installed with one that is too old."""
     return Check(name="Python", state="ok", found=f"{sys.version.split()[0]} ({sys.executable})")
 
 
 def package(name: str) -> Check:
-    """A required package: installed, and within the bounds that rooflens itself declares."""
+    """Check a required package: it is installed, and within the version bounds that rooflens declares."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -169,17 +169,17 @@ def package(name: str) -> Check:
     if all(_holds(version, sign, limit) for sign, limit in bounds):
         return Check(name=name, state="ok", found=version)
     bounds_text = ",".join(sign + limit for sign, limit in bounds)
-    description = f"{version}, but rooflens asks for {bounds_text}"
+    description = f"{version}, but rooflens requires {bounds_text}"
     return Check(name=name, state="warning", found=description, fix=f"pip install '{name}{bounds_text}'")
 
 
 def readable_version(number: int) -> str:
-    """HIP's version from what its runtime tells: 50221153 is 5.2.21153."""
+    """Format the version number of the HIP runtime: 50221153 is 5.2.21153."""
     return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
 
 
 def hip(needed: bool) -> Check:
-    """hip-python, imported in a child process: it loads the ROCm runtime, which may print, fail or crash."""
+    """Check hip-python in a child process, because it loads the ROCm runtime, which may print, fail or crash."""
     answer = ask([sys.executable, "-P", "-c", _HIP], _IMPORT_S)
     lines = [clean(line, 160) for line in (answer.err or answer.out).splitlines() if line.strip()]
     if "imported" not in answer.out:
@@ -193,20 +193,20 @@ def hip(needed: bool) -> Check:
         return Check(name="hip-python", state="ok", found=f"importable, HIP runtime {runtime_version}")
     else:
         description = "importable; the HIP runtime (libamdhip64) cannot be used here"
-        fix = "Install the ROCm runtime, or name its lib folder in LD_LIBRARY_PATH"
-    # Without an AMD GPU nobody misses it.
+        fix = "Install the ROCm runtime, or add its lib folder to LD_LIBRARY_PATH"
+    # Without an AMD GPU it is not needed.
     return Check(name="hip-python", state="missing" if needed else "ok", found=description, fix=fix if needed else "")
 
 
 def kernels(gpu: Device) -> Check:
-    """Whether kernels for a GPU can be compiled here and launched on it, tried in a child process."""
+    """Check in a child process whether kernels for a GPU can be compiled here and launched on it."""
     arch = gpu.arch or ""
     name = f"kernels for {arch}"
     words = [gpu.vendor, arch, f"{gpu.vendor}:{gpu.index}"]
     answer = ask([sys.executable, "-P", "-m", _TRIAL, *words], _TRIAL_S)
     lines = [line for line in answer.out.splitlines() if line.startswith("{")]
     if not lines:
-        description = f"could not be tried: the process that compiles them {answer.complaint or 'told nothing'}"
+        description = f"could not be tried: the compiling process {answer.complaint or 'printed nothing'}"
         return Check(name=name, state="warning", found=clean(description, 300))
     trial = json.loads(lines[-1])
     if trial["compiler"] is None:
@@ -221,19 +221,19 @@ def kernels(gpu: Device) -> Check:
 
 
 def nvcc(roots: Roots) -> Check:
-    """The compiler of the CUDA toolkit, which the recorder of launches and examples/kernels need."""
+    """Check the compiler of the CUDA toolkit, which the launch recorder and examples/kernels need."""
     copies = find("nvcc", roots, _CUDA)
     if not copies:
-        fix = "Install the CUDA toolkit, or name its bin folder in PATH"
+        fix = "Install the CUDA toolkit, or add its bin folder to PATH"
         return Check(name="nvcc", state="missing", found="not found; recording launches needs it", fix=fix)
     answer = ask([str(copies[0]), "--version"], _IMPORT_S)
     version = re.search(r"release\s+([\d.]+)", answer.out)
-    version_text = version[1] if version else f"version unknown ({answer.complaint or 'it told none'})"
+    version_text = version[1] if version else f"version unknown ({answer.complaint or 'it printed none'})"
     return Check(name="nvcc", state="ok" if version else "warning", found=f"{version_text}, {copies[0]}")
 
 
 def cuda_extras() -> list[Check]:
-    """The packages of the extra ``cuda``; they are looked up, not imported."""
+    """Check the packages of the extra ``cuda``; they are looked up, not imported."""
     checks = []
     for name, use in _CUDA_EXTRAS.items():
         try:
@@ -245,7 +245,7 @@ def cuda_extras() -> list[Check]:
 
 
 def _bounds(name: str) -> list[tuple[str, str]]:
-    """The bounds of our own package metadata on another package, as (sign, version) pairs."""
+    """Return the bounds on a package in rooflens' own metadata, as (operator, version) pairs."""
     try:
         needs = metadata.requires("rooflens") or []
     except metadata.PackageNotFoundError:

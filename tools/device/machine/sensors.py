@@ -1,4 +1,4 @@
-"""Clock, power, temperature and what holds the clock back, read from NVML or from the files of the amdgpu driver."""
+"""Read clocks, power, temperature and throttling causes from NVML or from the files of the amdgpu driver."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SensorReading:
-    """What a device tells now: MHz, W, °C, %. None for what it does not.
+    """Current readings of a device in MHz, W, °C and %; None if not available.
 
-    ``held_back`` has causes of analysis/launches/device_clocks.py; it is empty where nothing holds the clock back.
+    ``held_back`` contains causes from analysis/launches/device_clocks.py; it is empty if nothing limits the clock.
     """
 
     clock_mhz: float | None = None
@@ -33,7 +33,7 @@ Read = Callable[[], SensorReading]
 
 
 def reader(vendor: str, pci: str | None, sysfs: Path = Path("/sys")) -> Read | None:
-    """A function that reads the device at a PCI address, or None where nothing tells of it. It only reads."""
+    """Return a function that reads the device at a PCI address, or None if it has no sensors. It never writes."""
     if not pci:
         return None
     if vendor == "nvidia":
@@ -42,7 +42,7 @@ def reader(vendor: str, pci: str | None, sysfs: Path = Path("/sys")) -> Read | N
 
 
 _NVML_CAUSES = {0x02: "limit", 0x04: "power", 0x08: "hardware", 0x20: "temperature", 0x40: "temperature", 0x80: "power"}
-"""Bits of nvmlDeviceGetCurrentClocksEventReasons; idle, sync boost and display clocks hold no kernel back."""
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons; idle, sync boost and display clocks do not slow kernels down."""
 
 
 def _nvidia(pci: str) -> Read | None:
@@ -71,7 +71,7 @@ def _nvidia(pci: str) -> Read | None:
 
 @cache
 def handle_at(pci: str) -> Any:
-    """NVML's handle of the GPU at a PCI address; None without the library or without such a GPU."""
+    """Return NVML's handle of the GPU at a PCI address; None without the library or without such a GPU."""
     try:
         import pynvml
     except ImportError:
@@ -86,7 +86,7 @@ def handle_at(pci: str) -> Any:
 
 
 def answer_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What NVML answers, or None where this GPU or this driver does not say."""
+    """Return NVML's result, or None if this GPU or this driver does not provide it."""
     import pynvml
 
     try:
@@ -104,8 +104,11 @@ def _float(value: float | None) -> float | None:
 
 
 def _amd(device: Path) -> Read | None:
-    """Of hwmon: freq1_input and freq2_input (core, memory) in Hz, power1_* in µW, temp2_input (the hottest spot; temp1
-    where there is none) in thousandths of a degree. Besides gpu_busy_percent, pp_dpm_sclk and gpu_metrics."""
+    """Return a reader for an AMD GPU.
+
+    It reads hwmon: freq1_input and freq2_input (core, memory) in Hz, power1_* in µW, and temp2_input (hot spot; temp1
+    if missing) in thousandths of a degree; also gpu_busy_percent, pp_dpm_sclk and gpu_metrics.
+    """
     folder = next(iter(sorted((device / "hwmon").glob("hwmon*"))), None)
     metrics = _GpuMetrics(device / "gpu_metrics")
     if folder is None and not (device / "pp_dpm_sclk").exists():
@@ -137,7 +140,7 @@ def _number(path: Path, unit: float) -> float | None:
 
 
 def _level(path: Path) -> float | None:
-    """The MHz of the marked line of a table such as ``1: 1700Mhz *``."""
+    """Return the MHz of the marked line in a table such as ``1: 1700Mhz *``."""
     with suppress(OSError, ValueError):
         for line in path.read_text(errors="replace").splitlines():
             if line.rstrip().endswith("*"):
@@ -148,24 +151,24 @@ def _level(path: Path) -> float | None:
 _FIELDS = {(1, 3): ("<Q", 112), (1, 4): ("<I", 40), (1, 5): ("<I", 104), (1, 6): ("<5I", 36)} | dict.fromkeys(
     ((1, 7), (1, 8)), ("<5I", 44)
 )
-"""Where gpu_metrics (kgd_pp_interface.h of Linux) of a format and content revision tells of throttling: a mask in the
-driver's own bits, a mask in the chip's (MI300), or how long each of five causes has lasted so far."""
+"""Format and offset of the throttling data in gpu_metrics (Linux kgd_pp_interface.h) by format and content revision:
+a mask with the driver's bits, a mask with the chip's bits (MI300), or accumulated times for each of five causes."""
 _INDEPENDENT = {0xFF: "power", 0xFF << 16: "current", 0x3FFF << 32: "temperature", 0x3 << 46: "hardware"}
 """Bits of indep_throttle_status (amdgpu_smu.h): package power, currents, temperatures, PROCHOT."""
 _OF_MI300 = {0x1: "hardware", 0x2: "power", 0x1C: "temperature"}
-"""Bits of throttle_status on MI300: PROCHOT, package power, heat of socket, regulators and memory."""
+"""Bits of throttle_status on MI300: PROCHOT, package power, temperatures of socket, regulators and memory."""
 _RESIDENCIES = ("hardware", "power", "temperature", "temperature", "temperature")
 
 
 class _GpuMetrics:
-    """The file gpu_metrics, which newer revisions make tell what happened since the last look."""
+    """The file gpu_metrics; in newer revisions it shows what happened since the previous read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: tuple[int, ...] | None = None
 
     def causes(self) -> frozenset[str] | None:
-        """What holds the clock back, or did since the last call; None where this revision does not say."""
+        """Return what limits the clock, or did since the last call; None if this revision does not report it."""
         try:
             with self._path.open("rb") as handle:
                 raw = handle.read(4096)
@@ -181,7 +184,7 @@ class _GpuMetrics:
             return self._since(values)
         (mask,) = values
         if mask == (1 << 8 * struct.calcsize(form)) - 1:
-            # All bits: the driver fills what a chip does not tell with them.
+            # The driver sets all bits of fields that a chip does not report.
             return None
         return _causes(mask, _INDEPENDENT if form == "<Q" else _OF_MI300)
 
@@ -195,13 +198,13 @@ class _GpuMetrics:
 
 _EVERY_S = 0.25
 _MOST = 20_000
-"""Samples kept of a step: beyond, every second one goes and the next ones come half as often."""
+"""Maximum samples per step: beyond it, every second sample is dropped and the sampling rate is halved."""
 _PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
 class Sensor:
-    """A device whose sensors are to be read."""
+    """A device whose sensors can be read."""
 
     vendor: str
     pci: str | None
@@ -209,12 +212,12 @@ class Sensor:
     sysfs: str = "/sys"
 
     def open_reader(self) -> Read | None:
-        """What reads it, or None."""
+        """Return the function that reads the sensors, or None."""
         return reader(self.vendor, self.pci, Path(self.sysfs))
 
 
 class SensorSampler:
-    """Samples while its with block runs; ``rows`` are those of the table clocks (launches/device_clocks.py)."""
+    """Samples while its with block runs; ``rows`` are rows of the table clocks (launches/device_clocks.py)."""
 
     def __init__(self, sensors: list[Sensor], step: str, every_s: float = _EVERY_S, most: int = _MOST) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -230,7 +233,7 @@ class SensorSampler:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         if self._sensors:
-            # A driver that hangs keeps the thread, and nobody else.
+            # If the driver hangs, only this thread is blocked.
             self._thread.join(_PATIENCE_S)
 
     def _sample(self) -> None:

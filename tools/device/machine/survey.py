@@ -1,4 +1,4 @@
-"""What this machine has: a look at its devices, profilers and permissions, all at once."""
+"""Survey this machine: its devices, profilers and permissions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ARM_CORES = {
     (0x41, 0xD0C): "Neoverse N1", (0x41, 0xD49): "Neoverse N2", (0x41, 0xD8E): "Neoverse N3",
     (0x41, 0xD40): "Neoverse V1", (0x41, 0xD4F): "Neoverse V2", (0x41, 0xD84): "Neoverse V3",
 }  # fmt: skip
-"""Arm's (implementer, part) numbers; /proc/cpuinfo names no model there."""
+"""Names by Arm (implementer, part) number; /proc/cpuinfo contains no model name on Arm."""
 
 
 def device(roots: Roots) -> Device:
-    """All processors of the machine as one device: physical cores, threads, clock and memory."""
+    """Return all processors of the machine as one device: physical cores, threads, clock and memory."""
     records = _records(read(roots.at("proc/cpuinfo")) or "")
     folders = [p for p in listing(roots.at("sys/devices/system/cpu")) if p.name[:3] == "cpu" and p.name[3:].isdecimal()]
     return Device(
@@ -38,7 +38,7 @@ def device(roots: Roots) -> Device:
 
 
 def _records(cpuinfo: str) -> list[dict[str, str]]:
-    """One dictionary per hardware thread."""
+    """Return one dictionary per hardware thread."""
     blocks = (block.splitlines() for block in cpuinfo.split("\n\n"))
     parsed = [{k.strip(): v.strip() for k, _, v in (line.partition(":") for line in block)} for block in blocks]
     return [record for record in parsed if "processor" in record]
@@ -56,7 +56,7 @@ def _name(records: list[dict[str, str]]) -> str | None:
 
 
 def _cores(folders: list[Path], records: list[dict[str, str]]) -> int | None:
-    """Physical cores: distinct (package, core) pairs, from /sys, else from /proc/cpuinfo."""
+    """Count physical cores as distinct (package, core) pairs, from /sys, else from /proc/cpuinfo."""
     pairs = {(read(f / "topology/physical_package_id"), read(f / "topology/core_id")) for f in folders}
     pairs = {pair for pair in pairs if None not in pair}
     if not pairs:
@@ -65,7 +65,7 @@ def _cores(folders: list[Path], records: list[dict[str, str]]) -> int | None:
 
 
 def _clock_mhz(folders: list[Path]) -> int | None:
-    """The highest clock of any core (cpuinfo_max_freq is in kHz); the MHz of /proc/cpuinfo is only the present one."""
+    """Return the highest clock of any core (cpuinfo_max_freq is in kHz); /proc/cpuinfo has only the current MHz."""
     clocks = [whole_number(read(folder / "cpufreq/cpuinfo_max_freq")) or 0 for folder in folders]
     return max(clocks, default=0) // 1000 or None
 
@@ -79,9 +79,9 @@ def _memory(roots: Roots) -> int | None:
 
 
 def on_battery(roots: Roots) -> bool:
-    """Whether a battery of the machine itself is being emptied and no mains supply is there.
+    """Whether a battery of the machine itself is discharging and no mains supply is connected.
 
-    Batteries of mice and the like (scope Device) do not count.
+    Batteries of peripherals (scope Device) do not count.
     """
     supplies = listing(roots.at("sys/class/power_supply"))
     kinds = [(read(p / "type"), read(p / "status"), read(p / "online"), read(p / "scope")) for p in supplies]
@@ -92,14 +92,14 @@ def on_battery(roots: Roots) -> bool:
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything that is known of this machine, before it is shaped into an answer."""
+    """Everything known about this machine, before it is formatted as an answer."""
 
     devices: list[Device]
     profilers: list[InstalledProfiler]
     verdicts: dict[Vendor, CounterPermission]
     notes: list[str]
     broken: frozenset[str] = frozenset()
-    """Profilers that do not even tell their version."""
+    """Profilers that cannot even report their version."""
     on_battery: bool = False
 
     @property
@@ -108,7 +108,7 @@ class Machine:
 
 
 def survey(roots: Roots) -> Machine:
-    """Look at everything at once: sysfs, NVML, profilers. Every program has a time limit."""
+    """Survey sysfs, NVML and profilers in parallel. Every program has a time limit."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         nvml = pool.submit(nvidia.devices, roots)
         programs = pool.submit(profilers.find_installed, roots)

@@ -1,4 +1,4 @@
-"""Reading the small text files of /sys and /proc, which may be missing, empty or forbidden."""
+"""Read small text files in /sys and /proc, which may be missing, empty or not readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = 120
 
 
 def read(path: Path) -> str | None:
-    """The stripped text of a file, at most 1 MiB; None where it is missing, unreadable or empty."""
+    """Return the stripped text of a file, at most 1 MiB; None if it is missing, unreadable or empty."""
     try:
         with path.open("rb") as handle:
             text = handle.read(_LONGEST).decode("utf-8", "replace").strip()
@@ -24,7 +24,7 @@ def read(path: Path) -> str | None:
 
 
 def properties(path: Path) -> dict[str, int]:
-    """The whole numbers of a file of ``name value`` lines; empty where it cannot be read."""
+    """Return the integers in a file of ``name value`` lines; empty if it cannot be read."""
     numbers = {}
     for line in (read(path) or "").splitlines():
         name, _, value = line.partition(" ")
@@ -34,17 +34,17 @@ def properties(path: Path) -> dict[str, int]:
 
 
 def whole_number(text: str | None) -> int | None:
-    """A whole number that is not negative, else None."""
+    """Return a non-negative integer, else None."""
     return int(text) if text is not None and text.isdecimal() else None
 
 
 def path_exists(path: Path) -> bool:
-    """Whether a path exists and can be reached; Path.exists raises where a folder on the way is closed to us."""
+    """Whether a path exists and can be reached; Path.exists raises if a parent folder is not accessible."""
     return os.access(path, os.F_OK)
 
 
 def listing(folder: Path) -> list[Path]:
-    """The entries of a folder by name; empty where it cannot be listed."""
+    """Return the entries of a folder by name; empty if it cannot be listed."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -52,7 +52,7 @@ def listing(folder: Path) -> list[Path]:
 
 
 def clean(text: str, longest: int = _NAME) -> str:
-    """Foreign text on one line, without control, format and invisible characters, cut to ``longest`` characters."""
+    """Return untrusted text as one line without control and invisible characters, at most ``longest`` characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -61,36 +61,36 @@ _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _PORTS = 16
 VENDORS = {"amd": "0x1002", "nvidia": "0x10de"}
 _ACCELERATORS = ("0x0302", "0x0380", "0x1200")
-"""3D controller, other display controller, processing accelerator: datacentre GPUs; plain graphics cards are 0x0300."""
+"""3D controller, other display controller, processing accelerator: data-center GPUs; graphics cards are 0x0300."""
 
 
 def address(domain: int, location_id: int) -> str:
-    """``domain:bus:device.function`` of KFD's location_id, whose bits 31:28 number a partition of the card."""
+    """Return ``domain:bus:device.function`` for KFD's location_id, whose bits 31:28 number a partition of the card."""
     return f"{domain:04x}:{location_id >> 8 & 0xFF:02x}:{location_id >> 3 & 0x1F:02x}.{location_id & 7}"
 
 
 def known_address(roots: Roots, domain: int, location_id: int) -> str:
-    """As ``address``; where the kernel wrote a partition's number into the function bits, the card's own function 0."""
+    """Like ``address``, but with function 0 if the kernel wrote a partition number into the function bits."""
     own = address(domain, location_id)
     card = address(domain, location_id & ~7)
     return card if not path_exists(_folder(roots, own)) and path_exists(_folder(roots, card)) else own
 
 
 def normalize_address(bus_id: str) -> str | None:
-    """NVML's ``00000000:41:00.0`` as the kernel writes it, ``0000:41:00.0``; None for anything else."""
+    """Convert NVML's ``00000000:41:00.0`` to the kernel's form, ``0000:41:00.0``; None for anything else."""
     hit = re.fullmatch(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])", bus_id.strip())
     return f"{int(hit[1], 16):04x}:{hit[2]}:{hit[3]}.{hit[4]}".lower() if hit else None
 
 
 def attribute(roots: Roots, where: str | None, name: str) -> str | None:
-    """One sysfs file of the device at a PCI address."""
+    """Return one sysfs attribute of the device at a PCI address."""
     return read(_folder(roots, where) / name) if where else None
 
 
 def link_of(roots: Roots, where: str | None) -> PcieLink | None:
-    """The link to the host: of all ports on the way the lowest greatest rate, and the fewest lanes that are in use.
+    """Return the link to the host: the lowest maximum rate and the fewest active lanes of all ports on the way.
 
-    A GPU may sit behind a switch of its own card, whose link inside says nothing of the slot's.
+    A GPU may be behind a switch on its own card, whose internal link does not show the slot's rate.
     """
     if not where:
         return None
@@ -107,12 +107,12 @@ def link_of(roots: Roots, where: str | None) -> PcieLink | None:
 
 
 def numa_node(roots: Roots, where: str | None) -> int | None:
-    """The NUMA node of a device; None where the kernel does not know one (-1)."""
+    """Return the NUMA node of a device; None if the kernel does not know it (-1)."""
     return whole_number(attribute(roots, where, "numa_node"))
 
 
 def on_bus(roots: Roots, vendor: str) -> list[str]:
-    """Addresses of a vendor's GPUs on the PCI bus, whether or not a driver is loaded."""
+    """Return the addresses of a vendor's GPUs on the PCI bus, whether or not a driver is loaded."""
     folders = listing(roots.at("sys/bus/pci/devices"))
     return [
         folder.name

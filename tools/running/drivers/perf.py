@@ -1,4 +1,4 @@
-"""Command lines of perf stat: a step for each start of the program, all events at once."""
+"""The perf stat driver: one step for each start of the program, which counts all events at once."""
 
 from __future__ import annotations
 
@@ -27,81 +27,81 @@ _MOST_RUNS = 100
 
 @dataclass(frozen=True)
 class PerfFeatures:
-    """What is known of one perf."""
+    """What is known about an installed perf."""
 
     times_as_events: bool = True
-    """Knows duration_time; without it the elapsed time stands in the text output alone."""
+    """Whether it supports duration_time; without it, only the text output contains the elapsed time."""
 
 
 def features(help_text: str, version_text: str) -> PerfFeatures:
-    """The features of the version that the text of ``--version`` tells."""
+    """Return the features of the version found in the output of ``--version``."""
     stated = _VERSION.search(version_text)
     return PerfFeatures((int(stated[1]), int(stated[2])) >= _TOOL_EVENTS) if stated else PerfFeatures()
 
 
 def features_of(version: str | None) -> PerfFeatures:
-    """The features of a version known by number alone, such as 6.1."""
+    """Return the features of a version that is known only by number, such as 6.1."""
     if version is None:
         return PerfFeatures()
     parts = re.match(r"(\d+)\.(\d+)", version)
     if not parts:
-        raise BadArgument(f"{version!r} is no version of perf", "", "Give it as 6.1, or leave it out")
+        raise BadArgument(f"{version!r} is not a version of perf", "", "Give it as 6.1, or omit it")
     return features("", f"perf version {parts[0]}")
 
 
 def steps(request: ProfileRequest, features: PerfFeatures, *, program: str, out: str) -> list[Step]:
-    """One step for each repeat, ``run_1`` and so on, so that the spread between runs stays visible.
+    """Return one step for each repeat, ``run_1`` and so on, so that the spread between runs stays visible.
 
-    Each leaves stat.csv (stat.txt of an old perf) in its folder, which must exist. Events that the machine does not
-    have are reported by perf itself; the processor's counters are shared out when there are too few.
+    Each writes stat.csv (stat.txt with an old perf) into its folder, which must exist. perf itself reports events that
+    the machine does not support, and multiplexes events if there are not enough counters.
     """
     refuse(request, NAME, "kernel", "launches")
     refuse_replay(request, NAME, "application")
     refuse_tracing(
-        request, NAME, "perf stat counts; it does not say when a program did what",
-        "Leave timeline out; of a PyTorch program on the processor, import the Chrome trace of torch.profiler",
+        request, NAME, "perf stat counts; it does not record when things happen",
+        "Omit timeline; for a PyTorch program on the CPU, import the Chrome trace of torch.profiler",
     )  # fmt: skip
     refuse_hotspots(
-        request, NAME, "perf stat counts whole programs", "Leave hotspots out; perf record samples a processor by hand"
+        request, NAME, "perf stat counts whole programs", "Omit hotspots; run perf record by hand to sample a CPU"
     )
-    refuse_attaching(request, NAME, "perf is driven here with programs that it starts")
+    refuse_attaching(request, NAME, "rooflens uses perf only for programs that it starts")
     if not 1 <= request.repeats <= _MOST_RUNS:
-        raise BadArgument(f"repeats={request.repeats} is out of range", f"1 to {_MOST_RUNS} runs are possible")
+        raise BadArgument(f"repeats={request.repeats} is out of range", f"it must be from 1 to {_MOST_RUNS}")
     events = tuple(dict.fromkeys(c for counters in request.passes for c in counters))
     if bad := [e for e in events if not _EVENT.fullmatch(e)]:
-        raise BadArgument(f"{bad[0][:80]!r} is no event of perf", "", "perf list shows the events of this machine")
+        raise BadArgument(f"{bad[0][:80]!r} is not a perf event", "", "perf list shows the events of this machine")
     always = _ALWAYS if features.times_as_events else _ALWAYS[1:]
     counters = (*events, *(e for e in always if e not in events))
     return [_step(request, features, program, out, f"run_{n}", counters) for n in range(1, request.repeats + 1)]
 
 
 def notes(request: ProfileRequest, features: PerfFeatures) -> list[Note]:
-    """How the figures come about."""
+    """Return a note on how the values are obtained."""
     return [
         Note(
             "whole_program",
-            "perf counts the whole program with its child processes; events beyond the processor's counters share "
-            "them in turns and are extrapolated.",
+            "perf counts the whole program with its child processes; if there are more events than hardware counters, "
+            "they are multiplexed and their values extrapolated.",
         )
     ]
 
 
 def left_out(request: ProfileRequest, features: PerfFeatures) -> dict[str, str]:
-    """Nothing: the program itself says which events it does not have."""
+    """Return nothing: perf itself reports events that it does not support."""
     return {}
 
 
 def explain(status: int, stderr: str) -> Problem | None:
-    """A known failure in words with its fix, or None."""
+    """Explain a known failure; None if it is unknown."""
     return explain_failure(NAME, status, stderr)
 
 
 def _step(
     request: ProfileRequest, features: PerfFeatures, program: str, out: str, name: str, counters: tuple[str, ...]
 ) -> Step:
-    # With a decimal comma a number would fall apart into two fields.
+    # With a decimal comma, a number would be split into two fields.
     form = ["-x", ",", "-o", f"{out}/{name}/stat.csv"] if features.times_as_events else ["-o", f"{out}/{name}/stat.txt"]
     argv = (program, "stat", *form, "-e", ",".join(counters), "--", *request.command)
-    # Its machine-readable forms do not say what was run; arguments, which can hold secrets, stay out.
+    # The machine-readable output does not name the program; arguments are omitted because they may contain secrets.
     files = {f"{name}/command.txt": shlex.quote(request.command[0].rsplit("/", 1)[-1]) + "\n"}
     return Step(name, argv, counters, files, env={"LC_NUMERIC": "C"}, unset=("LC_ALL",))

@@ -1,4 +1,4 @@
-"""Command lines of rocprof (v1) and rocprofv2: a step for the times, then one with an input file for each pass."""
+"""Drivers of rocprof (v1) and rocprofv2: a step for the times, then one step with an input file for each pass."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _VERSION = re.compile(r"ROCProfiler version:\s*([\d.]+)")
 
 @dataclass(frozen=True)
 class RocprofFeatures:
-    """What is known of one rocprof or rocprofv2; all versions are driven alike."""
+    """What is known about an installed rocprof or rocprofv2; all versions use the same command lines."""
 
     version: str | None = None
 
 
 class _RocprofDriver(ABC):
-    """What both have in common: input files, and options for neither launches nor replay of kernels."""
+    """What both versions share: input files, and no options for selecting launches or kernel replay."""
 
     NAME: str
     VENDOR = "amd"
@@ -50,34 +50,32 @@ class _RocprofDriver(ABC):
     _TIMING: str
     """Option of the step without counters."""
     _TRACE_FIX: str
-    """How to get a timeline all the same."""
+    """Advice on how to get a timeline anyway."""
 
     def features(self, help_text: str, version_text: str) -> RocprofFeatures:
-        """The version that the texts of ``--version`` or ``-h`` tell."""
+        """Return the version found in the output of ``--version`` or ``-h``."""
         match = _VERSION.search(version_text) or _VERSION.search(help_text)
         return RocprofFeatures(match[1] if match else None)
 
     def features_of(self, version: str | None) -> RocprofFeatures:
-        """The features of a version known by number alone."""
+        """Return the features of a version that is known only by number."""
         return RocprofFeatures(version)
 
     def steps(self, request: ProfileRequest, features: RocprofFeatures, *, program: str, out: str) -> list[Step]:
-        """``timing``, then ``pass_N`` for each pass.
+        """Return ``timing``, then ``pass_N`` for each pass.
 
-        Raises BadArgument for what the old profilers have no option for, what does not fit into a pass, and what their
-        scripts would change.
+        Raises BadArgument for requests that these profilers have no option for, that do not fit into a pass, or that
+        their shell scripts would alter.
         """
         refuse(request, self.NAME, "launches")
         refuse_replay(request, self.NAME, "application")
-        refuse_tracing(request, self.NAME, "its traces are read but not taken by rooflens", self._TRACE_FIX)
-        refuse_hotspots(request, self.NAME, "sampling came with rocprofv3 of ROCm 6.4", "Use profiler='rocprofv3'")
-        refuse_attaching(request, self.NAME, "attaching came with rocprofv3 of ROCm 7.1")
+        refuse_tracing(request, self.NAME, "rooflens reads its traces but does not record them", self._TRACE_FIX)
+        refuse_hotspots(request, self.NAME, "sampling requires rocprofv3 of ROCm 6.4", "Use profiler='rocprofv3'")
+        refuse_attaching(request, self.NAME, "attaching requires rocprofv3 of ROCm 7.1")
         parts = name_parts(request, self.NAME)
         check_limits(request)
         if request.command[0].startswith("-"):
-            raise BadArgument(
-                f"{self.NAME} would take {request.command[0][:80]!r} for an option", "", "Give a path to it"
-            )
+            raise BadArgument(f"{self.NAME} would treat {request.command[0][:80]!r} as an option", "", "Give its path")
         self._check_words(request, out)
         steps = {"timing": (), **{f"pass_{n}": counters for n, counters in enumerate(request.passes, 1) if counters}}
         return [
@@ -98,37 +96,37 @@ class _RocprofDriver(ABC):
         ]
 
     def notes(self, request: ProfileRequest, features: RocprofFeatures) -> list[Note]:
-        """What a profile of this tool cannot tell."""
+        """Return notes on the limits of a profile from this profiler."""
         return [SERIALISED, *left_out_notes(self.left_out(request, features))]
 
     def left_out(self, request: ProfileRequest, features: RocprofFeatures) -> dict[str, str]:
-        """Counters of single L2 channels where the number of channels is not known -> why."""
+        """Map counters of single L2 channels to why they are skipped, if the number of channels is not known."""
         if channels(request) is not None:
             return {}
-        why = "how many L2 channels the device has is not known; name the product (MI300X) as gpu"
+        why = "the device's number of L2 channels is not known; name the product (MI300X) as gpu"
         return {c: why for counters in request.passes for c in counters if per_channel(c)}
 
     def explain(self, status: int, stderr: str) -> Problem | None:
-        """A known failure in words with its fix, or None."""
+        """Explain a known failure; None if it is unknown."""
         return explain_failure(self.NAME, status, stderr)
 
     @abstractmethod
     def _check_words(self, request: ProfileRequest, out: str) -> None:
-        """BadArgument for arguments or a folder that its script would change."""
+        """Raise BadArgument for arguments or a folder that the profiler's script would alter."""
 
     @abstractmethod
     def _result_options(self, place: str) -> tuple[str, ...]:
-        """The options that put the results into the folder of a step."""
+        """Return the options that put the results into the folder of a step."""
 
     def _variables(self, request: ProfileRequest) -> dict[str, str]:
         return {}
 
 
 class _RocprofV1(_RocprofDriver):
-    """A shell script that builds one command line and evaluates it; times stand in every step's results."""
+    """rocprof is a shell script that builds a command line and evaluates it; every step's results contain times."""
 
     NAME = "rocprof"
-    # Besides statistics it writes what rocminfo says: the only place where rocprof tells the GPU.
+    # Besides statistics this writes the output of rocminfo, the only place where rocprof identifies the GPU.
     _TIMING = "--stats"
     _TRACE_FIX = (
         "Use rocprofv3 (ROCm 6.2 or later), or run `rocprof --sys-trace --roctx-trace -o trace/results.csv ./app` and "
@@ -137,14 +135,14 @@ class _RocprofV1(_RocprofDriver):
     _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+( [\w@%+=:,./-]+)*")
 
     def notes(self, request: ProfileRequest, features: RocprofFeatures) -> list[Note]:
-        """What a profile of this tool cannot tell."""
+        """Return notes on the limits of a profile from this profiler."""
         serialised, *left_out = super().notes(request, features)
         return [
             serialised,
             Note(
                 "one_file_a_run",
-                "rocprof (v1) writes static LDS only, and one file a run: use rocprofv3 for programs of several "
-                "processes.",
+                "rocprof (v1) records only static LDS, and writes one file per run: use rocprofv3 for programs with "
+                "several processes.",
             ),
             *left_out,
         ]
@@ -163,7 +161,7 @@ class _RocprofV1(_RocprofDriver):
 
 
 class _RocprofV2(_RocprofDriver):
-    """A shell script whose steps leave results_PID.csv, those with counters in a folder pmc_1."""
+    """rocprofv2 is a shell script whose steps write results_PID.csv, with counters in a folder named pmc_1."""
 
     NAME = "rocprofv2"
     _TIMING = "--kernel-trace"
@@ -180,7 +178,7 @@ class _RocprofV2(_RocprofDriver):
         return "-d", place
 
     def _variables(self, request: ProfileRequest) -> dict[str, str]:
-        # Without it the XCDs of an MI300 share one row, and counters of one channel cannot be told apart.
+        # Without it the XCDs of an MI300 share one row, and the counters of single channels cannot be separated.
         target = find_target(request.target)
         return {"ROCPROFILER_INDIVIDUAL_XCC_MODE": "1"} if target and target.chiplets else {}
 
@@ -189,10 +187,10 @@ V1, V2 = _RocprofV1(), _RocprofV2()
 
 
 def _input_text(request: ProfileRequest, counters: tuple[str, ...], kernels: list[str]) -> str:
-    """The input file for one pass: a line of counters, and the parts of the names of the kernels to count.
+    """Return the input file for one pass: a line of counters, and the name parts of the kernels to count.
 
-    The accumulator integrates the counter selected directly before it, so it follows its level; single L2 channels
-    are written out, as they are numbered within one XCD.
+    The accumulator integrates the counter selected directly before it, so it follows its level counter. Single L2
+    channels are listed explicitly, numbered within one XCD.
     """
     names: list[str] = []
     for counter in counters:

@@ -15,4 +15,4 @@ def test_a_run_that_failed_before_its_first_kernel_counts_none() -> None:
 def test_what_compiled_the_kernels_is_told_once() -> None:
     made = "clang (/usr/bin/clang-22), code objects of version 4, HIP 5.2.21153"
     said = outcomes.notes([{**ROW, "compiler": made}, {**ROW, "ceiling": "hbm.copy", "compiler": made}], "functional")
-    assert said[1:] == [f"Kernels of {made}."]
+    assert said[1:] == [f"Kernels compiled by {made}."]

@@ -71,7 +71,7 @@ def test_a_rate_above_theory_is_impossible_and_is_told_as_it_is() -> None:
 def test_events_that_tell_no_time_fail_instead_of_dividing_by_zero() -> None:
     found = _run(StandIn(gbs=_RATES | {"hbm_copy": float("inf")}), ["hbm.copy"])
     assert found["hbm.copy"].status == "failed"
-    assert "tell no time" in found["hbm.copy"].reason
+    assert "measure no time" in found["hbm.copy"].reason
 
 
 def test_a_hanging_launch_ends_at_its_deadline_and_skips_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,7 @@ def test_a_hip_that_reads_no_version_is_told_with_advice(monkeypatch: pytest.Mon
     monkeypatch.setattr(hip, "compile_for", _by_clang)
     monkeypatch.setattr(hip, "bindings", lambda: _Refusing(None))
     gpu = hip.Hip(0)
-    with pytest.raises(DeviceFailure, match=r"refuses the kernels.*\(303\).*version 4.*ROCM_PATH"):
+    with pytest.raises(DeviceFailure, match=r"rejected the kernels.*\(303\).*version 4.*ROCM_PATH"):
         gpu.load(gpu.compile("a", {}))
 
 
@@ -229,9 +229,9 @@ def test_who_keeps_a_gpu_busy_is_asked_of_a_program_of_its_vendor() -> None:
 
 
 def test_a_status_code_becomes_a_failure_with_its_name() -> None:
-    with pytest.raises(DeviceFailure, match=r"hipMalloc\(9\) says hipErrorOutOfMemory \(2\)"):
+    with pytest.raises(DeviceFailure, match=r"hipMalloc\(9\) returned hipErrorOutOfMemory \(2\)"):
         hip._check("hipMalloc(9)", (_Status(2), None))
-    with pytest.raises(DeviceFailure, match="cuLaunchKernel says hipErrorOutOfMemory"):
+    with pytest.raises(DeviceFailure, match="cuLaunchKernel returned hipErrorOutOfMemory"):
         cuda._check("cuLaunchKernel", (_Status(2),))
 
 

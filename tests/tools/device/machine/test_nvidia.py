@@ -96,7 +96,7 @@ def test_a_driver_that_tells_no_names_is_survived(machine: Any, nvml: Nvml) -> N
         ("NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.", "reboot"),
         ("NVMLError_DriverNotLoaded: Driver Not Loaded", "modprobe nvidia"),
         ("NVMLError_LibraryNotFound: NVML Shared Library Not Found", "Install the driver's libraries"),
-        ("NVMLError_Unknown: oops", "says: oops. Run nvidia-smi by hand"),
+        ("NVMLError_Unknown: oops", "reports: oops. Run nvidia-smi by hand"),
     ],
 )
 def test_a_failure_is_a_note_with_advice(machine: Any, nvml: Nvml, failure: str, told: str) -> None:
@@ -122,7 +122,7 @@ def test_a_library_that_breaks_the_process_is_a_note(machine: Any, nvml: Nvml, c
 def test_a_driver_without_a_gpu_for_us_is_told(machine: Any, nvml: Nvml) -> None:
     nvml()
     gpus = nvidia.devices(machine.roots)
-    assert gpus.devices == [] and "no GPU for this process" in gpus.notes[0]
+    assert gpus.devices == [] and "no GPU to this process" in gpus.notes[0]
 
 
 def test_a_gpu_of_another_job_is_not_listed(machine: Any, nvml: Nvml) -> None:
@@ -138,7 +138,7 @@ def test_a_gpu_of_another_job_is_not_listed(machine: Any, nvml: Nvml) -> None:
 def test_garbage_is_told_and_not_believed(machine: Any, nvml: Nvml, text: str) -> None:
     nvml(code=f"import os\nos.write(1, b'''{text}''')\nos._exit(0)")
     gpus = nvidia.devices(machine.roots)
-    assert gpus.devices == [] and "cannot be read" in gpus.notes[0]
+    assert gpus.devices == [] and "unreadable output" in gpus.notes[0]
     assert gpus.notes[0].isprintable()
 
 
@@ -168,7 +168,7 @@ def test_silence_ends_after_the_time_limit(machine: Any, nvml: Nvml, wait: str) 
 def test_endless_output_is_cut_off(machine: Any, nvml: Nvml) -> None:
     nvml(code="while True: print('a line of garbage')")
     gpus = nvidia.devices(machine.roots, timeout_s=END_S)
-    assert "more than it should" in gpus.notes[0]
+    assert "too much output" in gpus.notes[0]
 
 
 def test_absent(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

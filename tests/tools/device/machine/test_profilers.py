@@ -89,7 +89,7 @@ def test_rocprofv3_is_asked_for_of_the_rocm_that_is_here_else_rocm_is(machine: A
         listed = profilers.judge_profilers(here, {"amd": CounterPermission(True)}, profilers.rocm(machine.roots))
         return str(next(p.fix for p in listed if p.name == "rocprofv3"))
 
-    assert advice().startswith("Install ROCm") and "none was found" in advice()
+    assert advice().startswith("Install ROCm") and "no ROCm was found" in advice()
     machine.write("opt/rocm-6.3.0/.info/version", "6.3.0-39\n")
     machine.write("opt/rocm-6.10.0/.info/version", "6.10.0-1\n")
     newest = machine.base / "opt/rocm-6.10.0"

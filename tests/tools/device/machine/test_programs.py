@@ -76,4 +76,4 @@ def test_much_output_within_the_limit_is_whole(machine: Any) -> None:
 
 
 def test_a_missing_program_is_an_answer(tmp_path: Path) -> None:
-    assert "cannot be started" in ask([str(tmp_path / "absent")], 1).failure
+    assert "could not be started" in ask([str(tmp_path / "absent")], 1).failure

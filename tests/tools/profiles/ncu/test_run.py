@@ -76,7 +76,7 @@ def test_filters_are_values_and_launches_count_matching_kernels() -> None:
 
 @pytest.mark.parametrize("metric", ["a,b", "--set", "x y", ""])
 def test_what_is_no_metric_name_is_refused(metric: str) -> None:
-    with pytest.raises(BadArgument, match="no metric of ncu"):
+    with pytest.raises(BadArgument, match="not a metric of ncu"):
         one(dataclasses.replace(REQUEST, passes=((metric,),)))
 
 

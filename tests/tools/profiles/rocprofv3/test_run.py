@@ -73,7 +73,7 @@ def test_every_version_gets_only_options_that_it_knows(version: str, target: str
         if step.name != "timing":
             (job,) = json.loads(step.files[f"{step.name}.json"])["jobs"]
             assert job.keys() <= JOB_KEYS
-            assert not {"--" + key.replace("_", "-") for key in job} & found.keys(), "stated in two places"
+            assert not {"--" + key.replace("_", "-") for key in job} & found.keys(), "set in two places"
 
 
 def test_times_come_from_a_trace_of_their_own_without_counters() -> None:
@@ -182,7 +182,7 @@ def test_kernel_replay_is_one_run_of_all_passes_where_the_program_has_it() -> No
     assert options(made[1])["--kernel-replay-beta-enabled"] == ["true"]
     (job,) = json.loads(made[1].files["pass_1.json"])["jobs"]
     assert job["pmc_groups"] == [["SQ_WAVES", "GRBM_COUNT"], ["SQ_BUSY_CYCLES"]], "each counter once"
-    with pytest.raises(BadArgument, match="cannot replay single kernels"):
+    with pytest.raises(BadArgument, match="cannot replay kernels"):
         steps(wanted, features_of(None), program="rocprofv3", out="o")
 
 
@@ -251,7 +251,7 @@ def test_turns_and_replays_are_not_restricted_to_single_launches(replay: str, fe
         ranged = "kernel_iteration_range" in job
         assert ranged == (replay == "iteration" and "launches" in given)
     told = [note.text for note in notes(request(replay=replay, sample=SAMPLE), features) if note.code == "sample"]
-    assert len(told) == 1 and "every launch of them" in told[0]
+    assert len(told) == 1 and "all launches of each" in told[0]
 
 
 def test_a_running_process_is_attached_to_once_with_all_counters_in_turns() -> None:
@@ -296,7 +296,7 @@ def test_progress_is_what_rocprofv3_prints_and_it_prints_nothing_of_kernels() ->
         "the program runs"
     ] * 2
     ended = progress(middle + end)
-    assert ended is not None and ended.words == "the program ended, results are written" and ended.finished_share == 0
+    assert ended is not None and ended.words == "the program ended, writing results" and ended.finished_share == 0
 
 
 def test_a_pass_over_the_limits_is_refused_before_it_could_hang() -> None:

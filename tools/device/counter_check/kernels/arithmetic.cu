@@ -1,5 +1,5 @@
-// Instructions that are counted: 16 independent chains a lane, each instruction written out, so that no compiler packs,
-// folds or drops one. `step` and `keep` hold the bits of the operands y and z; the chains start from what a holds.
+// Counted instructions: 16 independent chains per lane, with each instruction written out, so that no compiler packs,
+// folds or drops one. `step` and `keep` contain the bits of the operands y and z; the chains start from values in a.
 #include "portable.h"
 #define THREADS 256
 #define STEPS 8
@@ -8,7 +8,7 @@
 #define ONE(I, n, m) I " %" #n ", %" #n ";\n"
 #define TWO(I, n, m) I " %" #n ", %" #n ", %16;\n"
 #define THREE(I, n, m) I " %" #n ", %" #n ", %16, %17;\n"
-// Of each chain and its neighbour: no two of these can be made one.
+// Uses each chain and its neighbour, so no two of these can be merged.
 #define MIXED(I, n, m) I " %" #n ", %" #n ", %" #m ", %16, 0x6a;\n"
 #define HELD_BACK(I, n, m) "@p " I " %" #n ", %" #n ", %16, %17;\n"
 #if AMD
@@ -54,12 +54,12 @@ PLAIN(known_fma_f32, float, THREE, PICK("v_fma_f32", "fma.rn.f32"), PICK("v", "f
 PLAIN(known_add_f64, double, TWO, PICK("v_add_f64", "add.rn.f64"), PICK("v", "d"))
 PLAIN(known_mul_f64, double, TWO, PICK("v_mul_f64", "mul.rn.f64"), PICK("v", "d"))
 PLAIN(known_fma_f64, double, THREE, PICK("v_fma_f64", "fma.rn.f64"), PICK("v", "d"))
-// Of pairs on NVIDIA, which has no others; on AMD of one number, and of pairs below.
+// Packed pairs on NVIDIA, which has no scalar form; single numbers on AMD, whose pairs follow below.
 PLAIN(known_add_f16, u32, TWO, PICK("v_add_f16", "add.rn.f16x2"), PICK("v", "r"))
 PLAIN(known_mul_f16, u32, TWO, PICK("v_mul_f16", "mul.rn.f16x2"), PICK("v", "r"))
 PLAIN(known_fma_f16, u32, THREE, PICK("v_fma_f16", "fma.rn.f16x2"), PICK("v", "r"))
 PLAIN(known_mad_i32, u32, THREE, PICK("v_mad_u32_u24", "mad.lo.u32"), PICK("v", "r"))
-// A reciprocal of a reciprocal would be folded.
+// The compiler would fold a reciprocal of a reciprocal.
 PLAIN(known_special_f32, float, ONE, PICK("v_rcp_f32", "tanh.approx.f32"), PICK("v", "f"))
 CHAIN(known_convert, u32, CONVERTED, "", PICK("v", "r"), PICK("", "{ .reg .f32 t;\n"), PICK("", "}\n"), 1)
 // Half of the lanes of every wave do the work.
@@ -87,7 +87,7 @@ PLAIN(known_bits, u32, MIXED, "lop3.b32", "r")
 CHAIN(known_predicated, float, HELD_BACK, "fma.rn.f32", "f", "{ .reg .pred p; .reg .u32 l;\nmov.u32 l, %%laneid;\nsetp.lt.u32 p, l, 16;\n", "}\n", 1)
 #endif
 
-// Every other lane takes the first way in even rounds and the second in odd ones: both ways are walked in every round.
+// Every other lane takes the first branch in even rounds and the second in odd ones, so each round executes both.
 KERNEL(THREADS) known_diverge(ARGUMENTS) {
   float x[16], y = bits<float>(step), z = bits<float>(keep);
   UNROLLED for (int i = 0; i < 16; ++i) x[i] = ((const float*)a)[i * THREADS + LANE];

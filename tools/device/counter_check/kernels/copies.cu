@@ -1,4 +1,4 @@
-// Copies into shared memory that pass no register: cp.async, bulk copies, and reads of another block's shared memory.
+// Copies to shared memory that bypass registers: cp.async, bulk copies, and reads of another block's shared memory.
 #include "portable.h"
 #define THREADS 256
 #define LOOP _Pragma("unroll 1") for (u32 r = 0; r < (u32)rounds; ++r)
@@ -26,7 +26,7 @@ ASYNC(known_async_past, "cg")
 
 #if __CUDA_ARCH__ >= 900
 #define PIECE 8192
-// One lane has 8 KiB copied in and out again by the copy engine, every round another piece.
+// One lane makes the copy engine copy 8 KiB in and out again, a different piece in every round.
 KERNEL(THREADS) known_bulk(ARGUMENTS) {
   __shared__ __align__(128) u8 tile[PIECE];
   __shared__ __align__(8) u64 arrived;
@@ -46,7 +46,7 @@ KERNEL(THREADS) known_bulk(ARGUMENTS) {
     }
   }
 }
-// Two blocks a cluster; each reads the other's shared memory, 128 bytes a warp and access.
+// Two blocks per cluster; each reads the other's shared memory, 128 bytes per warp and access.
 extern "C" __global__ __launch_bounds__(THREADS) __cluster_dims__(2, 1, 1) void known_cluster(ARGUMENTS) {
   SHARED u32 tile[8 * THREADS];
   for (u32 i = LANE; i < 8 * THREADS; i += THREADS) tile[i] = i;

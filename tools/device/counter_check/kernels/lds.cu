@@ -1,5 +1,5 @@
-// Accesses to LDS by lanes that are `step` words apart: of so many banks' width that many lanes share a bank, as many
-// as `step`, where it is a power of 2. Eight accesses a round, each written out.
+// LDS accesses by lanes that are `step` words apart. If `step` is a power of 2, that many lanes share a bank. Eight
+// accesses per round, each written out.
 #include "portable.h"
 #define THREADS 256
 #define LOOP _Pragma("unroll 1") for (u32 r = 0; r < (u32)rounds; ++r)

@@ -1,5 +1,5 @@
-// Accesses that are counted. `rounds` is how often the loop runs, `step` the number of groups; a holds the index of every
-// word, which `prepare_fill` writes there, so that what was read can be told by the host.
+// Counted memory accesses. `rounds` is how often the loop runs, `step` the number of groups. `prepare_fill` sets each
+// word of a to its index, so that the host can verify what was read.
 #include "portable.h"
 #define THREADS 256
 #define LOOP _Pragma("unroll 1") for (u32 r = 0; r < (u32)rounds; ++r)
@@ -50,12 +50,12 @@ DEVICE u32 word(vec4 v) { return v.x + v.y + v.z + v.w; }
 DEVICE u32 made(u32 w, u32*) { return w; }
 DEVICE vec4 made(u32 w, vec4*) { return vec(w); }
 
-// Also what empties the caches where no profiler does: enough words for that.
+// Also flushes the caches if no profiler does; the buffer is large enough for that.
 KERNEL(THREADS) prepare_fill(ARGUMENTS) {
   for (u64 i = AT; i < rounds; i += step * THREADS) ((u32*)out)[i] = (u32)i * (u32)keep;
 }
 
-// Every lane reads another element of every STRIDE-th; all of the footprint once.
+// Every lane reads a different element of those that are STRIDE apart; together they cover the footprint once.
 #define READ(NAME, T, STRIDE) \
   KERNEL(THREADS) NAME(ARGUMENTS) { \
     const u64 next = step * THREADS * STRIDE; \
@@ -102,7 +102,7 @@ KERNEL(THREADS) known_copy_16(ARGUMENTS) {
   }
 }
 
-// Every group reads 8 KiB of its own in every round: all rounds but the first find it in the vector L1.
+// Every group reads its own 8 KiB in every round: all rounds but the first hit in the vector L1.
 KERNEL(THREADS) known_reread_vl1d(ARGUMENTS) {
   const u32* p = (const u32*)a + (u64)GROUP * (8 * THREADS) + LANE;
   u32 sum = 0;
@@ -116,7 +116,7 @@ KERNEL(THREADS) known_reread_vl1d(ARGUMENTS) {
   store((u32*)out + AT, sum);
 }
 
-// Every group reads 64 KiB of its own past the vector L1, four rounds a time over: all but the first find it in L2.
+// Every group reads its own 64 KiB every four rounds, bypassing the vector L1: after the first time it hits in L2.
 KERNEL(THREADS) known_reread_l2(ARGUMENTS) {
   const vec4* p = a + (u64)GROUP * (16 * THREADS) + LANE;
   u32 sum = 0;
@@ -143,11 +143,11 @@ KERNEL(THREADS) known_add_fetch(ARGUMENTS) {
   if (sum == 1) store(p, sum);
 }
 
-// Places 16 bytes apart, from one that the compiler does not know: else it puts them side by side and joins accesses.
+// Addresses 16 bytes apart, at an offset unknown to the compiler, which would otherwise merge adjacent accesses.
 KERNEL(THREADS) known_scratch(ARGUMENTS) {
   u32 own[32], sum = 0;
 #if AMD
-  // Through a pointer of no address space these would be flat accesses.
+  // Through a generic pointer these would be flat accesses.
   auto x = (__attribute__((address_space(5))) volatile u32*)own;
 #else
   volatile u32* x = own;
@@ -164,7 +164,7 @@ KERNEL(THREADS) known_scratch(ARGUMENTS) {
 typedef u32 v2 __attribute__((ext_vector_type(2)));
 typedef u32 v8 __attribute__((ext_vector_type(8)));
 typedef u32 v16 __attribute__((ext_vector_type(16)));
-// Scalar loads of 1, 2, 4, 8 and 16 words, one of each a round.
+// Scalar loads of 1, 2, 4, 8 and 16 words, one of each per round.
 KERNEL(THREADS) known_scalar_read(ARGUMENTS) {
   u32 sum = 0;
   LOOP {

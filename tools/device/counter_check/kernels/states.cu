@@ -1,10 +1,10 @@
-// What waves do with their time: `step` cycles of the core clock, counted by the wave itself.
+// Wave states over time: each wave spins for `step` core clock cycles, which it counts itself.
 #include "portable.h"
 #define THREADS 256
 #define LOOP _Pragma("unroll 1") for (u32 r = 0; r < (u32)rounds; ++r)
 
 #if AMD
-// Some count in 20 bits: no two readings here are further apart.
+// Some counters have 20 bits, so successive readings must be closer together than that.
 DEVICE u32 tick() { return (u32)__builtin_readcyclecounter() & 0xfffff; }
 DEVICE void nap() { __builtin_amdgcn_s_sleep(16); }
 #else
@@ -32,12 +32,12 @@ KERNEL(THREADS) known_spin(ARGUMENTS) {
   if (GROUP == 0 && LANE == 0) ((u64*)out)[1] = clock64() - clocks, ((u64*)out)[3] = nanoseconds() - began;
 #endif
 }
-// The same where there is work for some of the compute units alone.
+// The same with work for only some of the compute units.
 KERNEL(THREADS) known_spin_some(ARGUMENTS) {
   u64 passed = spin(step);
   ((u64*)out)[((u64)GROUP * THREADS + LANE) * 2] = passed >= step;
 }
-// One wave of a group works, the others wait for it at the barrier.
+// One wave of a group works while the others wait for it at the barrier.
 KERNEL(THREADS) known_barrier(ARGUMENTS) {
   u64 passed = step;
   LOOP {
@@ -50,7 +50,7 @@ KERNEL(THREADS) known_sleep(ARGUMENTS) {
   LOOP { nap(); }
   ((u64*)out)[((u64)GROUP * THREADS + LANE) * 2] = 1;
 }
-// One wave a group; every load needs the one before it. a holds zeros where it begins.
+// One wave per group; every load depends on the previous one. a starts with zeros.
 KERNEL(64) known_chase(ARGUMENTS) {
   u32 at = 0;
   LOOP {

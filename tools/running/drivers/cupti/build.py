@@ -1,4 +1,4 @@
-"""Compiling the recorder on this machine: with CUPTI as the program has it, once, into a folder of the user's own."""
+"""Compile the recorder on this machine, once, with the program's own CUPTI, into a private cache folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...job import Step
 _SOURCE = Path(__file__).with_name("recorder.c")
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now", "-pthread")
-"""A name that the library lacks ends the compilation, not the program."""
+"""With these linker options a missing symbol fails the compilation rather than the program."""
 _TOOLKITS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/opt/nvidia/hpc_sdk/Linux_*/*/cuda", "/usr")
 _BELOW = ("extras/CUPTI", "targets/*", "")
 _LIBRARIES = ("lib64", "lib", "lib/*-linux-gnu")
@@ -35,22 +35,22 @@ _TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d+)\.", re.MULTILINE)
 _PRINT_PATH = 'import sys; print("\\n".join(p for p in sys.path if p))'
 _COMPILE_S, _ASK_S = 60.0, 20.0
 _MOST_TRIED = 4
-"""Pairs of library and headers that are tried."""
+"""Maximum number of pairs of library and headers to try."""
 _FIX = (
     "Install the CUDA toolkit, or `pip install nvidia-cuda-cupti nvidia-cuda-runtime` (nvidia-cuda-cupti-cu12 and "
-    "nvidia-cuda-runtime-cu12 for CUDA 12) beside the program's packages, and a C compiler (gcc)"
+    "nvidia-cuda-runtime-cu12 for CUDA 12) next to the program's packages, and a C compiler (gcc)"
 )
 
 
 @dataclass(frozen=True)
 class Cupti:
-    """One library, and the folders of the headers to use it with."""
+    """A CUPTI library, and the folders with matching headers."""
 
     library: Path
     include: Path
-    """Of cupti_activity.h."""
+    """Folder of cupti_activity.h."""
     cuda: Path
-    """Of cuda.h."""
+    """Folder of cuda.h."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,10 @@ class Recorder:
     library: Path
 
     def environment(self, folder: str, *, timeline: bool = False) -> dict[str, str]:
-        """What makes the driver load it into every process of a program, which then write their files to ``folder``;
-        with ``timeline`` also what else host and devices did."""
+        """Return the variables that make the driver load the recorder into every process of a program.
+
+        The processes write their files to ``folder``; ``timeline`` adds other host and device activity.
+        """
         return {
             **({"ROOFLENS_RECORD_TIMELINE": "1"} if timeline else {}),
             "CUDA_INJECTION64_PATH": str(self.path),
@@ -72,14 +74,14 @@ class Recorder:
 
 
 def recorder(program_python: str | None = None, cache: Path | None = None) -> Recorder:
-    """The recorder for a program, compiled where that was not done before; MissingTool where it cannot be.
+    """Return the recorder for a program, compiling it if needed; raise MissingTool if that is not possible.
 
-    ``program_python`` is the interpreter of a Python program: the CUPTI that its PyTorch loads comes first, so that no
-    process ever holds two of them.
+    ``program_python`` is the interpreter of a Python program. The CUPTI that its PyTorch loads is preferred, so that a
+    process never loads two of them.
     """
     compiler = next((path for name in _COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
-        raise MissingTool("The recorder of kernel times cannot be compiled", "no C compiler is here", _FIX)
+        raise MissingTool("The recorder of kernel times cannot be compiled", "no C compiler was found", _FIX)
     folder = _private_folder(cache or _cache())
     failures = []
     for tried, cupti in enumerate(cupti_candidates(_search_path(program_python))):
@@ -97,9 +99,9 @@ def recorder(program_python: str | None = None, cache: Path | None = None) -> Re
 
 
 def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Iterator[Cupti]:
-    """Every library with its headers, the best first: that of the program's packages, of the toolkits, of our own.
+    """Yield every library with its headers, best first: from the program's packages, the toolkits, then our packages.
 
-    ``packages`` are the folders of Python packages of the program.
+    ``packages`` are the Python package folders of the program.
     """
     own = list(packages)
     toolkits = [*_toolkits(environment)]
@@ -149,7 +151,7 @@ def _major(library: Path) -> int:
 
 
 def _fitting(libraries: list[Path], packages: Path) -> list[Path]:
-    """Of several releases the one that PyTorch was built for comes first: that is the one it loads."""
+    """Put the release that PyTorch was built for first, because PyTorch loads that one."""
     version = packages / "torch" / "version.py"
     stated = _TORCH_CUDA.search(version.read_text("utf-8", "replace")) if version.is_file() else None
     newest = _newest(libraries)
@@ -157,7 +159,7 @@ def _fitting(libraries: list[Path], packages: Path) -> list[Path]:
 
 
 def _toolkits(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders of CUDA toolkits, those that the user names first, then the newest."""
+    """Yield the folders of CUDA toolkits: those that the user names first, then the newest."""
     named = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")]
     yield from (Path(folder) for folder in named if folder.startswith("/"))
     if nvcc := shutil.which("nvcc", path=environment.get("PATH")):
@@ -171,7 +173,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _search_path(program_python: str | None) -> list[Path]:
-    """Where the program's interpreter finds packages."""
+    """Return the folders in which the program's interpreter finds packages."""
     if program_python is None:
         return []
     answer = ask([program_python, "-c", _PRINT_PATH], _ASK_S)
@@ -190,27 +192,27 @@ def _cache() -> Path:
 
 
 def _private_folder(folder: Path) -> Path:
-    """The folder, made where it is not there; MissingTool where others could put a library into it."""
+    """Return the folder, creating it if needed; raise MissingTool if others could put a library into it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = folder.stat()
     except OSError as error:
         raise MissingTool(
-            "The recorder of kernel times has no place",
-            f"{folder} cannot be made: {error.strerror}",
+            "There is no folder for the recorder of kernel times",
+            f"{folder} cannot be created: {error.strerror}",
             "Set XDG_CACHE_HOME",
         ) from error
     if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise MissingTool(
-            "The recorder of kernel times is not loaded from a folder that others can write",
-            f"{folder} belongs to another user or is writable for others",
+            "The recorder of kernel times is not loaded from a folder that others can write to",
+            f"{folder} belongs to another user or is writable by others",
             f"chmod 700 {folder}, or set XDG_CACHE_HOME",
         )
     return folder
 
 
 def _is_ours(built: Path) -> bool:
-    """Whether the library is there and nobody else could have written it."""
+    """Whether the library exists and nobody else could have written it."""
     try:
         state = built.lstat()
     except OSError:
@@ -219,7 +221,7 @@ def _is_ours(built: Path) -> bool:
 
 
 def _digest(cupti: Cupti, compiler: str) -> str:
-    """Of all that the compiled library depends on."""
+    """Return a digest of everything that the compiled library depends on."""
     version = cupti.include / "cupti_version.h"
     state = cupti.library.stat()
     parts = [
@@ -231,10 +233,10 @@ def _digest(cupti: Cupti, compiler: str) -> str:
 
 
 def _compile(compiler: str, cupti: Cupti, built: Path) -> str:
-    """Compile into ``built``, which appears whole or not at all; returns what the compiler complained of."""
+    """Compile into ``built``, which appears complete or not at all; return the compiler's error message."""
     with tempfile.TemporaryDirectory(prefix="compile-", dir=built.parent) as work:
-        # CUPTI's headers include this one of the runtime, of which the recorder needs nothing; it needs many others
-        # that wheels do not hold.
+        # CUPTI's headers include this header of the CUDA runtime, of which the recorder needs nothing. The real one
+        # includes many others that the wheels do not contain.
         (Path(work) / "builtin_types.h").touch()
         output = Path(work) / built.name
         argv = [compiler, *_FLAGS, "-o", str(output), str(_SOURCE), f"-I{work}"]
@@ -251,7 +253,7 @@ def _compile(compiler: str, cupti: Cupti, built: Path) -> str:
             complaint = next(
                 (line for line in lines if "error" in line or "undefined" in line), lines[0] if lines else ""
             )
-            return f"{Path(compiler).name} with {cupti.library} refused it: {plain_text(complaint, 200)}"
+            return f"{Path(compiler).name} with {cupti.library} failed: {plain_text(complaint, 200)}"
         output.chmod(0o500)
         output.replace(built)
     return ""
@@ -264,11 +266,12 @@ _WORDS = 20
 
 
 def times(command: Sequence[str], out: str, program_python: str | None = None, *, timeline: bool = False) -> Step:
-    """The step ``timing``: every process of the command that uses CUDA leaves a file in its folder below ``out``; with
-    ``timeline`` it holds calls, copies and fills too.
+    """Return the step ``timing``: every process that uses CUDA writes a file into the step's folder below ``out``.
 
-    Raises MissingTool where the recorder cannot be compiled here; ncu can measure times then. ``program_python`` is
-    the interpreter of a Python program, as far as the command does not tell it.
+    With ``timeline`` the files also contain calls, copies and fills.
+
+    Raises MissingTool if the recorder cannot be compiled here; ncu can then measure times. ``program_python`` is the
+    interpreter of a Python program, if the command itself does not show it.
     """
     built = recorder(program_python or python_of(command))
     return Step(
@@ -277,8 +280,8 @@ def times(command: Sequence[str], out: str, program_python: str | None = None, *
 
 
 def python_of(command: Sequence[str]) -> str | None:
-    """The Python interpreter that a command runs: a word of it, as in ``mpirun -n 2 python3 train.py``, or that of the
-    script that it is (torchrun); else None."""
+    """Return the Python interpreter that a command runs: one of its words, as in ``mpirun -n 2 python3 train.py``, or
+    that of the script that it runs (torchrun); None if there is none."""
     interpreter = next((word for word in command[:_WORDS] if Path(word).name.startswith(_PYTHON)), None)
     if interpreter and (path := shutil.which(interpreter)):
         return path

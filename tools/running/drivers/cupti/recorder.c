@@ -1,31 +1,31 @@
 /*
  * Records when every kernel of a CUDA program ran, and which range of the program launched it.
  *
- * The CUDA driver loads this library into the program, while it initialises itself, where CUDA_INJECTION64_PATH names
- * it, and calls InitializeInjection. From then on CUPTI's activity interface hands over buffers of finished records,
- * which are shortened and appended to one file per process:
+ * If CUDA_INJECTION64_PATH names this library, the CUDA driver loads it into the program during its initialisation and
+ * calls InitializeInjection. From then on CUPTI's activity API delivers buffers of finished records, which are
+ * shortened and appended to one file per process:
  *
  *     ROOFLENS_RECORD_DIR/<host>_<process id>.record
  *
- * The file is the text "RFLREC1\n" and then chunks. A chunk is a header (struct chunk below) and that many bytes; it
- * is written by one call and never changed, so that a program which dies leaves whole chunks, but perhaps the last.
- * Everything is little-endian. Chunks:
+ * The file starts with the text "RFLREC1\n", followed by chunks. A chunk is a header (struct chunk below) and as many
+ * bytes as it states. It is written by one call and never changed, so if the program dies, all chunks except perhaps
+ * the last are complete. All numbers are little-endian. Chunks:
  *
  *     INFO  lines key=value: versions, process, clocks, ranks
- *     NAME  texts that others refer to by number: struct name and its bytes, without a terminating zero
+ *     NAME  texts that other chunks refer to by number: struct name and its bytes, without a terminating zero
  *     DEVC  struct device     KERN  struct kernel     LNCH  struct launch     MARK  struct marker
  *     CALL  struct call       COPY  struct copy       FILL  struct fill       OVHD  struct overhead   (timelines only)
- *     LOST  uint64, records that CUPTI says it dropped
- *     FAIL  text: a call of CUPTI that failed
- *     DONE  empty: the program ended in order and everything was handed over
+ *     LOST  uint64, number of records that CUPTI reports as dropped
+ *     FAIL  text: a CUPTI call that failed
+ *     DONE  empty: the program ended normally and everything was delivered
  *
- * A reader skips chunks that it does not know. Numbers of the struct are in the order of the file, without padding.
+ * Readers skip unknown chunks. The fields of a struct are stored in order, without padding.
  *
- * What is recorded is a table (kinds, below). With ROOFLENS_RECORD_TIMELINE=1 also all calls of runtime and driver,
- * copies, fills, and the work of CUPTI itself. ROOFLENS_RECORD_FLUSH_MS says how often finished records are asked for
- * (default 200): a program that ends without running its exit handlers (os._exit, a signal) loses no more than that.
+ * The table `kinds` below lists what is recorded. ROOFLENS_RECORD_TIMELINE=1 adds all runtime and driver calls, copies,
+ * fills, and CUPTI's own overhead. ROOFLENS_RECORD_FLUSH_MS sets how often finished records are requested (default
+ * 200): a program that ends without running its exit handlers (os._exit, a signal) loses no more than that.
  *
- * Nothing here may stop or change the program: where anything fails, it runs on without being recorded.
+ * Nothing here may stop or change the program: if anything fails, it continues without being recorded.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,8 +47,8 @@
 #include <cupti_runtime_cbid.h>
 #include <cupti_version.h>
 
-/* CUPTI hands over the newest struct that it knows. Every struct begins with the one before it, so that an older one
- * reads a newer record; what is read here is all in that of CUDA 11.8. */
+/* CUPTI delivers the newest struct that it knows. Every struct begins with the previous version, so an older struct can
+ * read a newer record; all fields that are read here exist in CUDA 11.8. */
 #if CUPTI_API_VERSION < 18
 #error "CUPTI of CUDA 11.8 or newer is needed"
 #elif CUPTI_API_VERSION < 19
@@ -65,12 +65,12 @@ typedef CUpti_ActivityDevice5 DeviceRecord;
 #endif
 enum { OLDEST_LIBRARY = 18 };
 
-/* ---- the format of the file ---- */
+/* ---- file format ---- */
 
 struct chunk {
     char kind[4];
-    uint32_t record_bytes; /* of one record; 0 where they differ */
-    uint64_t bytes;        /* that follow */
+    uint32_t record_bytes; /* size of one record; 0 if sizes differ */
+    uint64_t bytes;        /* number of bytes that follow */
 };
 
 struct name {
@@ -93,7 +93,7 @@ struct kernel {
 
 struct launch {
     uint64_t start_ns, end_ns;
-    uint32_t correlation, thread, cbid, driver; /* driver: 1 where cbid is of the driver API, 0 of the runtime */
+    uint32_t correlation, thread, cbid, driver; /* driver: 1 if cbid is of the driver API, 0 of the runtime */
 };
 
 struct marker {
@@ -131,10 +131,10 @@ _Static_assert(sizeof(struct marker) == 40 && sizeof(struct device) == 48, "the 
 
 static const char MAGIC[8] = "RFLREC1\n";
 
-/* ---- state; everything below `lock` is touched under it ---- */
+/* ---- state; everything below `lock` is protected by it ---- */
 
-static bool timeline; /* whether all of a timeline is recorded */
-static pid_t owner; /* a child that was forked has the state, but neither CUPTI nor the threads */
+static bool timeline; /* whether a full timeline is recorded */
+static pid_t owner; /* a forked child inherits this state, but neither CUPTI nor the threads */
 static int file = -1;
 static pthread_t flusher;
 static bool flushing, ending;
@@ -142,7 +142,7 @@ static pthread_mutex_t waking = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Records of one kind that wait to be written. */
+/* Records of one kind that are waiting to be written. */
 struct staged {
     char kind[4];
     uint32_t record_bytes;
@@ -172,7 +172,7 @@ static void write_all(struct iovec *parts, int count)
         ssize_t written = writev(file, parts, count);
         if (written < 0 && errno == EINTR)
             continue;
-        if (written < 0) { /* a full disk: what is there stays readable */
+        if (written < 0) { /* full disk: what was written remains readable */
             close(file);
             file = -1;
             return;
@@ -197,7 +197,7 @@ static void write_text(const char *kind, const char *text, size_t bytes)
     write_all(parts, bytes ? 2 : 1);
 }
 
-/* Write everything staged, texts first, so that a number always comes after its text. */
+/* Write everything staged, texts first, so that every number follows its text in the file. */
 static void write_staged(void)
 {
     struct chunk heads[KINDS_STAGED];
@@ -217,7 +217,7 @@ static void write_staged(void)
     write_all(parts, count);
 }
 
-/* Room for `bytes` more; NULL where memory is out. */
+/* Space for `bytes` more; NULL if out of memory. */
 static void *stage(struct staged *one, size_t bytes)
 {
     if (one->used + bytes > one->room) {
@@ -282,7 +282,7 @@ static bool more_room(void)
     return true;
 }
 
-/* The number of a text, which is staged where it is new; 0 for none. */
+/* The number of a text, which is staged if it is new; 0 for no text. */
 static uint32_t number_of(const char *text)
 {
     if (!text)
@@ -308,7 +308,7 @@ static uint32_t number_of(const char *text)
     return texts_count;
 }
 
-/* ---- records of CUPTI into ours ---- */
+/* ---- converting CUPTI's records to ours ---- */
 
 static void take_kernel(const CUpti_Activity *record)
 {
@@ -418,7 +418,7 @@ static bool is_launch(CUpti_CallbackId cbid, bool driver)
     return false;
 }
 
-/* The number of a function's name, which CUPTI is asked for once. */
+/* The number of a function's name, which is requested from CUPTI only once. */
 static uint32_t function_of(CUpti_CallbackId cbid, bool driver)
 {
     static uint32_t known[2][2048];
@@ -492,7 +492,7 @@ static void take_copy(const CUpti_Activity *record)
     };
 }
 
-/* Between two devices; it is counted for the one whose copy engine did it. */
+/* A copy between two devices; it is assigned to the one whose copy engine did it. */
 static void take_peer_copy(const CUpti_Activity *record)
 {
     const CUpti_ActivityMemcpyPtoP4 *from = (const CUpti_ActivityMemcpyPtoP4 *)record;
@@ -546,7 +546,7 @@ static void take_overhead(const CUpti_Activity *record)
     };
 }
 
-/* Calls that launch, and no others; all of them for a timeline: they tell which thread launched a kernel, and when. */
+/* Only calls that launch, or all calls for a timeline: they show which thread launched a kernel, and when. */
 static CUptiResult enable_launches(CUpti_ActivityKind kind)
 {
     if (timeline)
@@ -566,17 +566,17 @@ static CUptiResult enable_launches(CUpti_ActivityKind kind)
     }
     return failed == count ? last : CUPTI_SUCCESS;
 #else
-    return cuptiActivityEnable(kind); /* all calls, of which the others are dropped again */
+    return cuptiActivityEnable(kind); /* all calls; those that do not launch are dropped later */
 #endif
 }
 
-/* What is recorded: how it is switched on, and who takes its records. */
+/* What is recorded: how it is enabled, and which function handles its records. */
 static const struct kind {
     CUpti_ActivityKind kind;
     CUptiResult (*enable)(CUpti_ActivityKind);
     void (*take)(const CUpti_Activity *);
     const char *call;
-    bool timelines; /* recorded for those only */
+    bool timelines; /* recorded only for timelines */
 } KINDS[] = {
     {CUPTI_ACTIVITY_KIND_DEVICE, cuptiActivityEnable, take_device, "cuptiActivityEnable(DEVICE)", false},
     {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, cuptiActivityEnable, take_kernel, "cuptiActivityEnable(CONCURRENT_KERNEL)",
@@ -629,7 +629,7 @@ static void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_
     free(buffer);
 }
 
-/* ---- asking for finished records, and the end ---- */
+/* ---- requesting finished records, and the end ---- */
 
 static void *flush_regularly(void *period_ms)
 {
@@ -662,7 +662,7 @@ static void start_flusher(void)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    sigset_t all, before; /* signals are the program's */
+    sigset_t all, before; /* signals must go to the program's threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     flushing = pthread_create(&flusher, NULL, flush_regularly, (void *)(intptr_t)period) == 0;
@@ -690,7 +690,7 @@ static void finish(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
 static const char *const PASSED_ON[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                         "SLURM_PROCID", "CUDA_VISIBLE_DEVICES"};
@@ -723,7 +723,7 @@ static void write_info(uint32_t library)
     write_text("INFO", text, used);
 }
 
-/* Open a file that nobody has, with the text that begins every one. */
+/* Create a new file that starts with the text that all files begin with. */
 static bool open_file(void)
 {
     const char *folder = getenv("ROOFLENS_RECORD_DIR");
@@ -750,7 +750,7 @@ static bool open_file(void)
     return file >= 0;
 }
 
-/* Called by the driver while it initialises itself. */
+/* Called by the driver during its initialisation. */
 __attribute__((visibility("default"))) int InitializeInjection(void)
 {
     static bool begun;

@@ -1,4 +1,4 @@
-"""Command lines of Nsight Compute: one step for all metrics, whose passes ncu schedules itself."""
+"""The Nsight Compute driver: one step for all metrics, whose passes ncu schedules itself."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NSYS = "nsys"
 
 
 def trace_step(command: Sequence[str], out: str, program: str = NSYS) -> Step:
-    """The step ``timing``, which leaves trace.sqlite in its folder below ``out``; that folder must exist.
+    """Return the step ``timing``, which writes trace.sqlite into its folder below ``out``; that folder must exist.
 
-    Calls of the operating system and samples of the processor are left out: nothing of them is read.
+    OS runtime calls and CPU samples are not recorded, because rooflens does not read them.
     """
     argv = [program, "profile", "--trace", "cuda,nvtx", "--sample", "none", "--cpuctxsw", "none"]
     argv += ["--force-overwrite", "true", "--export", "sqlite", "--output", f"{out}/{TIMING}/trace"]
@@ -42,13 +42,13 @@ def trace_step(command: Sequence[str], out: str, program: str = NSYS) -> Step:
 
 
 _QUANTIFIER = re.compile(r"[@,\[\]/*+]")
-_OTHER = "Rename the range, or leave range out and select after the profile (dispatches.range_id)"
+_OTHER = "Rename the range, or omit range and select after the profile (dispatches.range_id)"
 
 
 def options(within: RangeFilter, *, whole_process: bool) -> list[str]:
-    """The arguments that hold ncu to a range; ``whole_process`` says whether it knows --nvtx-push-pop-scope.
+    """Return the arguments that restrict ncu to a range; ``whole_process``: it supports --nvtx-push-pop-scope.
 
-    BadArgument for a name that its expressions cannot hold.
+    Raises BadArgument for a name that cannot be written as a filter expression.
     """
     scope = ["--nvtx-push-pop-scope", "process"] if whole_process and within.one_thread else []
     filters = dict.fromkeys(text for chain in within.chains for text in expressions(chain))
@@ -56,7 +56,7 @@ def options(within: RangeFilter, *, whole_process: bool) -> list[str]:
 
 
 def expressions(chain: RangePath) -> list[str]:
-    """A launch matches if it does any: the range pushed (a slash behind a single name tells that), or started."""
+    """Return alternative filters: the range was either pushed (marked by a slash after a single name) or started."""
     domain = "" if chain.domain is None else f"{_escape(chain.domain)}@"
     names = [_escape(name) for name in chain.names]
     pushed = "/".join(names) if len(names) > 1 else f"{names[0]}/"
@@ -64,9 +64,9 @@ def expressions(chain: RangePath) -> list[str]:
 
 
 def _escape(name: str) -> str:
-    """A name in which nothing is a quantifier; BadArgument for those that ncu cannot be told."""
+    """Escape a name so that it contains no quantifiers; raise BadArgument for names that ncu cannot express."""
     if why := _why_not_expressible(name):
-        raise BadArgument(f"ncu cannot be held to the range {plain_text(name, 80)!r}", why, _OTHER)
+        raise BadArgument(f"ncu cannot filter by the range {plain_text(name, 80)!r}", why, _OTHER)
     return _QUANTIFIER.sub(lambda found: "\\" + found[0], name)
 
 
@@ -74,15 +74,15 @@ def _why_not_expressible(name: str) -> str:
     if not name:
         return "a range without a name cannot be filtered by"
     if "\\" in name:
-        return "a backslash in a name cannot be told from one that quotes"
+        return "a backslash in a name cannot be distinguished from an escape character"
     if name.startswith("@"):
-        return "an @ at its beginning would end the name of a domain"
+        return "a leading @ would end the name of a domain"
     if name.startswith("regex:"):
-        return "what begins with regex: is read as a regular expression"
+        return "a name that begins with regex: is read as a regular expression"
     if name.startswith("-"):
-        return "what begins with a dash is read as an option"
+        return "a name that begins with a dash is read as an option"
     if "\0" in name or len(name) >= LONGEST_NAME:
-        return f"the recording keeps {LONGEST_NAME} characters of a name, and its filter needs all"
+        return f"the recording keeps {LONGEST_NAME} characters of a name, but the filter needs all"
     return ""
 
 
@@ -95,15 +95,15 @@ RANGES = True
 _PAGE = "raw.csv"
 _DURATION = "gpu__time_duration.sum"
 _MANGLED = ("--kernel-name-base", "mangled", "--print-kernel-base", "mangled")
-"""Names as the recorder states them."""
+"""Kernel names as the recorder writes them."""
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 _VERSION = re.compile(r"Version (\d{4})\.(\d+)")
 _NEEDED = {"--metrics", "--kernel-name", "--kernel-name-base", "--replay-mode", "--print-units", "--log-file"}
 _EXACT_OPTION = "--disable-extra-suffixes"
-"""Without it ncu writes the average, the least and the greatest of every sum that it is asked for too."""
+"""Without this option ncu also writes the average, minimum and maximum of every requested sum."""
 _SCOPE = "--nvtx-push-pop-scope"
 _EXACT_SINCE = (2025, 3)
-"""Of a version known by number alone: the first whose help is known to name it."""
+"""The first version whose help is known to list the option, for versions known only by number."""
 _METRIC = re.compile(r"[\w.:]+")
 _NVLINK = re.compile(r"nvl[rt]x__")
 _OLDEST = (2021, 1)
@@ -111,57 +111,57 @@ _PROFILING = re.compile(
     r'==PROF== Profiling "(?P<kernel>[^"\n]*)"(?: - (?P<id>\d{1,9}))?(?: \((?P<nth>\d{1,9})/(?P<of>\d{1,9})\))?:'
     r"(?P<rest>[^\n]{0,200})"
 )
-"""A launch that is being measured; releases before 2022 do not number them, and the total stands where it is known."""
+"""A launch being measured. Releases before 2022 do not number launches; the total appears only if it is known."""
 _PERCENT = re.compile(r"(?:\A ?|\.{4})(\d{1,3})%")
 _PASSES = re.compile(r" - (\d{1,6}) pass")
 _NO_ATTACHING = (
-    "ncu --mode=attach reaches only programs that were started with ncu --mode=launch, which holds them at their first "
-    "CUDA call and leaves out their child processes, such as the engines of vLLM and SGLang"
+    "ncu --mode=attach reaches only programs started with ncu --mode=launch, which pauses them at their first "
+    "CUDA call and does not include child processes, such as the engines of vLLM and SGLang"
 )
 _ATTACH_ADVICE = (
-    "Start it anew: profile_command(command=[a script that starts it and sends requests], budget_s=120) counts, "
-    "metrics=[] records times and ranges alone at next to no cost; at the end of budget_s it is ended, and what was "
-    "measured by then is kept. Or profile a script that runs the same model without a server"
+    "Restart it: profile_command(command=[a script that starts it and sends requests], budget_s=120) counts, "
+    "metrics=[] records only times and ranges at almost no cost; it is ended after budget_s, and its measurements up "
+    "to then are kept. Or profile a script that runs the same model without a server"
 )
 _LAUNCH_S = ((1, 0.01), (12, 0.13), (81, 0.37), (105, 0.44))
-"""Metrics -> seconds for each launch; between and behind these as they go on."""
+"""Number of metrics -> seconds per launch; linear interpolation and extrapolation."""
 _TRACED = Note(
     "traced",
-    "The timeline holds calls of runtime and driver, copies, fills, kernels and NVTX ranges: recorded by our own "
-    "library under profile_command, by Nsight Systems (nsys) elsewhere. Every call takes longer while it is recorded.",
+    "The timeline contains runtime and driver calls, copies, fills, kernels and NVTX ranges: recorded by rooflens' own "
+    "library under profile_command, otherwise by Nsight Systems (nsys). Every call takes longer while it is recorded.",
 )
 _SECTIONS = ("SourceCounters", "LaunchStats")
-"""Samples and counters of every instruction, and the launch with its registers."""
+"""Samples and counters of every instruction, and the launch statistics with the registers."""
 _LINES_S = 0.5
-"""Seconds for each launch of which every instruction is counted, in five passes."""
+"""Seconds per launch for counting every instruction, in five passes."""
 _COST_BASIS = "as measured on one H200 in a virtual machine"
 _LINES = Note(
     "hotspots",
-    "Hot spots take a run of their own: ncu replays each counted launch for the section SourceCounters, once to sample "
-    "its warps at an interval that it chooses by the launch's length, else to count every instruction in patched code. "
-    "Source files that the line information names come with them: their text is kept in the workload (source_lines).",
+    "Hot spots take a separate run: ncu replays each counted launch for the section SourceCounters, to sample its "
+    "warps at an interval that depends on the length of the launch, and to count every instruction with patched code. "
+    "Source files named in the line information are included: their text is kept in the workload (source_lines).",
 )
 _LONGEST = 100_000
-"""Of one argument; Linux takes 131,072 bytes."""
+"""Maximum bytes of one argument; Linux allows 131,072."""
 
 
 @dataclass(frozen=True)
 class NcuFeatures:
-    """What is known of one ncu."""
+    """What is known about an installed ncu."""
 
     version: tuple[int, int] | None = None
     exact: bool = False
-    """Whether it can be told to write no more than it is asked for."""
+    """Whether it can be limited to writing the requested metrics only."""
     whole_process: bool = False
-    """Whether it can be told that a range holds launches of every thread."""
+    """Whether a range can be extended to the launches of every thread."""
 
 
 def features(help_text: str, version_text: str) -> NcuFeatures:
-    """The features that the texts of ``--help`` and ``--version`` state; MissingTool where it is too old."""
+    """Return the features, read from the output of ``--help`` and ``--version``; raise MissingTool if it is too old."""
     if missing := _NEEDED - set(_OPTION.findall(help_text)):
         raise MissingTool(
-            "This ncu is too old to be driven",
-            f"its help does not name {', '.join(sorted(missing))}",
+            "This ncu is too old",
+            f"its help does not list {', '.join(sorted(missing))}",
             "Install Nsight Compute 2021.1 or later",
         )
     version_match = _VERSION.search(version_text)
@@ -171,38 +171,39 @@ def features(help_text: str, version_text: str) -> NcuFeatures:
 
 
 def features_of(version: str | None) -> NcuFeatures:
-    """The features of a version known by number alone, such as 2025.3."""
+    """Return the features of a version that is known only by number, such as 2025.3."""
     if version is None:
         return NcuFeatures()
     parts = re.match(r"(\d{4})\.(\d+)", version)
     if not parts:
-        raise BadArgument(f"{version!r} is no version of ncu", "", "Give it as 2025.3, or leave it out")
+        raise BadArgument(f"{version!r} is not a version of ncu", "", "Give it as 2025.3, or omit it")
     number = (int(parts[1]), int(parts[2]))
     if number < _OLDEST:
-        raise MissingTool(f"ncu {version} is too old to be driven", "", "Install Nsight Compute 2021.1 or later")
+        raise MissingTool(f"ncu {version} is too old", "", "Install Nsight Compute 2021.1 or later")
     return NcuFeatures(number, number >= _EXACT_SINCE)
 
 
 def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: str) -> list[Step]:
-    """``pass_1``, which leaves raw.csv in its folder, and for hot spots ``hotspots``, which leaves a report there; the
-    folders must exist. For a timeline Nsight Systems comes first, as the step ``timing``, and alone where nothing else
-    is wanted; ncu says nothing of when.
+    """Return ``pass_1``, which writes raw.csv, and for hot spots ``hotspots``, which writes a report.
 
-    Its page is written when the program ends, however it ends; told to end itself, ncu leaves an empty one (measured
-    with 2025.3), so that the program is to be ended first.
+    The steps' folders must exist. For a timeline, the step ``timing`` with Nsight Systems comes first, and alone if
+    nothing else is requested, because ncu does not record when launches happen.
 
-    Clocks are left as they are. Caches are emptied before every pass of a kernel replay, ncu's default: passes then
-    see the same state, where a warm cache would hold what restoring the memory left. An application replay runs the
-    program anew, so the caches stay as the program has them.
+    ncu writes raw.csv when the program ends, however it ends. If ncu itself is told to end, the file is empty (measured
+    with 2025.3), so the program must be ended first.
+
+    Clocks are left unchanged. Caches are flushed before every pass of kernel replay, which is ncu's default: all passes
+    then see the same state, whereas a warm cache would contain what restoring the memory left behind. Application
+    replay runs the whole program again, so the caches keep the state that the program gives them.
     """
     refuse_replay(request, NAME, "kernel", "application")
     refuse_attaching(request, NAME, _NO_ATTACHING, _ATTACH_ADVICE)
     tracing_steps = [trace_step(request.command, out)] if request.timeline else []
     if tracing_steps and request.launches is not None:
         raise BadArgument(
-            "A timeline goes with counters of a sample, not of launches by their number",
-            "ncu numbers what it counts, which the timeline does not know",
-            "Leave timeline or launches out, or give launches as one number: so many of each launch configuration",
+            "A timeline requires counters of a sample, not of launches selected by number",
+            "the launch numbers that ncu uses do not appear in the timeline",
+            "Omit timeline or launches, or give launches as one number: launches per launch configuration",
         )
     lines = [_hotspots_step(request, features, program, out)] if request.hotspots else []
     if not request.passes and (tracing_steps or lines):
@@ -211,20 +212,20 @@ def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
 
 
 def _counting_step(request: ProfileRequest, features: NcuFeatures, program: str, out: str) -> Step:
-    """The step that counts all metrics."""
+    """Return the step that counts all metrics."""
     left_out_counters = left_out(request, features)
     wanted = (c for counters in request.passes for c in counters if c not in left_out_counters)
     metrics = tuple(dict.fromkeys([_DURATION, *wanted]))
     if bad := [m for m in metrics if not _METRIC.fullmatch(m)]:
         raise BadArgument(
-            f"{bad[0][:80]!r} is no metric of ncu", "its names have letters, digits, dots and underscores"
+            f"{bad[0][:80]!r} is not a metric of ncu", "names consist of letters, digits, dots and underscores"
         )
     listed = ",".join(metrics)
     if len(listed) > _LONGEST:
         raise BadArgument(
             f"{count_text(len(metrics), 'metric does', 'metrics do')} not fit into one command line",
             "",
-            "Ask for fewer metrics",
+            "Request fewer metrics",
         )
     argv = [program, "--metrics", listed, *_conditions(request, features)]
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", f"{out}/pass_1/{_PAGE}"]
@@ -234,10 +235,13 @@ def _counting_step(request: ProfileRequest, features: NcuFeatures, program: str,
 
 
 def _hotspots_step(request: ProfileRequest, features: NcuFeatures, program: str, out: str) -> Step:
-    """The step that samples and counts every instruction. Its report holds code, line tables and sources, which no text
-    page has together. ``--source-folders`` is left out: it would search a folder with all that is below it, and line
-    information of nvcc and Triton has whole paths. How often to sample is left to ncu, whose default is ``auto``: the
-    option is --sampling-interval in old versions, --warp-sampling-interval in 2025.3 (seen on an H200)."""
+    """Return the step that samples and counts every instruction.
+
+    It writes a report because no text page contains code, line tables and sources together. ``--source-folders`` is not
+    used: it would search whole folder trees, and the line information of nvcc and Triton contains full paths. The
+    sampling interval is left at ncu's default ``auto``; the option is --sampling-interval in old versions and
+    --warp-sampling-interval in 2025.3 (seen on an H200).
+    """
     argv = [program, *(word for name in _SECTIONS for word in ("--section", name)), "--metrics", _DURATION]
     argv += [*_conditions(request, features), "--import-source", "yes"]
     argv += [
@@ -253,14 +257,14 @@ def _hotspots_step(request: ProfileRequest, features: NcuFeatures, program: str,
 
 
 def _conditions(request: ProfileRequest, features: NcuFeatures) -> list[str]:
-    """How launches are replayed, and which."""
+    """Return the options for the replay mode and the launches to select."""
     conditions = [*([_EXACT_OPTION] if features.exact else []), "--replay-mode", request.replay]
     conditions += ["--cache-control", "all" if request.replay == "kernel" else "none", "--clock-control", "none"]
     return [*conditions, "--target-processes", "all", *_filters(request, features)]
 
 
 def _sample_file(request: ProfileRequest, step: str) -> dict[str, str]:
-    """The file of a step that says which launches its sample holds."""
+    """Return the file of a step that states which launches its sample contains."""
     sample = request.sample
     if not (sample and sample.kernels):
         return {}
@@ -268,16 +272,16 @@ def _sample_file(request: ProfileRequest, step: str) -> dict[str, str]:
 
 
 def with_progress(step: Step) -> Step:
-    """The step with a report instead of a page, which lets ncu tell its progress, and the page made of that.
+    """Make the step write a report instead of a page, so that ncu prints its progress; a second call makes the page.
 
-    ncu that prints a page as CSV is silent about the launches that it measures (seen with 2025.3).
+    While ncu prints a page as CSV, it does not report the launches that it measures (seen with 2025.3).
     """
     if "--csv" not in step.argv or "--log-file" not in step.argv:
         return step
     start, end = step.argv.index("--csv"), step.argv.index("--log-file") + 2
     page, raw = step.argv[start:end], step.argv[end - 1]
     folder = raw.rpartition("/")[0]
-    # Beside the run's results, where no reader takes it for a second profile.
+    # Next to the run's results, where no reader takes it for a second profile.
     report = f"{folder.rpartition('/')[0]}.{step.name}.ncu-rep"
     names = _MANGLED[2:] if _MANGLED[2] in step.argv else ()
     argv = (*step.argv[:start], "--force-overwrite", "--export", report, "--log-file", f"{folder}/{LOG}")
@@ -286,15 +290,15 @@ def with_progress(step: Step) -> Step:
 
 
 def restore_features(stated: Mapping[str, Any]) -> NcuFeatures:
-    """Features that were written down as data."""
+    """Restore features that were stored as data."""
     return pydantic.TypeAdapter(NcuFeatures).validate_python(stated)
 
 
 def times(request: ProfileRequest, features: NcuFeatures, *, program: str, out: str) -> Step:
-    """The step ``timing``, a run for times alone: the program with a recorder that the CUDA driver loads.
+    """Return the step ``timing`` for a timing-only run: the program with a recorder that the CUDA driver loads.
 
-    Where that cannot be compiled, ncu times every launch, which takes some milliseconds for each; a timeline is then
-    left to Nsight Systems, unless counters are wanted with it.
+    If the recorder cannot be compiled, ncu times every launch, which takes a few milliseconds each. A timeline is then
+    recorded with Nsight Systems, unless counters are requested too.
     """
     try:
         return recorded_times(request.command, out, timeline=request.timeline)
@@ -310,10 +314,10 @@ def times(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
 
 
 def cost(request: ProfileRequest, took_s: float) -> Cost:
-    """What counting takes beside a run for times of ``took_s`` seconds.
+    """Estimate the cost of counting, given a timing run of ``took_s`` seconds.
 
-    Measured with ncu 2025.3 on an H200 in a virtual machine (_LAUNCH_S), whatever the size of a launch and the memory
-    of the program; the program itself ran 1.2 times as long.
+    Measured with ncu 2025.3 on an H200 in a virtual machine (_LAUNCH_S); the size of a launch and of the program's
+    memory made no difference. The program itself took 1.2 times as long.
     """
     lines_s = _LINES_S if request.hotspots else 0.0
     run_s = 2.0 + 1.2 * took_s
@@ -327,7 +331,7 @@ def cost(request: ProfileRequest, took_s: float) -> Cost:
 
 
 def _filters(request: ProfileRequest, features: NcuFeatures) -> list[str]:
-    """The launches to count: those of a sample, else those that the caller names."""
+    """Return the options that select the launches: those of the sample, or else those that the caller names."""
     within = request.sample.within if request.sample else None
     if within is None and request.range is not None:
         within = range_filter_of_text(request.range)
@@ -336,7 +340,7 @@ def _filters(request: ProfileRequest, features: NcuFeatures) -> list[str]:
 
 
 def _launches(request: ProfileRequest) -> list[str]:
-    """The filters by kernel and number."""
+    """Return the filters by kernel and launch number."""
     if sample := request.sample:
         each = ["--launch-skip", str(sample.skip)] * bool(sample.skip) + ["--launch-count", str(sample.launches)]
         names = ["--kernel-name", f"regex:{exact_names_pattern(sample.kernels)}"] if sample.kernels else []
@@ -350,7 +354,7 @@ def _launches(request: ProfileRequest) -> list[str]:
 
 
 def notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
-    """What is left out of the request, and how the figures come about."""
+    """Return notes on what is skipped from the request, and on how the values are obtained."""
     extra_notes = [*([_TRACED] if request.timeline else []), *([_LINES] if request.hotspots else [])]
     if request.timeline and not (request.passes or request.hotspots):
         return extra_notes
@@ -359,45 +363,45 @@ def notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
         return [
             Note(
                 "application_replay",
-                "ncu runs the program once for each of its passes; launches must come in the same order every time.",
+                "ncu runs the program once for each of its passes; launches must occur in the same order every time.",
             ),
-            Note("serialised", "Durations are those of kernels run one at a time at the clocks as found."),
+            Note("serialised", "Durations are those of kernels run one at a time, at unlocked clocks."),
             *left,
         ]
     return [
         Note(
             "kernel_replay",
-            "ncu replays every kernel for each of its passes, with caches emptied before: what it measures, hit rates "
-            "and rates, is of a cold cache, one kernel at a time, at the clocks as found; times of a run for times are "
-            "not. replay='application' leaves the caches as the program has them.",
+            "ncu replays every kernel for each of its passes and flushes the caches first: its values, such as hit "
+            "rates and throughputs, are for cold caches, one kernel at a time, at unlocked clocks; times from a timing "
+            "run are not. replay='application' leaves the caches as the program has them.",
         ),
         *left,
     ]
 
 
 def _range_notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
-    """What holding ncu to a range leaves out."""
+    """Return a note on what restricting ncu to a range excludes."""
     if request.range is None:
         return []
-    text = "ncu is held to the range by its name (NVTX)"
+    text = "ncu is restricted to the range by its NVTX name"
     if not features.whole_process:
-        text += f". This version is not known to have {_SCOPE}: launches of other threads, such as those of backward "
-        text += "passes in PyTorch, are outside of the range then"
+        text += f". This version is not known to support {_SCOPE}: without it, launches of other threads, such as "
+        text += "those of backward passes in PyTorch, are outside the range"
     return [Note("range", f"{text}.")]
 
 
 def left_out(request: ProfileRequest, features: NcuFeatures) -> dict[str, str]:
-    """NVLink counters among others: where ncu sees no NVLink it fails over them and measures nothing at all."""
+    """Exclude NVLink counters that come with others: if ncu sees no NVLink, it fails on them and measures nothing."""
     asked = dict.fromkeys(c for counters in request.passes for c in counters)
     links = [c for c in asked if _NVLINK.match(c)]
     if len(links) == len(asked):
         return {}
-    why = "without a visible NVLink ncu would fail over it and lose the rest; ask for NVLink metrics alone"
+    why = "without a visible NVLink ncu would fail on it and lose the rest; request NVLink metrics separately"
     return dict.fromkeys(links, why)
 
 
 def progress(text: str) -> ProfilerProgress | None:
-    """The last line in ``text`` that tells of a launch; the program's own output may follow on it."""
+    """Return the progress in the last line of ``text`` that reports a launch; program output may follow on it."""
     lines = list(_PROFILING.finditer(text))
     if not lines:
         return None
@@ -415,10 +419,10 @@ def progress(text: str) -> ProfilerProgress | None:
 
 
 def explain(status: int, stderr: str) -> Problem | None:
-    """A known failure in words with its fix, or None. Give it the beginning of raw.csv as well as stderr."""
+    """Explain a known failure; None if unknown. Pass the beginning of raw.csv as well as stderr."""
     return explain_failure(NAME, status, stderr)
 
 
 def _after_options(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command after the options: ncu takes ``--`` for their end, so that no program's name can be one."""
+    """Return the command after the options: ``--`` ends them, so that no program name is read as an option."""
     return ("--", *command)

@@ -1,4 +1,4 @@
-"""Drive rocprofv3: its command lines, what it prints while it runs, and its failures in words."""
+"""The rocprofv3 driver: its command lines, its progress output, and explanations of its failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .features import features as features
 from .features import features_of as features_of
 
 TURNS = "pass_0"
-"""The step in which all passes take turns."""
+"""Name of the step in which all passes take turns."""
 NAME = "rocprofv3"
 VENDOR = "amd"
 REPLAY: Replay = "application"
@@ -43,39 +43,39 @@ RECORDS = False
 RANGES = False
 LOG: str | None = None
 _FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
-"""Known to every version; without %pid% the processes of a program would overwrite each other's files. %nid% is the
-rank under MPI and SLURM; torchrun tells it in the variable RANK, where nothing stands without it."""
+"""Supported by every version; without %pid% the processes of a program would overwrite each other's files. %nid% is the
+rank under MPI and SLURM; torchrun sets the variable RANK, which expands to nothing elsewhere."""
 _TRACED = ("--kernel-trace", "--marker-trace")
-"""Of a run for times: kernels, and the ranges (ROCTX) that launched them."""
+"""Traced in a timing run: kernels, and the ranges (ROCTX) that launched them."""
 _SAMPLED_FORMAT = ("json",)
-"""Of the formats the only one that every version writes samples to with their code objects."""
+"""The only format in which every version writes samples together with their code objects."""
 _LONGEST_ATTACHED_S = 86_400.0
 _UNSET = ("ROCPROF_", "ROCPROFILER_PC_SAMPLING_")
-"""rocprofv3 takes these as options and refuses what contradicts the command line."""
+"""rocprofv3 reads variables with these prefixes as options and rejects any that contradict the command line."""
 
 
 def steps(request: ProfileRequest, features: Rocprofv3Features, *, program: str, out: str) -> list[Step]:
-    """The steps that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan, then ``hotspots``.
+    """Return the steps that collect ``request``: ``timing``, ``pass_N`` as numbered in the plan, then ``hotspots``.
 
-    With replay="kernel" one step counts all passes; a counter planned twice is counted once there, as every kernel is
-    replayed in place. With replay="iteration" one step lets the passes take turns between launches. Counters that this
-    version cannot count are left out (see notes). A running process (``pid``) is attached to once: for times, or for
-    all counters in turns. Raises BadArgument for a request that no rocprofv3, or not this one, can fulfil.
+    With replay="kernel", one step counts all passes; since every kernel is replayed in place, a counter planned twice
+    is counted once. With replay="iteration", the passes take turns between the launches of one step. Counters that
+    this version cannot count are skipped (see ``notes``). rocprofv3 attaches to a running process (``pid``) only once:
+    for times, or for all counters in turns. Raises BadArgument for a request that this rocprofv3 does not support.
     """
     check_limits(request)
     if request.pid is not None:
         return _attach_steps(request, features, program, out)
     if request.replay == "kernel" and not features.kernel_replay:
         raise BadArgument(
-            f"rocprofv3 {features.version} cannot replay single kernels",
+            f"rocprofv3 {features.version} cannot replay kernels",
             "its help does not list --kernel-replay-beta-enabled",
-            "Leave replay out: the program is run once for each pass then",
+            "Omit replay: the program is then run once for each pass",
         )
     if request.replay == "iteration" and not features.turns:
         raise BadArgument(
-            f"rocprofv3 {features.version} cannot let counters take turns",
-            "its input file knows no groups of counters before version 1.0 (ROCm 7.0)",
-            "Leave replay out: the program is run once for each pass then",
+            f"rocprofv3 {features.version} cannot let counters take turns between launches",
+            "its input file does not support groups of counters before version 1.0 (ROCm 7.0)",
+            "Omit replay: the program is then run once for each pass",
         )
     command_line = _CommandLine(request, features, program, out, _filters(request))
     translations = {n: translate_pass(request, counters, features) for n, counters in enumerate(request.passes, 1)}
@@ -91,29 +91,29 @@ def steps(request: ProfileRequest, features: Rocprofv3Features, *, program: str,
 
 
 def add_sampling_methods(features: Rocprofv3Features, text: str) -> Rocprofv3Features:
-    """The features with what ``rocprofv3 --list-avail`` says of this machine's ways to sample."""
+    """Add the sampling methods that ``rocprofv3 --list-avail`` lists for this machine to the features."""
     return replace(features, sampled=pc_sampling.parse_sampling_methods(text))
 
 
 def with_progress(step: Step) -> Step:
-    """The step as it is: rocprofv3 tells what it can anyway."""
+    """Return the step unchanged: rocprofv3 always prints its progress."""
     return step
 
 
 def restore_features(stated: Mapping[str, Any]) -> Rocprofv3Features:
-    """Features that were written down as data."""
+    """Restore features that were stored as data."""
     return pydantic.TypeAdapter(Rocprofv3Features).validate_python(stated)
 
 
 def times(request: ProfileRequest, features: Rocprofv3Features, *, program: str, out: str) -> Step:
-    """The step ``timing``: kernels traced, and all else of a timeline where one is wanted; nothing counted."""
+    """Return the step ``timing``, which traces kernels, or a full timeline if requested, without counters."""
     return steps(replace(request, passes=(), sample=None, hotspots=False), features, program=program, out=out)[0]
 
 
 def cost(request: ProfileRequest, took_s: float) -> Cost:
-    """What counting takes beside a run for times of ``took_s`` seconds: a run for each pass, unless they take turns.
+    """Estimate the cost of counting, given a timing run of ``took_s`` seconds: a run per pass, unless they take turns.
 
-    A counted launch runs alone and its counters are read after it: half a millisecond is a guess.
+    Counted launches are serialised and their counters are read afterwards; half a millisecond per launch is assumed.
     """
     runs = len(request.passes) if request.replay == "application" else min(1, len(request.passes))
     runs += request.hotspots
@@ -121,16 +121,16 @@ def cost(request: ProfileRequest, took_s: float) -> Cost:
 
 
 def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program: str, out: str) -> list[Step]:
-    """The one step that a running process allows: a second attachment cannot ask for anything else than the first."""
-    refuse_hotspots(request, NAME, "a process that runs is attached to for times and counters only", "Give its command")
+    """Return the single step possible for a running process: attaching again cannot change the options."""
+    refuse_hotspots(request, NAME, "it attaches to a running process for times and counters only", "Give its command")
     if not features.attaching:
         raise MissingTool(
             f"rocprofv3 {features.version} cannot attach to a running process",
-            "--attach came with version 1.1 (ROCm 7.1)",
+            "--attach requires version 1.1 (ROCm 7.1)",
             "Install a newer ROCm, or give the command to start instead",
         )
     if request.pid is None or request.pid < 1 or not 0 < request.attached_s <= _LONGEST_ATTACHED_S:
-        raise BadArgument(f"pid={request.pid} for {request.attached_s:g} s cannot be attached to", "it is no process")
+        raise BadArgument(f"pid={request.pid} for {request.attached_s:g} s cannot be attached to", "not a process")
     command_line = _CommandLine(request, features, program, out, _filters(replace(request, replay="iteration")))
     passes = [one for counters in request.passes if (one := translate_pass(request, counters, features)).names]
     tracing_options = _tracing_options(request, features)
@@ -140,12 +140,12 @@ def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program:
 
 
 def _tracing_options(request: ProfileRequest, features: Rocprofv3Features) -> tuple[str, ...]:
-    """What the run for times traces."""
+    """Return the options that select what the timing run traces."""
     return (*_TRACED, *features.tracing) if request.timeline else _TRACED
 
 
 def notes(request: ProfileRequest, features: Rocprofv3Features) -> list[Note]:
-    """What this version leaves out of the request, and what its files cannot tell."""
+    """Return notes on what this version skips from the request, and on limits of its output."""
     in_turns = request.replay == "iteration" or (request.pid is not None and len(request.passes) > 1)
     turns = [_turns_note(request)] if in_turns else []
     alone = [_ATTACHED_COUNTERS] if request.passes else []
@@ -158,59 +158,59 @@ def notes(request: ProfileRequest, features: Rocprofv3Features) -> list[Note]:
 
 _TRACED_NOTE = Note(
     "traced",
-    "The run for times is traced for the timeline: every call of the runtime takes longer then, so that programs of "
-    "short kernels are stretched.",
+    "The timing run is traced for the timeline: every runtime call then takes longer, which stretches programs with "
+    "short kernels.",
 )
 _ATTACHED_COUNTERS = Note(
     "serialised",
-    "Counters are collected one kernel at a time, and a process is attached to but once: durations are those of "
-    "launches while they were counted.",
+    "Counters are collected one kernel at a time, and rocprofv3 attaches to a process only once: durations are those "
+    "of launches while they were counted.",
 )
 
 
 def _attached_note(pid: int) -> Note:
-    """What it takes to attach to a process, and what that gives."""
+    """Return a note on the requirements and limits of attaching to a process."""
     return Note(
         "attached",
         f"Process {pid} must have been started with ROCP_TOOL_ATTACH=1 in its environment (grep rocp-bg-attach "
         f"/proc/{pid}/task/*/comm shows whether it listens), rocprofv3 must be allowed to trace it (same user and "
-        "kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and both must be of one ROCm "
-        "release. The process itself writes the files, below its own working directory where the path is relative. "
-        "Attaching again to it takes the same options. PyTorch processes, whose libtorch_cpu.so brings a profiler of "
-        "its own, cannot be attached to up to rocprofv3 1.3.5.",
+        "kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and both must be of the same ROCm "
+        "release. The process itself writes the files; a relative path is resolved from its own working directory. "
+        "Attaching to it again uses the same options. PyTorch processes, whose libtorch_cpu.so contains its own "
+        "profiler, cannot be attached to up to rocprofv3 1.3.5.",
     )
 
 
 def _sample_notes(request: ProfileRequest) -> list[Note]:
-    """How a sample is counted: rocprofv3 has one list of launches for all kernels, and counts by kernel and device."""
+    """Return a note on how a sample is counted: rocprofv3 has one list of launch numbers for all kernels."""
     if request.sample is None:
         return []
-    kernels = f"Counted are {count_text(len(request.sample.kernels), 'kernel')}"
+    kernels = f"{count_text(len(request.sample.kernels), 'kernel')} counted"
     if not (_by_iteration(request) and request.sample.iterations):
-        why = "as counters take turns" if request.replay == "iteration" else "as replays count as launches there"
-        return [Note("sample", f"{kernels}, every launch of them, {why}.")]
+        why = "because counters take turns" if request.replay == "iteration" else "because replays count as launches"
+        return [Note("sample", f"{kernels}, all launches of each, {why}.")]
     wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
     more = counted_besides(request.sample.iterations)
-    text = f"{kernels}, {wanted} of their launches in each pass and at most {more} more: rocprofv3 takes one list of "
+    text = f"{kernels}, {wanted} launches of them in each pass and at most {more} more: rocprofv3 takes one list of "
     return [Note("sample", f"{text}launch numbers for all kernels, and numbers launches by kernel and device.")]
 
 
 def _turns_note(request: ProfileRequest) -> Note:
-    """What to expect of a run in which counters take turns."""
+    """Return a note on what to expect from a run in which counters take turns."""
     number = len(request.passes)
     return Note(
         "turns",
-        f"Counters take turns in {_group_count(number)} groups between launches: a kernel launched less often with one "
-        f"grid and work-group stays incomplete, and each figure combines launches of one configuration. Where launches "
-        "differ in their work, or are few, leave replay out.",
+        f"Counters take turns in {_group_count(number)} groups between launches: a kernel with fewer launches of one "
+        "grid and work-group remains incomplete, and each figure combines launches of one configuration. If launches "
+        "differ in their work, or are few, omit replay.",
     )
 
 
 def _group_count(number: int) -> int:
-    """How many groups take turns for ``number`` passes: a prime of at least 3, the first passes twice where needed.
+    """Return how many groups take turns for ``number`` passes: a prime of at least 3; some passes may come twice.
 
-    Programs launch kernels in loops. A group count that shares a factor with a loop's length would give each kernel of
-    the loop the same groups for ever; a prime does so only to loops of its own multiples.
+    Programs launch kernels in loops. If the number of groups shares a factor with the length of a loop, each kernel in
+    the loop always meets the same groups. With a prime this only happens for loop lengths that are its multiples.
     """
     count = max(number, 3)
     while any(count % factor == 0 for factor in range(2, count)):
@@ -219,7 +219,7 @@ def _group_count(number: int) -> int:
 
 
 def left_out(request: ProfileRequest, features: Rocprofv3Features) -> dict[str, str]:
-    """Counters of the request that this version cannot count -> why."""
+    """Map each counter of the request that this version cannot count to the reason."""
     reasons: dict[str, str] = {}
     for counters in request.passes:
         reasons |= translate_pass(request, counters, features).left_out
@@ -230,29 +230,29 @@ _PROGRESS = re.compile(r"(?P<loaded>\[rocprofv3\] tool initialization ::)|(?P<wr
 
 
 def progress(text: str) -> ProfilerProgress | None:
-    """What a step does, from what it prints; None before it tells.
+    """Return what the step is doing, based on its output; None if it has not reported anything yet.
 
-    rocprofv3 says nothing of single kernels: only when it was loaded into a process of the program and, after that
-    process's end, which files it writes.
+    rocprofv3 does not report single kernels: only when it was loaded into a process of the program and, after that
+    process has ended, which files it writes.
     """
     matches = list(_PROGRESS.finditer(text))
     if not matches:
         return None
     return ProfilerProgress(
-        "", doing="the program runs" if matches[-1]["loaded"] else "the program ended, results are written"
+        "", doing="the program is running" if matches[-1]["loaded"] else "the program ended, writing results"
     )
 
 
 def explain(status: int, stderr: str) -> Problem | None:
-    """A known failure in words with its fix, or None."""
+    """Explain a known failure; None if it is unknown."""
     return explain_failure(NAME, status, stderr)
 
 
 @dataclass(frozen=True)
 class _CommandLine:
-    """What every step has in common.
+    """What all steps have in common.
 
-    The job in the input file says what to measure and nothing else: rocprofv3 refuses an option stated in two places.
+    The job in the input file contains only what to measure: rocprofv3 rejects an option that is set in two places.
     """
 
     request: ProfileRequest
@@ -262,11 +262,11 @@ class _CommandLine:
     filters: Mapping[str, str]
 
     def counting(self, name: str, one: TranslatedPass) -> Step:
-        """A step for one pass."""
+        """Return a step for one pass."""
         return self.step(name, [], {"pmc": list(one.names)}, one.expressions, one.counters)
 
     def replaying(self, passes: Sequence[TranslatedPass]) -> Step:
-        """One step for all passes, in which every kernel is replayed."""
+        """Return one step for all passes, in which every kernel is replayed."""
         groups: list[list[str]] = []
         names_seen: set[str] = set()
         for one in passes:
@@ -278,7 +278,7 @@ class _CommandLine:
         return self.step("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, expressions, counters)
 
     def taking_turns(self, passes: Sequence[TranslatedPass], options: Sequence[str] = ()) -> Step:
-        """One step in which the passes take turns, one launch each."""
+        """Return one step in which the passes take turns, one launch each."""
         groups = [list(passes[n % len(passes)].names) for n in range(_group_count(len(passes)))]
         expressions = {n: e for one in passes for n, e in one.expressions.items()}
         counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
@@ -286,7 +286,7 @@ class _CommandLine:
         return self.step(TURNS, options, measured, expressions, counters)
 
     def sampling(self) -> Step:
-        """The step that samples program counters; kernels are traced with it, which samples belong to."""
+        """Return the step that samples program counters and traces the kernels that the samples belong to."""
         known = self.features.pc_sampling
         sampling_options = pc_sampling.options(
             self.request, known=known, local=self.features.sampled, version=self.features.version
@@ -301,7 +301,7 @@ class _CommandLine:
         expressions: Mapping[str, str] | None = None,
         counters: tuple[str, ...] = (),
     ) -> Step:
-        """One start of the program; ``measured`` is what its job asks for, besides the filters."""
+        """Return a step that starts the program once; ``measured`` is what its job requests besides the filters."""
         files = {f"{name}/{SAMPLE}": CountingSample().text()} if measured and self.request.sample else {}
         argv = [self.program]
         if measured:
@@ -324,7 +324,7 @@ class _CommandLine:
 
 
 def _filters(request: ProfileRequest) -> dict[str, str]:
-    """What restricts counting, as keys of a job."""
+    """Return the filters of the request as keys of a job."""
     filters = {}
     sample = request.sample
     if sample is not None and sample.kernels:
@@ -341,12 +341,12 @@ def _filters(request: ProfileRequest) -> dict[str, str]:
 
 
 def _by_iteration(request: ProfileRequest) -> bool:
-    """Whether single launches are asked for. Counters that take turns need all launches of a kernel; and kernel replay
-    numbers every replay as a launch (pull request 11335 of ROCm/rocm-systems), which would tear its passes apart."""
+    """Whether single launches are selected. Counters that take turns need all launches of a kernel, and kernel replay
+    numbers every replay as a launch (pull request 11335 of ROCm/rocm-systems): a selection would split its passes."""
     return request.replay == "application"
 
 
 def _formats(features: Rocprofv3Features) -> list[str]:
-    """rocpd holds dynamic LDS, CSV the agents and everything for versions without it; both in every step, so that the
-    reader takes all of them from one format."""
+    """Return the output formats. rocpd contains dynamic LDS; CSV contains the agents, and for versions without rocpd
+    everything. Every step uses the same formats, so that the reader takes all steps from one of them."""
     return [f for f in ("csv", "rocpd") if f in features.formats] or list(features.formats[:1])

@@ -1,4 +1,4 @@
-"""What an installed rocprofv3 can do, as its own texts state it, or as is known of its version."""
+"""What an installed rocprofv3 supports, according to its own output or to its version."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ _VERSION = re.compile(r"^\s*version:\s*(\d+(?:\.\d+)*)", re.MULTILINE)
 _COUNTER = re.compile(r"^Counter_Name\s*:\s*(\S+)", re.MULTILINE)
 _NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", "--kernel-trace"}
 _NEWEST = "1.3.2"
-"""The version assumed where none is given: of the help text that these facts were checked against."""
+"""The version assumed if none is given: the one whose help text these facts were checked against."""
 _RUNTIME, _RUNTIME_SINCE = ("--runtime-trace",), (0, 5)
 _SAMPLING, _SAMPLING_SINCE = ("--pc-sampling-beta-enabled", "--pc-sampling-interval"), (0, 6)
 _SEPARATE_TRACES = ("--hip-runtime-trace", "--memory-copy-trace")
-"""What --runtime-trace holds of a version that lacks it (ROCm 6.2), which does not trace allocations."""
+"""Replacement for --runtime-trace in versions without it (ROCm 6.2); allocations are not traced."""
 _SDK_OF_ROCM = {(6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1"}
 
 
 @dataclass(frozen=True)
 class Rocprofv3Features:
-    """The facts that decide how a command line is written."""
+    """The features that determine the command line."""
 
     version: str
     formats: tuple[str, ...]
-    """Of --output-format."""
+    """Values of --output-format."""
     definitions: Literal["list", "map"] | None
-    """Schema of the files for --extra-counters; None where there is no such option or its schema is not known."""
+    """Schema of the files for --extra-counters; None if the option does not exist or its schema is not known."""
     signal_option: bool
-    """Knows --disable-signal-handlers."""
+    """Whether it supports --disable-signal-handlers."""
     kernel_replay: tuple[str, ...]
-    """Options by which it replays single kernels, all passes in one run of the program; empty where it cannot."""
+    """Options for kernel replay, which collects all passes in one run of the program; empty if not supported."""
     turns: bool
     """Whether groups of counters can take turns between the launches of one run (``pmc_groups``)."""
     counters: frozenset[str] = frozenset()
-    """The counters that it lists for this machine's GPU; empty where it was not asked."""
+    """The counters that it lists for this machine's GPU; empty if it was not asked."""
     attaching: bool = False
-    """Whether it attaches to a running process (``--attach``), which came with 1.1 (ROCm 7.1)."""
+    """Whether it can attach to a running process (``--attach``), supported since 1.1 (ROCm 7.1)."""
     attached_output: bool = False
-    """Knows --attach-sync-output: it ends when the files of a process that it was attached to are written."""
+    """Whether it supports --attach-sync-output, which waits until the files of an attached process are written."""
     tracing: tuple[str, ...] = ("--runtime-trace",)
-    """What a timeline takes beside kernels and ranges: calls of HIP and RCCL, copies, allocations."""
+    """Options of a timeline in addition to kernels and ranges: HIP and RCCL calls, copies, allocations."""
     pc_sampling: bool = False
-    """Knows --pc-sampling-method and its like, which came with 0.6 (ROCm 6.4)."""
+    """Whether it supports --pc-sampling-method and related options, available since 0.6 (ROCm 6.4)."""
     sampled: tuple[ListedSamplingMethod, ...] = ()
-    """Ways of PC sampling that it lists for this machine; empty where it was not asked."""
+    """PC sampling methods that it lists for this machine; empty if it was not asked."""
 
 
 def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv3Features:
-    """The features that the texts of ``--help``, ``--version`` and ``--list-avail`` state; the last two may be empty.
+    """Parse the output of ``--help``, ``--version`` and ``--list-avail`` into features; the last two may be empty.
 
-    Raises MissingTool for a rocprofv3 from before ROCm 6.2, which takes no JSON input.
+    Raises MissingTool for a rocprofv3 from before ROCm 6.2, which does not accept JSON input.
     """
     options = set(_OPTION.findall(help_text))
     if not options >= _NEEDED:
         raise MissingTool(
-            "This rocprofv3 is too old to be driven",
-            f"its help does not name {', '.join(sorted(_NEEDED - options))}",
+            "This rocprofv3 is too old",
+            f"its help does not list {', '.join(sorted(_NEEDED - options))}",
             "Install rocprofiler-sdk of ROCm 6.2 or later, or use rocprof with profiler='rocprof'",
         )
     version_match = _VERSION.search(version_text)
@@ -89,17 +89,17 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv
 
 
 def features_of(version: str | None) -> Rocprofv3Features:
-    """The features of a version known by number alone: of rocprofiler-sdk (0.4 ... 1.3) or of ROCm (6.2 ... 7.2)."""
+    """Return the features of a version known only by number: rocprofiler-sdk 0.4 ... 1.3 or ROCm 6.2 ... 7.2."""
     parts = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
     if not parts:
         raise BadArgument(
-            f"{version!r} is no version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or none"
+            f"{version!r} is not a version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or omit it"
         )
     number = (int(parts[1]), int(parts[2]))
     if number[0] >= 5:
         if number < (6, 2):
             raise MissingTool(
-                f"rocprofv3 of ROCm {version} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'"
+                f"rocprofv3 of ROCm {version} is not supported", "it cannot read JSON input", "Use profiler='rocprof'"
             )
         sdk = _SDK_OF_ROCM.get(number, _NEWEST)
         number = (int(sdk.split(".")[0]), int(sdk.split(".")[1]))
@@ -107,9 +107,9 @@ def features_of(version: str | None) -> Rocprofv3Features:
     else:
         text = parts[0].removeprefix("v")
     if number < (0, 4):
-        raise MissingTool(f"rocprofv3 {text} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'")
+        raise MissingTool(f"rocprofv3 {text} is not supported", "it cannot read JSON input", "Use profiler='rocprof'")
     formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if number >= (1, 0) else ())
-    # Kernel replay is a beta of mid-2026 that no version number tells, and the option for signals is in 1.1 for sure.
+    # Kernel replay is a beta of mid-2026 that no version number identifies; the signal option certainly exists in 1.1.
     recent = number >= (1, 1)
     return Rocprofv3Features(
         text, formats, _schema(text), recent, (), _takes_turns(text), attaching=recent,
@@ -119,7 +119,7 @@ def features_of(version: str | None) -> Rocprofv3Features:
 
 
 def _replay_options(options: set[str]) -> tuple[str, ...]:
-    """The beta switch turns kernel replay on; where there is a choice of modes, that must be made too."""
+    """Return the beta switch that enables kernel replay, and the mode if the version offers several."""
     if "--kernel-replay-beta-enabled" not in options:
         return ()
     mode = ("--replay-mode", "kernel") if "--replay-mode" in options else ()
@@ -127,12 +127,12 @@ def _replay_options(options: set[str]) -> tuple[str, ...]:
 
 
 def _takes_turns(version: str) -> bool:
-    """From 1.0 (ROCm 7.0) the input file knows pmc_groups."""
+    """Whether the input file supports pmc_groups, as it does since 1.0 (ROCm 7.0)."""
     return tuple(int(part) for part in version.split(".")[:2]) >= (1, 0)
 
 
 def _schema(version: str) -> Literal["list", "map"] | None:
-    """A map of names up to 0.6, a list under a schema version from 1.0; 0.7 was never released and had both."""
+    """A map of names up to 0.6, a list with a schema version since 1.0; 0.7 was never released and had both."""
     number = tuple(int(part) for part in version.split(".")[:2])
     if number >= (1, 0):
         return "list"
@@ -140,7 +140,7 @@ def _schema(version: str) -> Literal["list", "map"] | None:
 
 
 def _guess_version(options: set[str]) -> str:
-    """The version of a rocprofv3 that does not tell it, from the options that came with each."""
+    """Derive the version of a rocprofv3 that does not report it from the options introduced with each version."""
     if "--version" in options:
         return "1.0"
     if "--agent-index" in options:
@@ -152,22 +152,22 @@ def _guess_version(options: set[str]) -> str:
 
 @dataclass(frozen=True)
 class TranslatedPass:
-    """The counters of one pass as rocprofv3 is asked for them, and the definitions that it needs for them."""
+    """The counters of one pass under rocprofv3's names, with the definitions that they need."""
 
     counters: tuple[str, ...]
-    """As in the plan, without what this rocprofv3 cannot count, and without levels that it integrates only."""
+    """Counters of the plan, without unsupported ones and without level counters that are only integrated."""
     names: tuple[str, ...]
-    """As rocprofv3 is asked for them."""
+    """The names to pass to rocprofv3."""
     expressions: dict[str, str]
     """Name -> the expression that defines it."""
     left_out: dict[str, str]
-    """Counter of the plan -> why it is not among them."""
+    """Skipped counter of the plan -> the reason."""
 
 
 def translate_pass(request: ProfileRequest, counters: tuple[str, ...], features: Rocprofv3Features) -> TranslatedPass:
-    """One pass of a plan in rocprofv3's terms.
+    """Translate one pass of a plan into rocprofv3's names.
 
-    A level counter that stands there for its integral alone is not asked for: accumulate() selects it itself.
+    A level counter that is needed only for its integral is not requested: accumulate() selects it itself.
     """
     refusals = {c: reason for c in counters if (reason := _refusal(request, c, features))}
     integrated = {level: c for c in counters if (level := level_of(c))}
@@ -192,14 +192,14 @@ def translate_pass(request: ProfileRequest, counters: tuple[str, ...], features:
 
 
 def definitions_text(request: ProfileRequest, expressions: Mapping[str, str], features: Rocprofv3Features) -> str:
-    """The YAML file for --extra-counters in the schema of this version."""
+    """Return the YAML file for --extra-counters in the schema of this version."""
     targets = [request.target] if request.target else [t for t in known_targets() if gpu(t).counter_limits]
     if features.definitions == "map":
         return "".join(
             f"{name}:\n  architectures:\n    {'/'.join(targets)}:\n      expression: {text}\n  description: ''\n"
             for name, text in expressions.items()
         )
-    # One line each: rocprofv3 hands the file on in one environment variable, which Linux limits to 128 KiB.
+    # One line each: rocprofv3 passes the file on in one environment variable, which Linux limits to 128 KiB.
     return "rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n" + "".join(
         f"  - {{name: '{name}', description: '', properties: [], definitions: "
         f"[{{architectures: [{', '.join(targets)}], expression: '{text}'}}]}}\n"
@@ -208,31 +208,31 @@ def definitions_text(request: ProfileRequest, expressions: Mapping[str, str], fe
 
 
 def _refusal(request: ProfileRequest, counter: str, features: Rocprofv3Features) -> str | None:
-    """Why this rocprofv3 cannot count ``counter`` on the target, or None."""
+    """Return why this rocprofv3 cannot count ``counter`` on the target, or None."""
     for event in dict.fromkeys([level_of(counter) or counter, *events_of(counter)]):
         if level_of(event) is None and (reason := _why_unknown(request.target, event, features)):
             return reason
     if not (level_of(counter) or per_channel(counter)):
         return None
     if features.definitions is None:
-        return f"rocprofv3 {features.version} cannot be taught counters, and it has none for this"
+        return f"rocprofv3 {features.version} lacks it and cannot define new counters"
     if level_of(counter):
         known = find_target(request.target)
         return known.without_integrals.get("rocprofv3") if known else None
     if channels(request) is None:
-        return "how many XCDs the device has is not known; name the product (MI300X) as gpu"
+        return "the device's number of XCDs is not known; name the product (MI300X) as gpu"
     return None
 
 
 def _why_unknown(target: str, event: str, features: Rocprofv3Features) -> str | None:
     if features.counters:
         known = event in features.counters
-        return None if known else f"rocprofv3 {features.version} of this machine lists no such counter"
+        return None if known else f"rocprofv3 {features.version} on this machine does not list this counter"
     return why_not_countable(target, event)
 
 
 def _channel_selections(request: ProfileRequest, event: str) -> dict[str, str]:
-    """``EVENT[i]`` for every channel, counted through all XCDs, and the expression that selects it."""
+    """Map ``EVENT[i]`` for every channel, numbered across all XCDs, to the expression that selects it."""
     known = channels(request)
     assert known is not None
     xcds, each = known

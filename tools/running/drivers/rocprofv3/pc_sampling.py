@@ -1,7 +1,7 @@
-"""How rocprofv3 samples program counters: the method, its unit and an interval that the device accepts.
+"""PC sampling with rocprofv3: the method, its unit, and an interval that the device accepts.
 
-Facts: AMD's "Using PC sampling" of rocprofiler-sdk (methods by GPU, units, power-of-two cycles, the listing of
-``rocprofv3 -L``) and ROCm/rocm-systems pull request 6894 (least interval and defaults of rocprof-compute).
+Sources: AMD's "Using PC sampling" of rocprofiler-sdk (methods by GPU, units, power-of-two cycles, the output of
+``rocprofv3 -L``) and ROCm/rocm-systems pull request 6894 (minimum interval and defaults of rocprof-compute).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _METHOD = re.compile(
     r"Min_Interval\s*:\s*(?P<least>\d{1,20})\s+Max_Interval\s*:\s*(?P<most>\d{1,20})"
 )
 _TIMES = 200
-"""Samples that every compute unit should get in the time of all kernels, where that is known."""
+"""Number of samples that every compute unit should get during the total kernel time, if that is known."""
 _MOST_INTERVAL = 2**31
 _CYCLES = 2.0e9
-"""About how many a second has, to turn a time into an interval in cycles."""
-_SINCE = "PC sampling came with ROCm 6.4 (rocprofiler-sdk 0.6)"
+"""Approximate cycles per second, to convert a time into an interval in cycles."""
+_SINCE = "PC sampling requires ROCm 6.4 (rocprofiler-sdk 0.6)"
 
 
 @dataclass(frozen=True)
 class ListedSamplingMethod:
-    """One way of sampling that the local rocprofv3 lists for a device."""
+    """A sampling method that the local rocprofv3 lists for a device."""
 
     method: str
     least: int
@@ -38,7 +38,7 @@ class ListedSamplingMethod:
 
 
 def parse_sampling_methods(listing: str) -> tuple[ListedSamplingMethod, ...]:
-    """The ways of sampling in what ``rocprofv3 --list-avail`` prints, one entry for each."""
+    """Return the sampling methods in the output of ``rocprofv3 --list-avail``, one entry for each."""
     methods = [
         ListedSamplingMethod(m["method"].lower(), int(m["least"]), int(m["most"])) for m in _METHOD.finditer(listing)
     ]
@@ -48,13 +48,13 @@ def parse_sampling_methods(listing: str) -> tuple[ListedSamplingMethod, ...]:
 def options(
     request: ProfileRequest, *, known: bool, local: Sequence[ListedSamplingMethod], version: str
 ) -> tuple[str, ...]:
-    """The arguments that sample: the best method of the target, else the best one that this machine lists.
+    """Return the arguments for sampling with the target's best method, preferably one that this machine lists.
 
-    ``known`` says whether this rocprofv3 has the options. Raises MissingTool where it has not, BadArgument for a target
-    that cannot be sampled.
+    ``known`` states whether this rocprofv3 has the options. Raises MissingTool if it does not, and BadArgument for a
+    target that cannot be sampled.
     """
     if not known:
-        raise MissingTool(f"rocprofv3 {version} samples no program counters", _SINCE, "Install a newer ROCm")
+        raise MissingTool(f"rocprofv3 {version} has no PC sampling", _SINCE, "Install a newer ROCm")
     way = _choose_sampling(request.target, local)
     limits = next((o for o in local if o.method == way.method), None)
     interval = _interval(way, request.busy_s, limits)
@@ -65,38 +65,38 @@ def options(
 
 
 def notes(request: ProfileRequest, local: Sequence[ListedSamplingMethod]) -> list[Note]:
-    """What sampling costs and what it cannot do."""
+    """Return a note on the cost and limits of sampling."""
     way = _choose_sampling(request.target, local)
     skid = (
-        " Samples by host trap may stand up to two instructions behind the one that waited, and tell no stall reason."
+        " Host-trap samples may be up to two instructions behind the one that waited, and have no stall reason."
         if way.unit == "time"
         else ""
     )
     return [
         Note(
             "hotspots",
-            "Hot spots take a run of their own, under PC sampling of the whole device: every kernel is sampled, "
-            "whatever kernel, launches and range say. PC sampling is a beta of ROCm of which AMD warns that it may "
+            "Hot spots take a separate run with PC sampling of the whole device: every kernel is sampled, regardless "
+            "of kernel, launches and range. PC sampling is a beta feature of ROCm, and AMD warns that it may "
             f"freeze the GPU; MI300 needs the firmware of ROCm 7.0.{skid}",
         ),
     ]
 
 
 def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSampling:
-    """How to sample a target; the first way of it that the local rocprofv3 lists, where it lists any."""
+    """Return the sampling method of a target, preferably one that the local rocprofv3 lists."""
     ways = targets.gpu(target).pc_sampling if target else []
     if not ways:
         raise BadArgument(
             f"{target or 'This GPU'} has no PC sampling",
-            "AMD lists host trap from gfx90a and stochastic sampling from gfx942 on, Instinct only",
-            "Leave hotspots out; thread trace (rocprofv3 --att) shows instructions on more GPUs",
+            "AMD lists host-trap sampling from gfx90a and stochastic sampling from gfx942 on, for Instinct only",
+            "Omit hotspots; thread trace (rocprofv3 --att) shows instructions on more GPUs",
         )
     local_methods = {one.method for one in local}
     return next((way for way in ways if way.method in local_methods), ways[0])
 
 
 def _interval(way: PcSampling, busy_s: float | None, limits: ListedSamplingMethod | None) -> int:
-    """The usual interval, or a finer one for short programs; a power of two where the hardware needs that."""
+    """Return the usual interval, or a shorter one for short programs; a power of two if the hardware requires it."""
     interval = way.usual
     if busy_s is not None:
         apart = busy_s / _TIMES
@@ -112,7 +112,7 @@ def _interval(way: PcSampling, busy_s: float | None, limits: ListedSamplingMetho
 
 THREAD_TRACE = Note(
     "thread_trace",
-    "Thread trace tells more than samples: latency and stalls of every instruction on one compute unit, also on RDNA. "
+    "Thread trace shows more than samples: latency and stalls of every instruction on one compute unit, also on RDNA. "
     "rocprofv3 --att --kernel-include-regex KERNEL --kernel-iteration-range [3] -d DIR -- ./app traces one launch; it "
     "needs the ROCprof Trace Decoder (--att-library-path) and writes hundreds of MB for long kernels; import DIR.",
 )
