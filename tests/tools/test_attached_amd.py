@@ -66,8 +66,8 @@ def test_what_cannot_be_attached_to_is_refused_before_anything_starts(node: Node
     node.has("1.3.2")
     pid = begin()
     for more, kind, words in (
-        ({"command": ["true"]}, BadArgument, "pid excludes command"),
-        ({"env": {"A": "1"}}, BadArgument, "pid excludes env"),
+        ({"command": ["true"]}, BadArgument, "pid cannot be combined with command"),
+        ({"env": {"A": "1"}}, BadArgument, "pid cannot be combined with env"),
         ({"range": "step"}, BadArgument, "range"),
     ):
         with pytest.raises(kind, match=words):

@@ -106,7 +106,7 @@ def test_texts_of_the_output_are_made_plain_and_only_the_end_of_much_is_read() -
         ("ImportError: libcudart.so.12: cannot open shared object file", MissingTool, '{"LD_LIBRARY_PATH"'),
         ("python: can't open file '/home/u/train.py': [Errno 2] No such file or directory", NotFound, "Set cwd"),
         ("bash: line 1: nvcc: command not found", NotFound, "no command nvcc"),
-        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/train.bin'", NotFound, "no data/train.bin"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/train.bin'", NotFound, "find data/train.bin"),
         ("The server socket has failed to listen on any local network address. errno: 98 - Address already in use",
          BadArgument, "--standalone"),
         ("mpirun has detected an attempt to run as root.", NotAllowed, "--allow-run-as-root"),

@@ -191,8 +191,9 @@ def _sample_notes(request: ProfileRequest) -> list[Note]:
         return [Note("sample", f"{kernels}, all launches of each, {why}.")]
     wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
     more = counted_besides(request.sample.iterations)
-    text = f"{kernels}, {wanted} launches of them in each pass and at most {more} more: rocprofv3 takes one list of "
-    return [Note("sample", f"{text}launch numbers for all kernels, and numbers launches by kernel and device.")]
+    text = f"{kernels}, {count_text(wanted, 'launch')} of them in each pass and at most {more} more: rocprofv3 takes "
+    rest = "one list of launch numbers for all kernels, and numbers launches by kernel and device."
+    return [Note("sample", f"{text}{rest}")]
 
 
 def _turns_note(request: ProfileRequest) -> Note:
