@@ -1,4 +1,4 @@
-"""One workload opened for questions: its manifest, target and facts, its tables as relations, and selections of it."""
+"""An open workload: its manifest, target and facts, its tables as SQL relations, and selections of its launches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _MANY_DISPATCHES = 10_000
-"""Dispatches from which on a question is worth several threads."""
+"""From this number of dispatches on, a query is worth several threads."""
 _RANKS = re.compile(r"\s*#\d{1,9}(\.\d{1,9})?(\s*,\s*#\d{1,9}(\.\d{1,9})?)*\s*", re.ASCII)
 KernelUnit = Literal["kernel", "launch"]
 _SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
@@ -35,14 +35,14 @@ _SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
 
 @dataclass(frozen=True)
 class Selection:
-    """The kernels selected, longest total time first, and the ranges of dispatch ids (None: all)."""
+    """The selected kernels, longest total time first, and the ranges of dispatch ids (None for all)."""
 
     kernels: list[str]
     every_kernel: bool
     ranges: list[tuple[int, int]] | None
 
     def condition(self, table: str) -> str:
-        """The selection as a SQL condition over the columns dispatch_id and kernel of ``table``."""
+        """The selection as an SQL condition over the columns dispatch_id and kernel of ``table``."""
         parts = []
         if self.ranges is not None:
             parts.append(dispatch_ids.condition(self.ranges, f"{table}.dispatch_id"))
@@ -51,15 +51,16 @@ class Selection:
         return " AND ".join(parts) or "true"
 
     def only(self, kernels: Sequence[str]) -> Selection:
-        """The same dispatches of some of its kernels."""
+        """The selection restricted to some of its kernels."""
         return Selection(list(kernels), self.every_kernel and list(kernels) == self.kernels, self.ranges)
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel among all of a workload: rank by total time, share of it in percent (None without times), launches.
+    """One kernel of a workload: its rank by total time, its share of the time in percent (None without times),
+    launches.
 
-    In a workload opened by launch it is one launch configuration.
+    In a workload opened by launch, it is one launch configuration.
     """
 
     rank: int
@@ -67,17 +68,17 @@ class KernelTime:
     share_pct: float | None
     launches: int
     number: str
-    """By which it can be asked for, after a #: the kernel's rank, and the configuration's where it is one (1.2)."""
+    """The number that selects it after a "#": the rank of the kernel, and of the configuration if it is one (1.2)."""
     configurations: int
-    """Launch configurations of the kernel."""
+    """The number of launch configurations of the kernel."""
     whole_kernel: str | None
-    """The name of the kernel of which these are all launches; None for one of several configurations."""
+    """The name of the kernel if these are all its launches; None for one of several configurations."""
 
 
 class Workload:
-    """A workload of a store. Use it as a context manager: it holds a cursor of its own, for one thread.
+    """A workload of a store. Use it as a context manager: it owns a cursor, for use by one thread.
 
-    Opened by launch, every launch configuration is a kernel of its own, called ``NAME [work-groups x size]``.
+    Opened by launch, every launch configuration is treated as a kernel named ``NAME [work-groups x size]``.
     """
 
     def __init__(self, store: Store, manifest: Manifest, by: KernelUnit = "kernel") -> None:
@@ -90,9 +91,10 @@ class Workload:
     def open(
         cls, store: Store, workload: str | Manifest, kernel: str | None = None, by: KernelUnit = "kernel"
     ) -> Workload:
-        """The workload meant by a manifest, an id, a unique id prefix, a name or ``latest``; NotFound where none is.
+        """The workload for a manifest, an id, a unique id prefix, a name or ``latest``. Raises NotFound if there is
+        none.
 
-        ``kernel`` is what will be selected: one configuration ("#1.2") opens it by launch.
+        ``kernel`` is the later selection: a single configuration ("#1.2") opens the workload by launch.
         """
         one = kernel is not None and _RANKS.fullmatch(kernel) is not None and "." in kernel
         return cls(
@@ -103,7 +105,7 @@ class Workload:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Close the cursor; what failed because the workload is damaged or was deleted becomes a StoreProblem."""
+        """Close the cursor; errors caused by a damaged or deleted workload become a StoreProblem."""
         if "cursor" not in self.__dict__:
             return
         import duckdb
@@ -115,7 +117,7 @@ class Workload:
 
     @cached_property
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB cursor, opened when first asked for."""
+        """A DuckDB cursor, opened on first use."""
         cursor = connect()
         if self.manifest.dispatches > _MANY_DISPATCHES:
             speed_up(cursor)
@@ -131,17 +133,17 @@ class Workload:
 
     @property
     def arch(self) -> str:
-        """The name of its GPU target; empty where the profile does not state one."""
+        """The name of its GPU target; empty if the profile does not state one."""
         return self.manifest.arch or ""
 
     @property
     def target(self) -> Gpu:
-        """Its GPU target; NotFound where it is not stated or has no file."""
+        """Its GPU target. Raises NotFound if it is not stated or has no file."""
         return gpu(self.arch)
 
     @property
     def facts(self) -> dict[str, float]:
-        """The facts that formulas may use: those of the target, overridden by what the profile states."""
+        """The facts that formulas may use: those of the target, overridden by those of the profile."""
         return {name: fact.value for name, fact in self.target.facts.items()} | self.manifest.facts
 
     def has(self, table: str) -> bool:
@@ -149,7 +151,7 @@ class Workload:
         return self.store.file(self.manifest, table) is not None
 
     def relation(self, table: str) -> str:
-        """SQL that reads one table from its file; BadInput where the workload has no such table."""
+        """SQL that reads one table from its file. Raises BadInput if the workload does not have the table."""
         path = self.store.file(self.manifest, table)
         if path is None:
             raise self._no_table_problem(table)
@@ -163,13 +165,13 @@ class Workload:
         return self._dispatches_sql(source, lacking) if lacking else source
 
     def no_formulas(self) -> BadInput:
-        """The error where nothing can be computed: of its target no metric is known, or it holds samples alone."""
+        """The error if nothing can be computed: its target has no metrics, or it contains only samples."""
         if self.has("samples") and not self.has("dispatches"):
             return self._no_table_problem("dispatches")
         return no_formulas(self.name, self.manifest.arch)
 
     def _no_table_problem(self, table: str) -> BadInput:
-        """The error where it has no such table: why, and what to do."""
+        """The error for a missing table, with the reason and what to do."""
         why = _WHY_NO_TABLE.get(table)
         if table == "dispatches":
             why = _HOST_ONLY if self.manifest.events else _CODE_ONLY if self.has("samples") else why
@@ -177,13 +179,13 @@ class Workload:
 
     @staticmethod
     def _dispatches_sql(source: str, lacking: list[str]) -> str:
-        """SQL for the launches, with NULL for columns that the profile does without; configurations are numbered."""
+        """SQL for the launches with numbered configurations, and NULL for columns that the profile lacks."""
         empty = "".join(f", NULL::BIGINT AS {name}" for name in lacking if name != _NUMBER_COLUMN)
         filled = f"SELECT *{empty} FROM {source}"
         return f"({filled if _NUMBER_COLUMN not in lacking else number_configurations(filled)})"
 
     def _lacking_columns(self, table: str, path: Path) -> list[str]:
-        """The columns that a profile may do without, and this one does."""
+        """The optional columns that this profile lacks."""
         optional = _OPTIONAL_COLUMNS.get(table)
         if optional and table not in self._columns_of_table:
             rows = self.rows(f"SELECT name FROM parquet_schema({sql_path(path)})")
@@ -191,7 +193,7 @@ class Workload:
         return [name for name in optional or () if name not in self._columns_of_table[table]]
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a query of ours; relations come from ``relation``."""
+        """All rows of an internal query; relations come from ``relation``."""
         return self.cursor.execute(sql).fetchall()
 
     @cached_property
@@ -217,7 +219,7 @@ class Workload:
 
     @cached_property
     def _configurations_by_number(self) -> dict[str, _ConfigurationName]:
-        """Of a workload opened by launch: every configuration by its number, such as 1.2."""
+        """Every configuration by its number, such as 1.2, for a workload opened by launch."""
         with Workload(self.store, self.manifest) as plain:
             table = plain.relation("dispatches")
         each = (
@@ -233,7 +235,7 @@ class Workload:
 
     @cached_property
     def passes(self) -> dict[str, frozenset[str]]:
-        """Pass -> its columns of the table counters, in order; empty where the profile does not tell its passes."""
+        """Pass -> its columns of the table counters, in order; empty if the profile does not list its passes."""
         if not self.has("passes"):
             return {}
         rows = self.rows(f"SELECT name, counters FROM {self.relation('passes')} ORDER BY pass_id")
@@ -241,25 +243,25 @@ class Workload:
 
     @cached_property
     def doubts(self) -> Doubts:
-        """What is known to be wrong with its counters and times."""
+        """The doubts about its counters and times."""
         known = manifest_doubts(self.manifest)
         return Doubts(known, self.passes if known else {})
 
     def select(
         self, kernel: str | Sequence[str] | None = None, dispatches: str | Sequence[int] | None = None
     ) -> Selection:
-        """The kernels and dispatches asked for.
+        """Select kernels and dispatches.
 
         ``kernel`` is a regular expression (RE2) searched in the kernel's name, "#1" (several: "#1,#3") for ranks by
-        total time among the selected dispatches, or a list of exact names. Of a workload opened by launch a pattern
-        means all configurations of the kernels that it fits, and so does "#1"; "#1.2" means one. ``dispatches`` is a
-        list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with near names when nothing fits.
+        total time among the selected dispatches, or a list of exact names. In a workload opened by launch, a pattern
+        selects all configurations of the matching kernels, and so does "#1"; "#1.2" selects one. ``dispatches`` is a
+        list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with similar names if nothing matches.
         """
         ranges = dispatch_ids.ranges(dispatches)
         names = self._every_kernel if ranges is None else self._kernels_of(Selection([], True, ranges))
         if not names:
             raise NotFound(
-                f"No dispatch of workload {self.name!r} has the id asked for",
+                f"No dispatch of workload {self.name!r} has the requested id",
                 f"it has {count_text(self.manifest.dispatches, 'dispatch')}",
                 "query_counters can list them: SELECT dispatch_id, kernel FROM dispatches",
             )
@@ -268,7 +270,7 @@ class Workload:
         wanted = set(self._kernels_named(kernel, names) if isinstance(kernel, str) else kernel)
         chosen = [name for name in names if name in wanted]
         if isinstance(kernel, str) and not chosen:
-            raise NotFound(f"None of the dispatches asked for is of {kernel[:100]!r}", fix="Leave dispatches out")
+            raise NotFound(f"None of the requested dispatches belongs to {kernel[:100]!r}", fix="Omit dispatches")
         return Selection(chosen, False, ranges)
 
     @cached_property
@@ -287,7 +289,7 @@ class Workload:
         if exact := names_displayed_as(pattern, names):
             return exact
         if self.by == "launch":
-            # What is asked for is the name of a kernel, which its configurations do not bear alone.
+            # A kernel's name was requested; the names of its configurations have a suffix.
             kernel_of_name = {one.label: one.kernel for one in self._configurations_by_number.values()}
             fitting = set(self._matching(pattern, list(dict.fromkeys(kernel_of_name[name] for name in names))))
             hits = [name for name in names if kernel_of_name[name] in fitting] or names_shortened_to(pattern, names)
@@ -303,12 +305,12 @@ class Workload:
 
     @staticmethod
     def _matching(pattern: str, kernels: list[str]) -> list[str]:
-        """The kernels of this name, as it is or as an answer shows it, else those in which the pattern is found."""
-        # What has template arguments is a name as an answer shows it sooner than a pattern.
+        """The kernels with this name, in full or as shown in answers, or else those in which the pattern is found."""
+        # Text with template arguments is more likely a name from an answer than a pattern.
         if exact := names_displayed_as(pattern, kernels) or ("<" in pattern and names_shortened_to(pattern, kernels)):
             return exact
         plain = _SUFFIX.sub("", pattern)
-        # Anchors are put around names as answers show them, without the parameters that a profiler writes.
+        # Anchors apply to names as shown in answers, without the parameters that a profiler writes.
         bare = plain.removeprefix("^").removesuffix("$")
         return (
             [k for k in kernels if k == plain]
@@ -318,7 +320,8 @@ class Workload:
         )
 
     def _kernels_of_ranks(self, numbers: list[str], names: list[str]) -> list[str]:
-        """The kernels of these ranks; where configurations are apart, those called 1.2 and all of kernel 1."""
+        """The kernels of these ranks; for a workload opened by launch, configuration 1.2 or all configurations of
+        kernel 1."""
         if self.by == "launch":
             known = self._configurations_by_number
             keys = {number: [key for key in known if number in (key, key.partition(".")[0])] for number in numbers}
@@ -336,7 +339,7 @@ class Workload:
 
 
 class _ConfigurationName(NamedTuple):
-    """What a configuration is called where it stands for a kernel of its own, and its kernel."""
+    """The name of a configuration that is treated as a kernel, and its kernel."""
 
     label: str
     kernel: str
@@ -344,19 +347,19 @@ class _ConfigurationName(NamedTuple):
 
 _NUMBER_COLUMN = "launch"
 _OPTIONAL_COLUMNS = {"dispatches": (*COLUMNS, _NUMBER_COLUMN), "samples": ("lanes",)}
-"""Columns of whole numbers that not every profile states."""
+"""Optional integer columns, which not every profile has."""
 _BY_TIME = "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
 _AGAIN = "Import the profile again"
 _WHY_NO_TABLE = {
     "dispatches": (
-        "it was imported from a profiler's kernel statistics, which hold no counters",
+        "it was imported from a profiler's kernel statistics, which contain no counters",
         "list_workloads shows its kernels by time; profile with counters for more",
     ),
     "counters": ("", "Profile with counters and import that"),
 }
 """Why a profile may lack a table, and what to do."""
-_HOST_ONLY = ("it is a timeline of the host: no kernel was recorded", "Trace kernels too (rocprofv3 --kernel-trace)")
+_HOST_ONLY = ("it is a timeline of the host without kernels", "Trace kernels too (rocprofv3 --kernel-trace)")
 _CODE_ONLY = (
-    "it holds samples of the program counter and no launches",
+    "it contains program counter samples but no launches",
     "find_hotspots shows their lines; times and counters need a profile with them",
 )

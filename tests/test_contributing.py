@@ -135,8 +135,8 @@ def test_all_files_in_use_are_listed_once(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("like =", "alike ="), "BadInput: The GPU target of gfx90f.toml is not as it should be. alike: Extra inputs"),
-        (('"gfx90f"', '"gfx90f'), "BadInput: The data file gfx90f.toml is no TOML"),
+        (("like =", "alike ="), "BadInput: The GPU target of gfx90f.toml is not valid. alike: Extra inputs"),
+        (('"gfx90f"', '"gfx90f'), "BadInput: The data file gfx90f.toml is not valid TOML"),
     ],
 )
 def test_a_wrong_file_is_named_with_what_is_wrong(folder: Path, change: tuple[str, str], message: str) -> None:
@@ -146,4 +146,4 @@ def test_a_wrong_file_is_named_with_what_is_wrong(folder: Path, change: tuple[st
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert "ROOFLENS_CATALOGUE names no folder" in python(tmp_path / "none", SHOW).stderr
+    assert "ROOFLENS_CATALOGUE is not a folder" in python(tmp_path / "none", SHOW).stderr

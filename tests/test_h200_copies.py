@@ -145,7 +145,7 @@ def test_a_bypassed_level_is_left_out_of_the_picture_and_named(store: Store) -> 
     names = {kernel.number: short(kernel.name) for kernel in picture.kernels}
     drawn = {(names[dot.kernel], dot.level) for dot in picture.dots if dot.is_drawable}
     assert {level for kernel, level in drawn if kernel == "matrix_groups"} == {"hbm", "l2", "lds"}
-    assert any("go past this level" in statement for statement in picture.statements)
+    assert any("bypass this level" in statement for statement in picture.statements)
     assert max(dot.intensity or 0 for dot in picture.dots) < 2000
 
 

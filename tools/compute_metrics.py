@@ -1,4 +1,4 @@
-"""compute_metrics: the catalogue's figures for one workload, overall or per kernel."""
+"""compute_metrics: the metrics of the catalogue for one workload, overall or per kernel."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _SUMMARY = {
 _CLOCKS = {"max_sclk": "clock", "max_mclk": "memory clock", "max_sclk_matrix": "clock of matrix work"}
 _WITHOUT = {
     "not_collected": "have no value; the column reason says why",
-    "undefined": "are 0/0: what they are a share of was counted and did not happen",
+    "undefined": "are 0/0: what they are a share of was counted and did not occur",
 }
 _IN_ONE_PASS = 8
 _FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None, "checked": None}
 _OF_TIME = {"of_time": "%"}
-"""Beside percentages of cycles that are too low: the same of the time, at least."""
-_OF_TIME_NOTE = "of_time: of the time instead, at least."
+"""The additional column for percentages of cycles that are too low: at least this share of the time."""
+_OF_TIME_NOTE = "of_time: the same as a share of the time, at least."
 _LEFT_OUT = ("title", "kernel")
 _SHOWN = 4
 By = Literal["kernel", "launch", "operator", "range", "range_name"]
@@ -54,8 +54,8 @@ _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range
 class MetricsResult(Result):
     """Figures of one workload; ``avg`` follows the aggregation, the other statistics are per dispatch.
 
-    Of presets in a summary, ``zeros`` are those that were counted and are 0, ``without_value`` those of no value, by
-    status; the table has the others.
+    In the summary of a preset, ``zeros`` lists the metrics that were counted and are 0, ``without_value`` those without
+    a value, by status; the table contains the others.
     """
 
     workload: str
@@ -65,7 +65,7 @@ class MetricsResult(Result):
     aggregation: str
     table: Table
     channels: Table | None = None
-    """In a summary: metrics of single L2 channels, one row for all channels; detail="full" has them one by one."""
+    """In a summary: metrics of single L2 channels, one row for all channels; detail="full" lists each channel."""
     zeros: list[str] = []
     without_value: dict[str, list[str]] = {}
 
@@ -142,19 +142,19 @@ def compute_metrics(
 
 @dataclass(frozen=True)
 class _Computed:
-    """What is read while the workload is open: the figures, and what is to be said of them."""
+    """What is read while the workload is open: the figures, and the notes on them."""
 
     figures: list[engine.Figure]
     of_time: list[tuple[engine.Figure, float]]
-    """Percentages of cycles that are too low, each with what it is of the time."""
+    """Percentages of cycles that are too low, each with its share of the time."""
     numbers: dict[str, str] | None
-    """What each launch configuration can be asked for by, where they are apart."""
+    """The number that selects each launch configuration, if they are separate."""
     scattered: list[str]
     of_another_peak: list[str]
     together: list[str]
     of_ceilings: list[str]
     left_out: int
-    """Ranges without a row."""
+    """The number of ranges without a row."""
     about: About
 
 
@@ -179,7 +179,7 @@ def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) 
 def _table(
     short: Brief, computed: _Computed, view: FigureRequest, checked: Mapping[str, MetricCheck]
 ) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Columns with their units, and a row for each figure."""
+    """A table of columns with units, and one row per figure."""
     columns = {**_SUMMARY, **(_FULL if view.quartiles else {})}
     rows = [_row(f, view, checked, titled=not short.folded) for f in short.figures]
     if computed.of_time:
@@ -188,7 +188,7 @@ def _table(
         rows = [[*row, of_time.get(_key(f))] for row, f in zip(rows, short.figures, strict=True)]
     if computed.numbers is not None:
         columns = {"number": None, **columns}
-        # A figure of all that was selected has the number of the one configuration that this is, if it is one.
+        # A figure of the whole selection has the number of its launch configuration, if the selection is only one.
         only = next(iter(computed.numbers.values())) if len(computed.numbers) == 1 else None
         rows = [[computed.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
     if short.folded:
@@ -200,44 +200,44 @@ def _table(
 
 
 def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:
-    """What tells a figure from the others of an answer."""
+    """The key that identifies a figure within an answer."""
     return figure.kernel, figure.id, figure.name
 
 
 def _without_empty(
     columns: dict[str, str | None], rows: list[list[Any]]
 ) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """A table without titles, which the names say, and without kernels, where it is of all together."""
+    """The table without titles, which the names imply, and without the kernel column if all kernels are together."""
     names = list(columns)
     kept = [i for i, n in enumerate(names) if n not in _LEFT_OUT or any(row[i] is not None for row in rows)]
     return {names[i]: columns[names[i]] for i in kept}, [[row[i] for i in kept] for row in rows]
 
 
 def _unknown(unknown: dict[str, str]) -> list[str]:
-    """What to say of words that mean no metric here; the others are answered."""
-    more = [f"{len(unknown) - _SHOWN} more words mean no metric here."] if len(unknown) > _SHOWN else []
+    """Notes on unknown words; the other metrics are answered."""
+    more = [f"{len(unknown) - _SHOWN} more words are not metrics of this target."] if len(unknown) > _SHOWN else []
     return [*list(unknown.values())[:_SHOWN], *more]
 
 
 def _grouping(by: By | None, by_kernel: bool) -> By | None:
-    """What rows are for, where it can be said in two ways."""
+    """The grouping of rows, which two arguments can express."""
     if by_kernel and by not in (None, "kernel"):
-        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Leave by_kernel out")
+        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Omit by_kernel")
     return "kernel" if by_kernel else by
 
 
 def _within(left_out: int, part: launching_ranges.ProgramPart) -> list[str]:
-    """What rows for ranges hold, and which there are not."""
+    """Notes on what the rows for ranges contain, and on omitted ranges."""
     if part == "operator":
         return []
-    notes = ["A launch counts in every range around it, so that ranges within each other are not to be added."]
+    notes = ["A launch counts in every range around it, so do not add up nested ranges."]
     if left_out:
-        notes.append(f"Left out: {count_text(left_out, 'range')} with less time; the SQL table ranges has all.")
+        notes.append(f"Omitted: {count_text(left_out, 'range')} with less time; the SQL table ranges has all.")
     return notes
 
 
 def _row(f: engine.Figure, view: FigureRequest, checked: Mapping[str, MetricCheck], *, titled: bool) -> list[Any]:
-    """One figure in the columns of _SUMMARY, and of _FULL where those are shown."""
+    """One figure as a row with the columns of _SUMMARY, and those of _FULL if they are shown."""
     title, reason = f.metric.title if titled else None, f.reason and f.reason.text
     row = [f.id, f.name, title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, reason, f.n]
     if view.quartiles:
@@ -246,7 +246,7 @@ def _row(f: engine.Figure, view: FigureRequest, checked: Mapping[str, MetricChec
 
 
 def _check_record(f: engine.Figure, checked: Mapping[str, MetricCheck]) -> str | None:
-    """What check_counters found of a metric on this kind of device; None where it has not been determined."""
+    """The result of check_counters for a metric on this type of device, or None if it was not checked."""
     known = checked.get(f.metric.name)
     if known is None:
         return None
@@ -254,7 +254,7 @@ def _check_record(f: engine.Figure, checked: Mapping[str, MetricCheck]) -> str |
 
 
 def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> list[str]:
-    """How many of the metrics a check confirmed, and which it found off."""
+    """Notes on how many of the metrics a check confirmed, and which ones it found off."""
     names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
     off = [name for name in names if checked[name].verdict == "off"]
     notes = [f"check_counters confirmed {len(names) - len(off)} of these metrics on this device."] if names else []
@@ -265,13 +265,13 @@ def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> 
 
 
 def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> list[str]:
-    """Which of the ids asked for mean two metrics, as a release of rocprof-compute renumbered its table."""
+    """Notes on requested ids that mean two metrics, because a release of rocprof-compute renumbered its table."""
     notes = []
     for word in asked:
         older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
         newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
         if older and newer:
-            notes.append(f"{word} is {older} in rocprof-compute 3.3 and {newer} in 3.8; both are given.")
+            notes.append(f"{word} is {older} in rocprof-compute 3.3 and {newer} in 3.8; both are shown.")
     return notes
 
 
@@ -286,7 +286,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
         at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
         notes.append("Peaks are theoretical" + (f", at the nominal {at}." if at else "."))
     if not gpu.validated_on_hardware:
-        notes.append(f"{gpu.target}: formulas checked on recorded profiles, not yet run on hardware.")
+        notes.append(f"{gpu.target}: formulas were checked on recorded profiles, but not yet on hardware.")
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
             notes.append(f"{missing} of {count_text(len(figures), 'figure')} {what}.")
@@ -301,70 +301,73 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
     if any(w.code == "no_timing" for w in manifest.warnings):
         notes.append(
             "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
-            "do not mend that: profile the program again (profile_command), or import a trace of its kernels."
+            "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
     return notes
 
 
 def _together(view: FigureRequest, selection: Selection) -> list[str]:
-    """That one name fits several kernels, of which each figure holds all."""
+    """A note if one name matches several kernels, which every figure then covers together."""
     many = len(selection.kernels)
     if view.kernel is None or view.by_kernel or view.launched_by or many < 2:
         return []
-    return [f'kernel= fits {count_text(many, "kernel")}, taken together here; by="kernel" has each.']
+    return [f'kernel= matches {count_text(many, "kernel")}, combined here; by="kernel" shows each.']
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
-    """That something else than theory is known of what the device reaches."""
+    """A note if measured ceilings of the device are known besides the theoretical ones."""
     if not any(f.pct_of_peak is not None for f in figures) or empirical_ceilings(workload) is None:
         return []
-    return ["pct_of_peak is of theory; compute_roofline has measured ceilings of this device or its product."]
+    return [
+        "pct_of_peak refers to theoretical peaks; compute_roofline has measured ceilings of this device or its product."
+    ]
 
 
 def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure]) -> list[str]:
-    """Which of the figures combine several runs of the program, whose work and time can differ."""
+    """Notes on figures that combine several runs of the program, whose work and time may differ."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
     if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
         shown = f"{', '.join(turns[:3])}{' ...' if len(turns) > 3 else ''}"
         return [
             f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
-            "kernel, as each launch collected some "
-            f"of them; what differs between launches, such as cold caches or clocks, is in them: {shown}."
+            "kernel, because each launch collected only some "
+            f"of them; they include differences between launches, such as cold caches or clocks: {shown}."
         ]
     names = scattered_figures(workload, read)
     if not names:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
     combine = count_text(len(names), "figure combines", "figures combine")
-    return [f"{combine} counters of passes whose runs can differ: {shown}."]
+    return [f"{combine} counters of passes whose runs may differ: {shown}."]
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
-    """Where peaks follow facts of the profile that the data sheet contradicts; loads and rooflines follow that."""
+    """Notes on peaks that follow facts of the profile which the data sheet contradicts; loads and rooflines use the
+    latter."""
     if not (differing := contradicted_facts(workload)):
         return []
     shown = [f.metric for f in figures if f.value is not None]
     formulas = [formula for m in shown for formula in (m.peak, m.num) if formula]
     read = {name for names in references(formulas).values() for name in names}
     told = [said for name, said in differing.items() if name in read]
-    return [f"{said}: peaks of metrics follow the profile, loads and rooflines the data sheet." for said in told]
+    return [f"{said}: peaks of metrics use the profile, loads and rooflines the data sheet." for said in told]
 
 
 def _by_time(computed: list[tuple[engine.Figure, float]]) -> list[str]:
-    """Percentages of busy cycles against those of the time, where collecting counters added cycles."""
+    """A note that compares percentages of busy cycles with shares of the time, if collecting counters added cycles."""
     if not computed:
         return []
     more = f" and {len(computed) - _SHOWN} more" if len(computed) > _SHOWN else ""
     listed = ", ".join(f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed[:_SHOWN])
     return [
-        "GRBM_GUI_ACTIVE holds more cycles than the time does at the maximum clock, so percentages of it are too low; "
-        f"of the time they are at least: {listed}{more}."
+        "GRBM_GUI_ACTIVE counts more cycles than the time has at the maximum clock, so percentages of it are too low; "
+        f"as shares of the time they are at least: {listed}{more}."
     ]
 
 
 def _collectable(target: str, figure: engine.Figure) -> bool:
-    """Whether another profile could hold what a figure lacks: its counters exist and may be asked for."""
+    """Whether another profile could supply a missing figure: its counters exist and can be collected."""
     if figure.metric.imported_only or (figure.reason and figure.reason.code == "no_timing"):
         return False
     return not any(why_not_countable(target, counter) for counter in catalog.counters(target, figure.metric))
@@ -382,7 +385,9 @@ def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], 
         )
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
         arguments: dict[str, Any] = {"gpu": manifest.arch, "metrics": impossible}
-        suggested.append(NextCall(tool="plan_profile", arguments=arguments, why="the passes that hold these together"))
+        suggested.append(
+            NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect these together")
+        )
     wanted = [f.metric for f in figures if f.status == "not_collected" and _collectable(manifest.arch or "", f)]
     if lacking := list(dict.fromkeys(metric.name for metric in wanted)):
         arguments = {"gpu": manifest.arch, "metrics": presets or lacking[:_IN_ONE_PASS]}

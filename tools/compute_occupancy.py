@@ -1,4 +1,4 @@
-"""The tool compute_occupancy: resident waves by registers, LDS and work-group size."""
+"""The tool compute_occupancy: resident waves from registers, LDS and work-group size."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .base.results import NextCall, Result, Table, table
 if TYPE_CHECKING:
     from .code_objects.kernels import CodeKernel
 
-_WAYS = "Give either gpu, vgprs and workgroup_size, or workload, or code_object; kernel goes with the last two"
+_WAYS = "Give gpu, vgprs and workgroup_size, or workload, or code_object; kernel is for the last two only"
 _COMPILER_MODE = (
-    "Compiler mode is the figure of clang's remark kernel-resource-usage: the least limit per SIMD, without LDS "
-    "blocks. Hardware places whole work-groups and may hold fewer waves."
+    "Compiler mode gives the figure of clang's remark kernel-resource-usage: the lowest limit per SIMD, without LDS "
+    "blocks. The hardware places whole work-groups and may hold fewer waves."
 )
-_ONE_RULE = "NVIDIA has one rule for both modes, that of the CUDA occupancy calculator."
+_ONE_RULE = "On NVIDIA both modes use the rule of the CUDA occupancy calculator."
 _MARGIN = threshold("occupancy.margin")
 
 _PROFILED = {
@@ -49,7 +49,7 @@ _COMPILED = {
     "vgpr_spills": None,
     "sgpr_spills": None,
 }
-"""Columns that a workload or a code object adds, with their units: fields of LaunchConfiguration and CodeKernel."""
+"""Columns added for a workload or a code object, with their units: fields of LaunchConfiguration and CodeKernel."""
 _FIGURES = {"waves_per_simd": "waves", "waves_per_cu": "waves", "occupancy_pct": "%"}
 _KERNELS: dict[str, str | None] = {
     **dict.fromkeys(("rank", "kernel", "gpu", "vgprs", "agprs", "sgprs")),
@@ -68,7 +68,7 @@ _WHAT_IF: dict[str, str | None] = {**dict.fromkeys(("option", "argument", "now",
 
 @dataclass(frozen=True)
 class OccupancyKernel:
-    """One kernel with the resources that it takes; ``profiled`` or ``compiled`` is where they were read."""
+    """One kernel with its resources; ``profiled`` or ``compiled`` is the source that they were read from."""
 
     gpu: str
     launch: LaunchResources
@@ -81,18 +81,18 @@ class OccupancyKernel:
     """Compute units (SMs) of the device that ran it."""
 
     def binding_limit(self, figure: Occupancy) -> Binding | None:
-        """What keeps the occupancy of its launches where it is, if it was profiled."""
+        """What limits the occupancy of its launches, if it was profiled."""
         return binding(figure, self.profiled, self.cus) if self.profiled else None
 
     def limiters(self, figure: Occupancy) -> list[str]:
-        """What keeps its launches from more waves: their grid, where that binds, else resources."""
+        """What keeps its launches from more waves: the grid if it is the limit, or else resources."""
         bound = self.binding_limit(figure)
         return ["grid"] if bound and bound.by == "grid" else list(figure.limiters)
 
     def stated_resource(self, name: str) -> int | None:
-        """A resource of the launch, None where nobody stated it: it counts as 0 then."""
+        """A resource of the launch, or None if it was not stated and therefore counts as 0."""
         value = getattr(self.profiled, name) if self.profiled else getattr(self.launch, name)
-        # No wave runs without scalar registers, and NVIDIA has none.
+        # Every wave uses scalar registers, so 0 means not stated; NVIDIA has none.
         return None if name == "sgprs" and not value and not self.compiled else value
 
     def occupancy(self, mode: Mode) -> Occupancy | Problem:
@@ -107,7 +107,7 @@ class OccupancyKernel:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels of one source, the most important first, with what there is to say about them."""
+    """The kernels of one source, the most important first, with notes on them."""
 
     source: str
     kernels: list[OccupancyKernel]
@@ -115,21 +115,21 @@ class Kernels:
     notes: list[Note] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
     informative: bool = False
-    """Whether the kernels are worth an answer where the occupancy of none can be computed."""
+    """Whether the kernels are worth an answer even if no occupancy can be computed."""
 
 
 class OccupancyResult(Result):
-    """Waves (warps) that reside at once on one CU; ``cu`` says what a CU is. The figures outside of ``kernels`` are
-    those of its first row; waves and occupancy_pct are what resources allow. ``limits``: waves that each resource alone
-    would allow, and that a grid offers which binds. ``what_if``: changes, those of one option made together, that give
-    more waves; of a workload its column helps says whether the launch can get them as it is (no, doubtful, perhaps: if
-    the kernel waits for latency). ``achieved`` figures are measured, where counters allow, and averages over all cycles
-    from the start to the end of the kernel (elapsed), CUs without work included."""
+    """Waves (warps) that are resident at once on one CU; ``cu`` says what a CU is. The figures outside of ``kernels``
+    are those of its first row; waves and occupancy_pct are what resources allow. ``limits``: the waves that each
+    resource alone would allow, and those in the grid if it is the limit. ``what_if``: changes that give more waves
+    (those of one option are made together); for a workload, the column helps says whether the launch would benefit (no,
+    doubtful, perhaps: if the kernel is bound by latency). ``achieved`` figures are measured if counters allow, as
+    averages over all cycles from the start to the end of the kernel (elapsed), including CUs without work."""
 
     answer: str | None = None
-    """What binds the launches of the first kernel, or why that is not known."""
+    """What limits the launches of the first kernel, or why that is unknown."""
     bound_by: str | None = None
-    """grid, uneven (waves end at different times) or resources (``limiters``); null where the profile does not tell."""
+    """grid, uneven (waves end at different times) or resources (``limiters``); null if the profile does not show it."""
     source: str
     gpu: str
     cu: str
@@ -142,9 +142,9 @@ class OccupancyResult(Result):
     limiters: list[str]
     achieved_waves_per_cu: float | None = None
     achieved_pct: float | None = None
-    """Share of the device's wave slots that was in use on average."""
+    """The average share of the device's wave slots in use, in percent."""
     status: str = "ok"
-    """suspect where the profile's registers or counters behind this are doubted; ``notes`` say why."""
+    """suspect if the profile's registers or counters are doubted; ``notes`` say why."""
     limits: Table
     what_if: Table
     kernels: Table
@@ -161,16 +161,16 @@ def compute_occupancy(
     workgroup_size: Annotated[
         Registers | None, Field(description="work-items per work-group (threads per block)")
     ] = None,
-    workload: Annotated[Reference | None, Field(description="take its kernels instead of numbers")] = None,
+    workload: Annotated[Reference | None, Field(description="use its kernels instead of numbers")] = None,
     kernel: KernelName = None,
     code_object: Annotated[FilePath | None, Field(description="AMD .hsaco, .o, library or program to read")] = None,
     mode: Annotated[
-        Literal["hardware", "compiler"], Field(description="compiler: as clang's remark says")
+        Literal["hardware", "compiler"], Field(description="compiler: the figure of clang's remark")
     ] = "hardware",
     limit: Annotated[int, Field(ge=1, le=100000, description="most kernels")] = 20,
     offset: Offset = 0,
 ) -> OccupancyResult:
-    """Occupancy of kernels: resident waves, what limits them, the least change for more, spills. Give gpu, vgprs,
+    """Occupancy of kernels: resident waves, what limits them, the smallest change for more, spills. Give gpu, vgprs,
     workgroup_size, ... or workload, or code_object."""
     # A code object may be for a target that the catalogue lacks.
     if gpu is not None and not (code_object and gpu.startswith("gfx")):
@@ -200,7 +200,8 @@ def compute_occupancy(
 
 
 def _none_of(stated: dict[str, int | None], source: str, kernel: OccupancyKernel | None = None) -> None:
-    """Refuse numbers beside what states them; of a kernel, with the call that asks the same question in numbers."""
+    """Reject numbers if ``source`` already states them; for a kernel, suggest the call that asks the question in
+    numbers."""
     given = {name: value for name, value in stated.items() if value is not None}
     if not given:
         return
@@ -215,7 +216,7 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
     """The kernels of a workload, longest total time first; one row per kernel and launch configuration."""
     manifest = workload.manifest
     if gpu is not None and manifest.arch not in (None, gpu):
-        raise BadArgument(f"gpu={gpu!r} contradicts the workload", f"it was taken on {manifest.arch}", "Leave gpu out")
+        raise BadArgument(f"gpu={gpu!r} contradicts the workload", f"it was profiled on {manifest.arch}", "Omit gpu")
     arch = manifest.arch or gpu
     if arch is None:
         raise BadInput(f"Workload {manifest.name!r} does not state its GPU", fix="Give gpu as well")
@@ -224,12 +225,12 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
     if lacking and all(row.vgprs is None for row in launched.rows):
         raise BadInput(
             f"Workload {manifest.name!r} does not state the registers of these kernels",
-            f"its profiler did not write them; achieved occupancy is not known either: {lacking}",
+            f"its profiler did not write them; the achieved occupancy is unknown too: {lacking}",
             "Give the numbers, or the code object",
         )
     notes = profile_notes(workload, arch, launched.rows, dynamic)
     if lacking:
-        text = f"Achieved occupancy ({ACHIEVED}) is not known for this workload: {lacking}."
+        text = f"The achieved occupancy ({ACHIEVED}) is unknown for this workload: {lacking}."
         notes.append(Note("achieved_unknown", text))
     return Kernels(
         f"workload {manifest.id}",
@@ -252,7 +253,7 @@ def _profiled_kernel(arch: str, row: LaunchConfiguration, dynamic: int, cus: flo
 def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
     if achieved:
         arguments: dict[str, Any] = {"workload": workload.id, "metrics": ["6.2"]}
-        why = "what kept work-groups from being placed, measured"
+        why = "measured reasons why work-groups could not be placed"
         return [NextCall(tool="compute_metrics", arguments=arguments, why=why)]
     if workload.arch not in targets_with_metrics():
         return []
@@ -261,7 +262,7 @@ def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
 
 
 def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dynamic: int, size: int | None) -> Kernels:
-    """The kernels of a code object in its order; ``size`` is the work-group size of the launch, where it is known."""
+    """The kernels of a code object in its order; ``size`` is the work-group size of the launch, if known."""
     from .code_objects.kernels import GENERIC
 
     kernels = [
@@ -287,24 +288,24 @@ def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dyna
 
 
 def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[Note]:
-    """What a code object leaves open about its launches."""
+    """Notes on what a code object does not state about its launches."""
     notes, every = [], len(kernels)
     if size is None and any(k.workgroup_size is None for k in kernels):
         text = (
-            "workgroup_size is the most that a kernel was compiled for (1,024 if the source does not say); "
-            "give the size of the launch where it is smaller."
+            "workgroup_size is the maximum that a kernel was compiled for (1,024 if the source does not say); "
+            "pass the size of the launch if it is smaller."
         )
         notes.append(Note("compiled_size", text))
     if not dynamic:
         text = (
-            "A code object states static LDS only; give dynamic_lds_bytes where the launch adds LDS "
-            "(all LDS of Triton kernels is added so)."
+            "A code object states only static LDS; pass dynamic_lds_bytes if the launch adds LDS "
+            "(Triton kernels add all their LDS this way)."
         )
         notes.append(Note("static_lds_only", text))
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
         text = (
             f"{spilling} of {count_text(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
-            "scratch cost memory traffic."
+            "scratch cause memory traffic."
         )
         notes.append(Note("spills", text))
     if any(k.dynamic_stack for k in kernels):
@@ -312,15 +313,16 @@ def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[No
         notes.append(Note("dynamic_stack", text))
     if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
         text = (
-            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for less than {size} "
-            "work-items: such a launch fails."
+            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for fewer than {size} "
+            "work-items: this launch fails."
         )
         notes.append(Note("too_large", text))
     return notes
 
 
 def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyResult:
-    """Every kernel computed; one that cannot be says why in its row, or raises where nothing else is known."""
+    """The occupancy of every kernel; if one cannot be computed, its row says why, or the error is raised if none
+    can."""
     figures = [kernel.occupancy(mode) for kernel in source.kernels]
     first, lead = source.kernels[0], figures[0]
     failed = [f for f in figures if isinstance(f, Problem)]
@@ -372,17 +374,18 @@ def _row(rank: int, kernel: OccupancyKernel, figure: Occupancy | Problem, column
 
 
 def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
-    """What resources allow, and why it is not known whether a launch gets it; notes say what contradicts or fails."""
+    """What resources allow, and why it is unknown whether a launch reaches it; notes report contradictions and
+    failures."""
     achieved = kernel.profiled and kernel.profiled.achieved_waves_per_cu
     if not figure.waves_per_cu or achieved is not None:
         return None
     words = words_of(figure.gpu)
     if not kernel.profiled:
-        unknown = "The grid is not known here: a launch too small to fill the device reaches less"
+        unknown = "The grid is not known here: a launch that is too small to fill the device reaches less"
     elif kernel.cus and kernel.profiled.grid:
         unknown = "The grid would fill them; whether they stay filled was not measured"
     else:
-        unknown = "Whether a launch reaches that is not known: its grid or the size of the device is not stated"
+        unknown = "Whether a launch reaches this is unknown: its grid or the size of the device is not stated"
     return (
         f"Resources ({words.limiter_names(figure.limiters)}) allow {figure.waves_per_cu} {words.wave}s per "
         f"{words.unit}, {figure.occupancy_pct:.3g} %. {unknown}."
@@ -390,7 +393,8 @@ def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
 
 
 def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -> list[list[Any]]:
-    """One row per resource: what is used of it, the waves per CU that it alone would allow; last a grid that binds."""
+    """One row per resource: its use, and the waves per CU that it alone would allow; finally the grid if it is the
+    limit."""
     rule, launch, n, words = figure.rule, figure.launch, figure.waves_per_workgroup, words_of(figure.gpu)
     of_unit, limiters = f"of a {words.unit}" if words.unit == "CU" else f"of an {words.unit}", kernel.limiters(figure)
     lane = "of a SIMD lane" if words.unit == "CU" else "of a lane"
@@ -421,19 +425,19 @@ def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
 def _failure_notes(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
     if not failed:
         return []
-    text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; the column reason says why."
+    text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; see the column reason."
     return [Note("failed", text)]
 
 
 def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
-    """What to know of one kernel's figure: its mode, what does not fit, and how it compares with what was measured."""
+    """Notes on one kernel's figure: its mode, what does not fit, and how it compares with measured occupancy."""
     notes, words = [], words_of(figure.gpu)
     amd = targets.gpu(figure.gpu).vendor == "amd"
     n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
         notes.append(Note("mode", _COMPILER_MODE if amd else _ONE_RULE))
     if figure.waves_per_cu == 0:
-        so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "such a launch fails"
+        so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "this launch fails"
         text = f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}."
         notes.append(Note("does_not_fit", text))
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
@@ -442,7 +446,7 @@ def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
         text = f"{slots}: no whole {words.group} of {n} {words.wave}s fits there."
         notes.append(Note("empty_slots", text))
     if figure.unit.startswith("work-group processor"):
-        text = "A CU is a work-group processor here: two compute units that share LDS and work-groups."
+        text = "Here a CU is a work-group processor: two compute units that share LDS and work-groups."
         notes.append(Note("workgroup_processor", text))
     if figure.mode == "hardware" and amd:
         text = "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU."
@@ -453,7 +457,7 @@ def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
 
 
 def _measured_notes(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[Note]:
-    """How the measured occupancy compares with the possible one, where it is above."""
+    """A note if the measured occupancy is above the possible one."""
     achieved = profiled.achieved_pct if profiled else None
     possible = figure.occupancy_pct
     if achieved is None or not possible:
@@ -469,7 +473,7 @@ def _measured_notes(profiled: LaunchConfiguration | None, figure: Occupancy) -> 
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:
-    """The first option of what_if as a call, where the caller gave numbers: a design can be tried out so."""
+    """The first option of what_if as a call, if the caller gave numbers, to try out a design."""
     if figure is None or source.source != "numbers" or not figure.what_if:
         return []
     arguments: dict[str, Any] = {"gpu": figure.gpu, **asdict(figure.launch)}

@@ -1,4 +1,4 @@
-"""The tool compute_roofline: ceilings, and where each kernel lies below them."""
+"""The tool compute_roofline: ceilings, and where each kernel is below them."""
 
 from __future__ import annotations
 
@@ -61,38 +61,38 @@ _INSTRUCTION_POINT = {
     "n": "dispatches",
 }
 _REPLAYED = (
-    "time_ns and rates are of the replays that counted (one kernel alone, caches emptied); list_workloads has those "
-    "of the run, under the same numbers."
+    "time_ns and rates are those of the replays with counters (one kernel alone, caches flushed); list_workloads has "
+    "those of the run, under the same numbers."
 )
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _MORE_PIPES = ("gl1",)
 _NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing", "no_value", "not_countable")
-"""Codes of unknown loads that no further counters tell: of ``no_value`` all were collected."""
+"""Codes of unknown loads that no further counters would reveal: for ``no_value`` all were collected."""
 _LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
-"""Notes that a summary shows by itself, or that change nothing in it."""
+"""Notes that a summary omits, because it shows the same in another way or is not affected."""
 _BUSY = ("valu", "matrix", "lds")
 _MORE_BUSY = ("vl1d", "l2", "hbm")
-"""Known on some GPUs only, as those of _MORE_PIPES."""
+"""Units that are known on some GPUs only, like the pipes of _MORE_PIPES."""
 
 
 @dataclass(frozen=True)
 class _RooflineExtent:
-    """What of a roofline the answer shows."""
+    """Which part of a roofline the answer shows."""
 
     levels: list[LevelName]
     chosen: bool
     """Whether the caller named the levels."""
     full: bool
     numbers: dict[str, str]
-    """Kernel or launch configuration -> what it can be asked for by."""
+    """Kernel or launch configuration -> the number that selects it."""
     by_launch: bool
     given: Collection[str]
-    """Ceilings of the caller."""
+    """The ceilings given by the caller."""
 
 
 @dataclass(frozen=True)
 class _Tables:
-    """The tables of the answer that a summary shortens."""
+    """The tables of the answer, which a summary shortens."""
 
     ceilings: Table
     points: Table
@@ -110,7 +110,7 @@ def _tables(roofline: Roofline, shown: _RooflineExtent) -> _Tables:
 
 
 def _brief(tables: _Tables, roofline: Roofline, shown: _RooflineExtent) -> _Tables:
-    """The same in a summary."""
+    """The tables, shortened for a summary."""
     rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
     used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
     return _Tables(
@@ -122,7 +122,7 @@ def _brief(tables: _Tables, roofline: Roofline, shown: _RooflineExtent) -> _Tabl
 
 
 def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
-    """The points of one page; where further kernels follow, their rows are not known yet."""
+    """The points of one page; the total number of rows is unknown if further kernels follow."""
     if isinstance(roofline, InstructionRoofline):
         made = _table(InstructionPoint, roofline.points, _INSTRUCTION_POINT)
     else:
@@ -139,12 +139,12 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
 
 
 def _operations(rates: Sequence[OperationRate]) -> Table:
-    """The work of each kernel by pipe and data type, against its own ceiling."""
+    """The work of each kernel by pipe and data type, relative to its own ceiling."""
     return _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"})
 
 
 def _walls(walls: Sequence[Wall]) -> Table:
-    """Where accesses lie between the memory and bank-conflict walls."""
+    """Where accesses are between the memory and bank-conflict walls."""
     rows = [
         {
             "rank": wall.rank,
@@ -159,19 +159,19 @@ def _walls(walls: Sequence[Wall]) -> Table:
 
 
 def _table(kind: type[Any], things: Sequence[Any], units: Mapping[str, str]) -> Table:
-    """A column for each field of a dataclass."""
+    """A table with one column per field of a dataclass."""
     return _table_of_mappings(
         {field.name: units.get(field.name) for field in fields(kind)}, [vars(thing) for thing in things]
     )
 
 
 def _table_of_mappings(columns: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A table of rows that are mappings by column."""
+    """A table from rows that map column names to values."""
     return table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
 
 
 def _cell(name: str, value: Any) -> Any:
-    """A value as tables show it: reasons in words, times in whole nanoseconds."""
+    """A value as shown in tables: reasons as text, times in whole nanoseconds."""
     if name.endswith("time_ns") and value is not None:
         return round(value)
     return value.text if name == "reason" and value is not None else value
@@ -201,7 +201,7 @@ def _pipes(limits: Sequence[KernelLimits]) -> Table:
 
 
 def _why_doubted(one: KernelLimits) -> Reason | None:
-    """Which columns of a row are doubted, and why."""
+    """The columns of a row that are doubted, and why."""
     by_text: dict[str, list[str]] = {}
     for name, reason in one.doubted.items():
         by_text.setdefault(reason.text, []).append(name)
@@ -214,7 +214,7 @@ def _pct(share: float | None) -> float | None:
 
 
 def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: bool) -> Table:
-    """Ceilings with the ridge point at each level asked for; in full also interval, share of theory, origin."""
+    """The ceilings with the ridge point at each requested level; in full also interval, share of theory and origin."""
     chosen, theory = inputs.ceilings, inputs.theory
     columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
     ridges = shown.levels if shown.chosen or shown.full else shown.levels[:1]
@@ -235,26 +235,26 @@ def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: b
 
 
 def _derived_ceilings(ceilings: Ceilings, shown: Table) -> list[str]:
-    """Which of the ceilings shown were not measured themselves."""
+    """A note on the ceilings shown that were derived from measured ones."""
     names = [row[shown.columns.index("ceiling")] for row in shown.rows]
     made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
     return [f"Derived: {', '.join(made)}."] if made else []
 
 
 def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:
-    """What the two numbers of a kernel are, where they differ."""
+    """A note that explains the two numbers of a kernel, if they differ."""
     rank, kernel = points.columns.index("rank"), points.columns.index("kernel")
     differ = any(numbers.get(row[kernel], f"#{row[rank]}") != f"#{row[rank]}" for row in points.rows)
     return ["rank counts the kernels of this answer; #n is the kernel's number in the workload."] if differ else []
 
 
 def _sweep(ceilings: Ceilings) -> Table:
-    """The measured roof: rates reached at intensities in between the ceilings."""
+    """The measured roof: the rates reached at different intensities."""
     return _table(SweepPoint, ceilings.sweep, {"intensity": "operations/B"})
 
 
 def _lacks_counters(one: KernelLimits) -> bool:
-    """Whether another profile could tell what is not known of a kernel: counters lack, or do not fit together."""
+    """Whether another profile could supply the unknown loads of a kernel: counters are missing or do not agree."""
     unknown = [load.reason for load in one.loads if load.decides and load.pct is None]
     return not unknown or any(reason is not None and reason.code not in _NOT_TO_COUNT for reason in unknown)
 
@@ -285,7 +285,11 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
         word = "roofline" if flops else "roofline.instruction"
         arguments = {"gpu": inputs.target, "metrics": [word]}
         contradict = any(point.status == "impossible" for point in roofline.points)
-        why = "the passes that collect anew what cannot be" if contradict else "the passes that collect what is missing"
+        why = (
+            "the passes that collect impossible figures again"
+            if contradict
+            else "the passes that collect what is missing"
+        )
         suggested.append(NextCall(tool="plan_profile", arguments=arguments, why=why))
     if flops and datatype is None and not suggested:
         suggested.append(
@@ -295,7 +299,7 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
 
 
 class RooflineResult(Result):
-    """Points of kernels, the mixed-pipe view behind their verdict, and the ceilings they are held against.
+    """Points of kernels, the mixed-pipe view behind their verdict, and the ceilings that they are compared with.
 
     ``points`` has a row per kernel, memory level and data type. ``pipes`` has a row per kernel: the loads of its units
     in one line and what bounds it; in full also the least time that each pipe and level needs, as a share of the run
@@ -314,7 +318,7 @@ class RooflineResult(Result):
     operations: Table | None = None
     walls: Table | None = None
     sweep: Table | None = None
-    """In full: what the device reached at each intensity, where that was measured."""
+    """With detail="full": the rate that the device reached at each intensity, if it was measured."""
 
 
 def compute_roofline(

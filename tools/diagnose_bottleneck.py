@@ -1,4 +1,4 @@
-"""diagnose_bottleneck: what holds the application and each kernel back, the figures that say so, and what to try."""
+"""diagnose_bottleneck: what holds the application and each kernel back, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .base.parameters import By, Detail, KernelName, WorkloadName
 from .base.results import NextCall, Result
 
 _ADVICE = 2
-"""Actions named for the first finding of a kernel; detail="full" has all of all."""
+"""How many actions the first finding of a kernel shows; detail="full" shows all actions of all findings."""
 _SQL = " evidence.sql runs in query_counters."
 _BEGINNING = 40
-"""Characters of an advice that was given before."""
+"""How many characters are shown of advice that was given before."""
 _CHANGE = 100
-"""Characters of an earlier change that are repeated."""
+"""How many characters are shown of the description of an earlier change."""
 
 
 class DiagnosisResult(Result):
-    """The kernels diagnosed, longest total time first; before them the application, where there is a timeline."""
+    """The diagnosed kernels, longest total time first, and the application if the workload has a timeline."""
 
     workload: str
     name: str
@@ -43,7 +43,7 @@ class DiagnosisResult(Result):
     total_kernels: int
     application: Application | None = None
     ranks: list[SlowRank] = []
-    """Kernels that take longer on one rank than on the others, and why; empty where none does."""
+    """Kernels that take longer on one rank than on the others, and why; empty if there are none."""
     kernels: list[Diagnosis]
 
 
@@ -93,7 +93,7 @@ def diagnose_bottleneck(
 
 
 def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
-    """The ranks that take longer than others: for all kernels together, then for single ones."""
+    """The ranks that take longer than the others: for all kernels together, then for single kernels."""
     if opened.manifest.ranks < 2:
         return []
     slow_ranks = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
@@ -109,18 +109,19 @@ def _rounded_times(one: SlowRank) -> SlowRank:
 def _of_ranks_noted(manifest: Manifest) -> list[str]:
     if manifest.ranks < 2:
         return []
-    return [f"Figures are over the launches of all {manifest.ranks:,} ranks; rates and shares are of one device each."]
+    return [f"Figures cover the launches of all {manifest.ranks:,} ranks; rates and shares are per device."]
 
 
 def _of_times_alone(
     opened: Workload, whole: Application | None, kernels: Sequence[str], uneven: list[SlowRank]
 ) -> DiagnosisResult:
-    """What times tell of the application and of its ranks, where they are all that there is; what is to be counted."""
+    """The result for a workload with times but no counters: the application, its ranks, and which counters to
+    collect."""
     manifest = opened.manifest
     count = NextCall(
         tool="plan_profile",
         arguments={"gpu": manifest.arch, "metrics": ["diagnosis"]},
-        why="the counters that tell what holds its kernels back",
+        why="the counters that show what holds its kernels back",
     )
     return DiagnosisResult(
         workload=manifest.id,
@@ -143,7 +144,7 @@ def _of_times_alone(
 
 
 def _figures_of(whole: Application) -> Application:
-    """With as many digits as an answer needs."""
+    """Round the figures to the digits that an answer needs."""
     return replace(
         whole,
         share_pct=round(whole.share_pct, 1),
@@ -161,12 +162,12 @@ def _of_the_application(whole: Application | None) -> list[str]:
 def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:
     if whole is None or not whole.kernels_come_second:
         return []
-    why = "where the wall time goes: the kernels are not what to look at first"
+    why = "where the wall time goes: the kernels are not the first concern"
     return [NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why=why)]
 
 
 def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
-    """With as many digits as an answer needs."""
+    """Round the figures to the digits that an answer needs."""
     verdict = replace(
         diagnosis.verdict,
         speedup_bound=_three_digits(diagnosis.verdict.speedup_bound),
@@ -185,7 +186,7 @@ def _three_digits(value: float | None) -> float | None:
 
 
 def _with_lines(opened: Workload, diagnoses: list[Diagnosis]) -> list[Diagnosis]:
-    """With the hottest lines of each kernel that was sampled."""
+    """Add the hottest lines of each kernel with samples."""
     if not has_code(opened):
         return diagnoses
     with Workload(opened.store, opened.manifest) as plain:
@@ -203,7 +204,7 @@ def _quoting(opened: Workload, known: Sequence[HotKernel], diagnosis: Diagnosis)
 
 
 def _with_tried(diagnosis: Diagnosis, log: Sequence[experiment_log.ExperimentEntry]) -> Diagnosis:
-    """With what came of the last change of this kernel beside its first finding."""
+    """Add the outcome of the last change of this kernel to its first finding."""
     earlier = experiment_log.earlier_experiments(log, diagnosis.kernel)
     if not earlier or not diagnosis.findings:
         return diagnosis
@@ -214,7 +215,7 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiment_log.ExperimentEnt
 
 
 def _summarise(diagnosis: Diagnosis, first: bool) -> Diagnosis:
-    """A summary: evidence and advice of the verdict; of the first kernel's other findings the evidence too."""
+    """A summary: evidence and advice of the verdict, and the evidence of the first kernel's other findings."""
     leading = [
         replace(
             f,
@@ -239,7 +240,7 @@ def _summarise(diagnosis: Diagnosis, first: bool) -> Diagnosis:
 
 
 def _said_once(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
-    """Advice that an earlier kernel has in full is only called by its beginning."""
+    """Shorten advice that an earlier kernel already shows in full to its beginning."""
     said: dict[Advice, str] = {}
     short = []
     for d in diagnoses:
@@ -266,39 +267,41 @@ def _met_evidence(finding: Finding) -> list[Evidence]:
 
 
 def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
-    """Evidence for reading: the SQL behind it is in full."""
+    """The evidence without SQL, rounded for reading; detail="full" includes the SQL."""
     return [replace(e, sql=None, value=None if e.value is None else float(f"{e.value:.6g}")) for e in evidence]
 
 
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> list[str]:
     notes = [
-        "speedup_bound is an upper bound for this version's own work and traffic, all overlapped and at its ceiling; "
-        "one that moves less can go beyond it. 1: only less work helps. program_bound: of all kernels' time."
+        "speedup_bound is an upper bound for this version's own work and traffic, fully overlapped and at its ceiling; "
+        "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels."
         f"{_SQL if sql else ''}"
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < CONFIDENT]:
         can = any(d.next_counters for d in diagnoses if d.verdict.confidence < CONFIDENT)
-        why = "counters that would decide are missing" if can else "no counter tells what would decide"
+        why = "counters that would decide are missing" if can else "no counter exists that would decide"
         if not can and any(map(_contradicts_itself, diagnoses)):
-            why = "figures that would decide cannot be"
+            why = "the figures that would decide are impossible"
         notes.append(f"Not certain for {', '.join(unsure)}: {why}; do not act on it yet.")
     for doubt in dict.fromkeys(d.verdict.doubt for d in diagnoses if d.verdict.doubt):
         doubted = ", ".join(f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt)
-        notes.append(f"Suspect for {doubted}, figures that decide are doubted: {doubt.text}.")
+        notes.append(f"Suspect for {doubted}: the deciding figures are doubted: {doubt.text}.")
     if total > len(diagnoses):
         notes.append(f"{total - len(diagnoses)} shorter kernels are not shown; kernel= or top_n= shows them.")
     if not targets.gpu(manifest.arch or "").validated_on_hardware:
-        notes.append(f"The rules for {manifest.arch} are checked against recorded profiles, not yet on hardware.")
+        notes.append(
+            f"The rules for {manifest.arch} have been checked against recorded profiles, but not yet on hardware."
+        )
     return notes
 
 
 def _contradicts_itself(diagnosis: Diagnosis) -> bool:
-    """Whether a unit would be loaded beyond what is possible."""
+    """Whether the load of a unit is impossible."""
     return any(load.status == "impossible" for load in diagnosis.units)
 
 
 def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
-    """Built from ids, metric names and ranks only."""
+    """The suggested calls, built only from ids, metric names and ranks."""
     calls = []
     open_ones = [d for d in diagnoses if d.next_counters]
     if open_ones:
@@ -312,14 +315,18 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
         )
     elif any(map(_contradicts_itself, diagnoses)):
         again = {"gpu": manifest.arch, "metrics": ["diagnosis"]}
-        calls.append(NextCall(tool="plan_profile", arguments=again, why="the passes that collect anew what cannot be"))
+        calls.append(
+            NextCall(tool="plan_profile", arguments=again, why="the passes that collect the impossible figures again")
+        )
     first = diagnoses[0]
     arguments = {"workload": manifest.id, "kernel": f"#{first.number}"}
     if first.lines:
         why = "the lines that cost the time, and what they wait for"
         calls.append(NextCall(tool="find_hotspots", arguments=arguments, why=why))
     if first.verdict.subsystem == "occupancy":
-        calls.append(NextCall(tool="compute_occupancy", arguments=arguments, why="the smallest change for more waves"))
+        calls.append(
+            NextCall(tool="compute_occupancy", arguments=arguments, why="the smallest change that allows more waves")
+        )
     else:
         calls.append(
             NextCall(tool="compute_roofline", arguments=arguments, why="how far each pipe is from its ceiling")

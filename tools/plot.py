@@ -1,4 +1,4 @@
-"""plot: pictures of a roofline, of occupancy, of speed of light, of a timeline, of two workloads side by side."""
+"""plot: pictures of a roofline, occupancy, speed of light, a timeline, or two workloads side by side."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SAME_IN_WORDS = {
 
 
 class PlotResult(Result):
-    """Where the picture lies, as PNG and as SVG, and what it shows in words. ``image`` is the PNG itself."""
+    """The paths of the picture as PNG and SVG, and its contents in words. ``image`` is the PNG itself."""
 
     kind: str
     workload: str
@@ -58,13 +58,13 @@ class PlotResult(Result):
 
     @property
     def image(self) -> bytes:
-        """The PNG; not a part of the result as JSON or text."""
+        """The PNG; not included in the result as JSON or text."""
         return self._image
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture as wide as asked for, and its facts in words."""
+    """A picture of the requested width, and its facts in words."""
 
     picture: Picture
     facts: list[str]
@@ -75,9 +75,9 @@ def plot(
     store: Store,
     kind: Annotated[Kind, Field(description="what to draw")],
     workload: Annotated[
-        Reference, Field(description='id, name or "latest"; roofline also "cpu" or a GPU uuid: its ceilings alone')
+        Reference, Field(description='id, name or "latest"; for roofline also "cpu" or a GPU uuid (only its ceilings)')
     ],
-    candidate: Annotated[Reference | None, Field(description="compare: the one after the change")] = None,
+    candidate: Annotated[Reference | None, Field(description="compare: the workload after the change")] = None,
     kernel: KernelName = None,
     by: By = "kernel",
     datatype: Annotated[Datatype, Field(description=_AS_THERE)] = None,
@@ -99,10 +99,10 @@ def plot(
             return _answer(store, kind, uuid, uuid, _of_device(rows, width_px), peak_tables.next_calls())
         raise
     if (candidate is None) == (kind == "compare"):
-        fix = "Give candidate, the workload after the change" if candidate is None else "Leave it out, or use compare"
-        raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'takes no'} candidate", fix=fix)
+        fix = "Give candidate, the workload after the change" if candidate is None else "Omit it, or use compare"
+        raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'does not take'} candidate", fix=fix)
     if kind != "roofline" and (datatype or roofline_kind or ceilings):
-        raise BadArgument("datatype, roofline_kind and ceilings belong to kind='roofline'", fix="Leave them out")
+        raise BadArgument("datatype, roofline_kind and ceilings are only for kind='roofline'", fix="Omit them")
     other = store.resolve(candidate) if candidate is not None else None
     with Workload.open(store, manifest, kernel, by) as opened:
         if other is not None:
@@ -112,7 +112,7 @@ def plot(
             drawn = draw_occupancy(opened, kernel, width_px)
         elif kind == "timeline":
             if kernel is not None:
-                raise BadArgument("kernel belongs to the other kinds", fix="Leave it out")
+                raise BadArgument("kernel is only for the other kinds", fix="Omit it")
             drawn = over_time(opened, width_px)
         elif kind == "speed_of_light":
             drawn = draw_speed_of_light(opened, kernel, width_px)
@@ -125,7 +125,7 @@ def plot(
 
 @dataclass(frozen=True)
 class RooflineOptions:
-    """The choices that only a roofline has; without ``kind`` it is instruction where a GPU counts no FLOP."""
+    """The options of a roofline; without ``kind``, it is an instruction roofline if the GPU does not count FLOP."""
 
     kind: Literal["flop", "instruction"] | None = None
     datatype: str | None = None
@@ -135,11 +135,11 @@ class RooflineOptions:
     levels: Sequence[str] = LEVELS
     dispatches: str | Sequence[int] | None = None
     each: Literal["kernel", "dispatch"] = "kernel"
-    """What a point stands for."""
+    """What a point represents."""
 
 
 def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions, width_px: int) -> Drawn:
-    """The roofline of a workload's longest kernels."""
+    """Draw the roofline of a workload's longest kernels."""
     from ..analysis.plot import roofline
     from ..analysis.plot.style import render
 
@@ -150,7 +150,7 @@ def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions
 def roofline_picture(
     workload: Workload, kernel: str | None, options: RooflineOptions
 ) -> tuple[RooflinePicture, list[str]]:
-    """What the picture of a roofline shows, and its facts in words."""
+    """The contents of a roofline picture, and its facts in words."""
     from ..analysis.plot import roofline_content
 
     asked = RooflineRequest(kernel, options.dispatches, options.each, options.kernels)
@@ -174,7 +174,7 @@ def roofline_picture(
 
 
 def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
-    """The usable rows of the device meant: ``cpu`` for the host, a uuid or the beginning of one; empty for none."""
+    """The usable rows of a device: ``cpu`` for the host, a uuid or the beginning of one; empty if there are none."""
     with closing(connect()) as con:
         rows = measured_ceilings.latest(con, store)
     rows = [row for row in rows if row["status"] in measured_ceilings.USABLE and row["value"]]
@@ -189,7 +189,7 @@ def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
 
 
 def _of_device(rows: list[dict[str, Any]], width_px: int) -> Drawn:
-    """The measured roofline of a device, without any kernel in it."""
+    """Draw the measured roofline of a device, without kernels."""
     from ..analysis.plot import roofline, roofline_content
     from ..analysis.plot.style import render
 
@@ -198,7 +198,7 @@ def _of_device(rows: list[dict[str, Any]], width_px: int) -> Drawn:
 
 
 def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
-    """The occupancy of the longest of the kernels selected."""
+    """Draw the occupancy of the longest selected kernel."""
     from ..analysis.plot import occupancy
     from ..analysis.plot.style import render
 
@@ -218,7 +218,7 @@ def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Dra
 
 
 def over_time(workload: Workload, width_px: int) -> Drawn:
-    """Where the wall time goes, with lanes of devices and host."""
+    """Draw where the wall time goes, with lanes of devices and host."""
     from ..analysis.plot import timeline, timeline_content
     from ..analysis.plot.style import render
     from ..analysis.timeline.timeline import timeline as computed
@@ -228,7 +228,7 @@ def over_time(workload: Workload, width_px: int) -> Drawn:
 
 
 def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
-    """Percent of peak of each subsystem."""
+    """Draw the percent of peak of each subsystem."""
     from ..analysis.plot import bars
     from ..analysis.plot.style import render
 
@@ -240,7 +240,7 @@ def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -
 def draw_comparison(
     before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: str | None = None
 ) -> Drawn:
-    """Two workloads side by side, with the outcome of their comparison where there is one."""
+    """Draw two workloads side by side, with the outcome of their comparison if there is one."""
     from ..analysis.plot import bars
     from ..analysis.plot.style import render
 
@@ -251,18 +251,18 @@ def draw_comparison(
 
 
 def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, following: list[NextCall]) -> PlotResult:
-    """Save a picture and answer with it."""
+    """Save a picture and build the answer."""
     picture = drawn.picture
     notes = []
     name = f"{whose}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
     try:
         png, svg = _save_files(store.root / _FOLDER, name, drawn)
     except OSError as error:
-        notes.append(f"The store cannot be written ({error.strerror or error}): the files are in a temporary folder.")
+        notes.append(f"The store is not writable ({error.strerror or error}): the files are in a temporary folder.")
         png, svg = _saved_elsewhere(name, drawn)
     shown = drawn.facts[:_MOST_FACTS]
     if len(drawn.facts) > len(shown):
-        shown.append(f"{len(drawn.facts) - len(shown)} more are in the answer of {_SAME_IN_WORDS[kind]}.")
+        shown.append(f"{len(drawn.facts) - len(shown)} more: see the answer of {_SAME_IN_WORDS[kind]}.")
     result = PlotResult(
         kind=kind,
         workload=subject,
@@ -277,7 +277,7 @@ def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, fo
 
 
 def _save_files(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
-    """Write both files, each complete before it has its name."""
+    """Write both files; each gets its name only when it is complete."""
     width_px, picture = drawn.width_px, drawn.picture
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}{'' if width_px == 800 else f'-{width_px}'}.png", folder / f"{name}.svg"
@@ -292,7 +292,7 @@ def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
         return _save_files(private_folder() / "plots", name, drawn)
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreProblem("The picture can be written nowhere", why, "Name a store with --store") from error
+        raise StoreProblem("The picture cannot be written anywhere", why, "Select a store with --store") from error
 
 
 def _next(kind: Kind, manifest: Manifest, by: str) -> list[NextCall]:

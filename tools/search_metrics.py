@@ -1,4 +1,4 @@
-"""search_metrics: find metrics of the catalogue by words, names, ids or counters."""
+"""search_metrics: find metrics in the catalogue by words, names, ids or counters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _SHOWN = 4
 
 
 class SearchResult(Result):
-    """Catalogue rows, best match first. ``id`` is that of rocprof-compute 3.3, ``newer_id`` of 3.8 where it differs."""
+    """Catalogue rows, best match first. ``id`` is that of rocprof-compute 3.3, ``newer_id`` that of 3.8 if it
+    differs."""
 
     table: Table
 
@@ -39,19 +40,19 @@ def search_metrics(
     """Find metrics in the catalogue: meaning, formula, counters, GPUs. Needs no workload."""
     target = targets.resolve_gpu(gpu)[0] if gpu else None
     every = catalog.variants(target)
-    if "_" in query:  # a counter, perhaps: then the formulas of all are read
+    if "_" in query:  # possibly a counter, so the formulas of all metrics are read
         for one in catalog.targets_with_metrics():
             catalog.parse_all(one)
-    # One row for each family: what bears one name there is computed from other counters here.
+    # One row per family, because metrics with the same name are computed from different counters.
     variants = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in variants if (on := named.get(name))]
     fitting = fitting_best(query, entries, every)
     shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
     told = _check_notes(store, fitting[offset : offset + limit])
-    notes = told if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
+    notes = told if fitting else [f"Nothing in the catalogue matches {query[:80]!r}. {near(query, every)}".strip()]
     if target is None and shown.truncated:
-        notes = [*notes, "Metrics of all GPUs: gpu= narrows them to one."]
+        notes = [*notes, "Metrics of all GPUs; use gpu= to select one."]
     best = next(iter(fitting[0].values())).name if fitting else None
     suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
                           why="its value in the newest workload")] if best else []  # fmt: skip
@@ -59,7 +60,7 @@ def search_metrics(
 
 
 def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
-    """What checks in this store found of the metrics that are shown."""
+    """Notes on the results of checks in this store for the metrics shown."""
     known = check_records.confirmations(store)
     names = [next(iter(on.values())).name for on in shown]
     held = [name for name in names if "holds" in known.get(name, {})]
@@ -85,7 +86,7 @@ def _row(on: dict[str, Metric]) -> list[object]:
 
 
 def _per_target(ids: dict[str, str]) -> str:
-    """One id where all targets agree, else each with its target."""
+    """One id if all targets agree, or else each id with its target."""
     if len(set(ids.values())) == 1:
         return next(iter(ids.values()))
     return ", ".join(f"{id} ({target})" for target, id in ids.items())

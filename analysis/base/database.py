@@ -1,4 +1,4 @@
-"""The one DuckDB database of a process, and how names and texts are quoted in its SQL."""
+"""The DuckDB database of the process, and quoting of names and text in SQL."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     import duckdb
 
 _THREADS = 8
-"""Every thread takes address space, which is limited where a client's calls run; more bring little here. Without these
-settings DuckDB 2 starts five threads for every core, four of them to wait for files."""
+"""The number of threads. Each needs address space, which is limited where a client's calls run, and more barely help.
+Without these settings DuckDB 2 starts five threads per core, four of them to wait for files."""
 _alone = False
-"""Whether the database has no threads."""
+"""Whether the database was opened without threads."""
 _MOST_PLANS = 128
 _plan_lock = threading.Lock()
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A cursor of its own, for one thread; close it after use. Starting a database each time would cost 10 to 40 ms."""
+    """A new cursor for use by one thread; close it after use. Starting a database each time would take 10 to 40 ms."""
     return _database().cursor()
 
 
 def open_without_threads() -> None:
-    """Open the database without any thread, so that this process can be forked: copies use it (``speed_up``)."""
+    """Open the database without threads, so that this process can be forked and the children use it (``speed_up``)."""
     global _alone
     _alone = True
     _database()
 
 
 def open_own_database(number: int | None = None, **settings: str) -> duckdb.DuckDBPyConnection:
-    """A database of its own, with ``number`` of threads and ``settings``; close it after use."""
+    """A separate database with ``number`` threads and ``settings``; close it after use."""
     import duckdb
 
     return duckdb.connect(config={**thread_settings(number or _threads()), **settings})
 
 
 def speed_up(con: duckdb.DuckDBPyConnection) -> None:
-    """Have a database that was opened without threads start some, for much data: that costs some milliseconds."""
+    """Start threads in a database that was opened without any, for large data; this takes some milliseconds."""
     global _alone
     if _alone:
         start_threads(con, _threads())
@@ -49,7 +49,7 @@ def speed_up(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def thread_settings(number: int) -> dict[str, str]:
-    """Settings with which DuckDB uses ``number`` of threads and one that waits for files; with 0 it starts none."""
+    """The settings for ``number`` DuckDB threads and one that waits for files; with 0 no thread is started."""
     import duckdb
 
     settings = {"threads": str(max(1, number)), "async_threads": str(min(1, number))}
@@ -57,15 +57,15 @@ def thread_settings(number: int) -> dict[str, str]:
 
 
 def start_threads(con: duckdb.DuckDBPyConnection, number: int) -> None:
-    """Have a database that was opened without threads use ``number`` of them."""
+    """Let a database that was opened without threads use ``number`` of them."""
     for name, value in thread_settings(number).items():
         con.execute(f"SET {name} = {value}")
 
 
 def run_prepared(sql: str, lists: Sequence[Sequence[float | None]]) -> list[tuple[Any, ...]]:
-    """The rows of a query over ``lists`` of finite numbers, $1::DOUBLE[] and so on, whose plan is kept.
+    """The rows of a query over ``lists`` of finite numbers ($1::DOUBLE[] and so on), with a cached plan.
 
-    For much SQL over few rows planning takes ten times as long as the rest.
+    For long SQL over few rows, planning takes ten times as long as the execution.
     """
     arguments = ", ".join(f"[{', '.join(map(_double, values))}]::DOUBLE[]" for values in lists)
     with _plan_lock:
@@ -81,12 +81,12 @@ def run_prepared(sql: str, lists: Sequence[Sequence[float | None]]) -> list[tupl
 
 @cache
 def _planner() -> tuple[duckdb.DuckDBPyConnection, dict[str, str]]:
-    """A connection of its own with the plans that it keeps: SQL -> name."""
+    """A separate connection with its prepared plans: SQL -> name."""
     return connect(), {}
 
 
 def _double(value: float | None) -> str:
-    """A number as SQL that is read as exactly the same; without an exponent it would be a decimal."""
+    """A number as SQL with exactly the same value; without an exponent it would be a DECIMAL."""
     text = "NULL" if value is None else repr(float(value))
     return text if value is None or "e" in text else f"{text}e0"
 
@@ -103,12 +103,12 @@ def _threads() -> int:
 
 
 def sql_path(path: Path) -> str:
-    """``path`` as a SQL literal for DuckDB's readers: characters of a glob pattern stand for themselves."""
+    """``path`` as an SQL literal for DuckDB's readers, with glob characters escaped."""
     return sql_literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
 
 
 def sql_literal(text: str) -> str:
-    """``text`` as a SQL string literal."""
+    """``text`` as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

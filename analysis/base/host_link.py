@@ -1,4 +1,4 @@
-"""The PCIe link of a device: its generation and width, and what it can carry."""
+"""The PCIe link of a device: its generation, width and bandwidth."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Annotated
 import pydantic
 
 _GBS_PER_LANE = {1: 0.25, 2: 0.5, 3: 0.9846, 4: 1.9692, 5: 3.9385, 6: 7.5625}
-"""Each way, after encoding (8b/10b, 128b/130b, 242 of 256 bytes): PCI Express base specifications 1.0 to 6.0."""
+"""GB/s per direction after encoding (8b/10b, 128b/130b, 242 of 256 bytes): PCI Express base specifications 1.0 to
+6.0."""
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""By the signalling rate of a lane in GT/s."""
+"""The generation by the signalling rate of a lane in GT/s."""
 
 
 class PcieLink(pydantic.BaseModel):
-    """What card and slot can agree on at most; while nothing runs, drivers let the rate fall."""
+    """The fastest link that card and slot support; idle drivers reduce the rate."""
 
     generation: Annotated[int, pydantic.Field(ge=1, le=6)]
     width: Annotated[int, pydantic.Field(ge=1, le=32)]
-    """Lanes in use."""
+    """The number of lanes in use."""
 
     @pydantic.computed_field  # type: ignore[prop-decorator]
     @property
     def gbs(self) -> float:
-        """GB/s each way that no copy can exceed; headers leave some 80 to 90 % of it."""
+        """The maximum GB/s per direction; because of packet headers, copies reach about 80 to 90 % of it."""
         return round(_GBS_PER_LANE[self.generation] * self.width, 1)
 
     def __str__(self) -> str:
@@ -30,7 +31,7 @@ class PcieLink(pydantic.BaseModel):
 
 
 def link(generation: int | None, width: int | None) -> PcieLink | None:
-    """The link, or None where one of both is not known or cannot be."""
+    """The link, or None if generation or width is unknown or impossible."""
     if generation is None or width is None:
         return None
     try:
@@ -40,5 +41,5 @@ def link(generation: int | None, width: int | None) -> PcieLink | None:
 
 
 def generation_of(gigatransfers: float) -> int | None:
-    """The generation with a signalling rate in GT/s; None for a rate that none has."""
+    """The generation with a signalling rate in GT/s, or None if there is none."""
     return _GENERATIONS.get(gigatransfers)

@@ -1,6 +1,6 @@
-"""What an answer says beside its figures: a code to decide on, and words to read.
+"""The reasons and notes that accompany figures: a code for programs, and text for readers.
 
-Code never looks into the words: a test rewords every message and expects the same figures. Answers show the words.
+Code never depends on the text: a test rewords every message and expects the same figures.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ReasonCode = Literal[
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a figure has no value, or is not to be trusted; a ``caveat`` only says what to know beside a value.
+    """Why a figure has no value or is unreliable; a ``caveat`` is only additional information on a value.
 
-    ``nothing_there`` is a ratio whose denominator was counted and is zero: a kernel without loads has no hit rate.
-    ``unseen``: the kernel did work that the figure's counters do not see. ``bypassed``: its data pass elsewhere.
-    ``no_counter``: a counter was not collected; ``not_countable``: the GPU has none.
-    ``doubted`` is a figure built on a counter or time that a check doubts.
+    ``nothing_there``: the denominator of a ratio was counted and is zero, such as the hit rate of a kernel without
+    loads. ``unseen``: the kernel did work that the figure's counters do not see. ``bypassed``: its data bypass the
+    level. ``no_counter``: a counter was not collected; ``not_countable``: the GPU has no counter for it.
+    ``doubted``: the figure is built on a counter or time that a check doubts.
     """
 
     code: ReasonCode
@@ -58,7 +58,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Note:
-    """One sentence beside the figures: a warning of an import, or where ceilings come from. ``code`` is snake_case."""
+    """One sentence about figures, such as a warning of an import or the origin of ceilings. ``code`` is snake_case."""
 
     code: str
     text: str
@@ -69,7 +69,7 @@ class Note:
 
 
 def join_reasons(reasons: Sequence[Reason], most: int) -> Reason | None:
-    """Several reasons as one with the code of the first; ``most`` of them are told, None where there are none."""
+    """Join up to ``most`` reasons into one with the code of the first; None if there are none."""
     if not reasons:
         return None
     more = " ..." if len(reasons) > most else ""

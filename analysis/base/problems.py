@@ -1,8 +1,8 @@
-"""Every error that a caller can act on, as one small tree.
+"""The hierarchy of all errors that a caller can act on.
 
 Problem
-├── NotFound         a workload, kernel, metric, run or file that does not exist (near names are suggested)
-├── BadArgument      an argument that cannot be understood or lies outside its range
+├── NotFound         a workload, kernel, metric, run or file that does not exist (similar names are suggested)
+├── BadArgument      an argument that is invalid or outside its range
 ├── BadInput         a profile or file whose content cannot be used
 ├── NotAllowed       something the server's mode or the sandbox forbids
 ├── LimitExceeded    a time, memory, size or row limit
@@ -21,9 +21,9 @@ from itertools import accumulate, islice
 from .text import shorten
 
 _NEAR_LENGTH, _NEAR_NAMES = 200, 2000
-"""Characters of a name, and names, that are looked at for near names."""
+"""The characters of a name, and the number of names, that are searched for similar names."""
 _NEAR_WORK = 3_000_000
-"""Pairs of characters that are compared: as many short names, but fewer long ones."""
+"""The number of character pairs to compare, which allows many short names but fewer long ones."""
 
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _WORD = re.compile(r"[a-z]+(?= [\w'\"(#])")
@@ -31,14 +31,14 @@ _WORDLIKE = {
     "chmod", "clang", "cpu", "cuda", "duckdb", "git", "hip", "hipcc", "hiprtc", "libcuda", "libcupti", "localhost",
     "ncu", "nsys", "nvcc", "perf", "pip", "python", "rocprof", "rooflens", "torch", "uvx",
 }  # fmt: skip
-"""Names that look like words: they keep their case where a sentence begins with them."""
+"""Names that look like words; they keep their case at the beginning of a sentence."""
 _LONGEST = 2000
 _PART = 600
-"""Characters of a message, and of each part of a longer one: what to do must survive what happened."""
+"""The maximum length of a message, and of each part of a longer one, so that the fix is never cut off."""
 
 
 class Problem(Exception):
-    """A mistake or a lack that the caller can mend: what happened, why, and what to do."""
+    """An error that the caller can act on: what happened, why, and what to do."""
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         self.what, self.why, self.fix = what, why, fix
@@ -46,12 +46,12 @@ class Problem(Exception):
 
     @property
     def code(self) -> str:
-        """What kind of problem it is, for programs: the class in lower case, such as not_found."""
+        """The type of problem for programs: the class name in snake case, such as not_found."""
         return _INNER_CAPITAL.sub("_", type(self).__name__).lower()
 
     @property
     def text(self) -> str:
-        """The message shown to people and models, one sentence a part."""
+        """The message for people and models, one sentence per part."""
         parts = [part for part in (self.what, self.why, self.fix) if part]
         if sum(map(len, parts)) > _LONGEST:
             parts = [shorten(part, _PART) for part in parts]
@@ -63,7 +63,7 @@ class NotFound(Problem):
 
 
 class BadArgument(Problem):
-    """An argument cannot be understood or lies outside its range."""
+    """An argument is invalid or outside its range."""
 
 
 class BadInput(Problem):
@@ -87,18 +87,18 @@ class StoreProblem(Problem):
 
 
 class Unreachable(StoreProblem):
-    """A shared store cannot be reached or refuses; nothing is wrong with any one workload."""
+    """A shared store cannot be reached or denies access; no single workload is at fault."""
 
 
 _SHOWN = 400
-"""Characters of a near name that are repeated."""
+"""How many characters of a similar name are shown."""
 
 
 def near(name: str, known: Iterable[str], n: int = 5) -> str:
     """A sentence that suggests known names close to ``name``, or an empty string.
 
-    Names by edit similarity come first, then substring matches; case is ignored. Of long names the beginning counts,
-    of many the first: a slip of the pen is worth no more time.
+    Names by edit similarity come first, then substring matches; case is ignored. To save time, only the beginning of
+    long names and the first of many names are compared.
     """
     folded = {k[:_NEAR_LENGTH].casefold(): k for k in islice(known, _NEAR_NAMES)}
     low = name[:_NEAR_LENGTH].casefold()
@@ -111,7 +111,7 @@ def near(name: str, known: Iterable[str], n: int = 5) -> str:
 
 
 def _capitalize(part: str) -> str:
-    """``part`` as the beginning of a sentence: a word gets its capital, a name, a path or code stays as it is."""
+    """``part`` as the beginning of a sentence: words are capitalised; names, paths and code stay unchanged."""
     part = part.strip()
     word = _WORD.match(part)
     return part if word is None or word[0] in _WORDLIKE else part[0].upper() + part[1:]

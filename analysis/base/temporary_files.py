@@ -1,7 +1,7 @@
-"""Names of temporary files and folders that tell which process made them: what the dead left behind can be removed.
+"""Temporary files and folders whose names identify the process that made them, so that abandoned ones can be deleted.
 
-A mark holds the machine's boot and name space of processes (as a digest), the process's number and its start, which no
-other process of that boot shares. It is in the name, so at no moment a file is there and its owner is unknown.
+A mark contains a digest of the machine's boot and PID namespace, the process id and its start time, which together are
+unique. It is part of the name, so the owner of a file is always known.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from pathlib import Path
 from .problems import MissingTool
 
 MARK = r"(?P<place>[0-9a-f]{12})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]{1,20})-[0-9a-f]{12}"
-"""Regular expression of a mark, to recognise names that hold one."""
+"""The regular expression of a mark, to recognise names that contain one."""
 _MARK = re.compile(MARK)
 _UNKNOWN_LIFETIME_S = 86_400
-"""How long to wait for a process that cannot be asked for: of another machine or container, or of an earlier boot."""
+"""How long to wait for a process that cannot be checked: of another machine or container, or of an earlier boot."""
 
 
 def mark() -> str:
-    """A new mark of this process: no other call returns the same."""
+    """A new mark of this process, unique for every call."""
     pid = os.getpid()
     return f"{_place()}-{pid}-{_start(pid) or 0}-{secrets.token_hex(6)}"
 
 
 @contextmanager
 def draft_of(target: Path) -> Iterator[Path]:
-    """The name of a file to write beside ``target``, which it replaces in one step when the block ends well.
+    """The path of a draft next to ``target``, which it replaces in one step if the block succeeds.
 
-    A reader sees the old content or the new, never a part; where the block fails, the draft is removed.
+    A reader sees the old or the new content, never a part; if the block fails, the draft is deleted.
     """
     draft = target.with_name(f".{target.name}.{mark()}")
     try:
         yield draft
         draft.replace(target)
     except BaseException:
-        with suppress(OSError):  # what counts is why it could not be written
+        with suppress(OSError):  # the original error matters
             draft.unlink(missing_ok=True)
         raise
 
 
 def is_made_by(name: str, pid: int) -> bool:
-    """Whether the mark in ``name`` is of this process of this machine."""
+    """Whether the mark in ``name`` belongs to process ``pid`` of this machine."""
     match = _MARK.search(name)
     return match is not None and match["place"] == _place() and int(match["pid"]) == pid
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether nobody works on ``path``: its owner is dead, or cannot be asked for and was not heard of for a day."""
+    """Whether ``path`` is abandoned: its owner has ended, or cannot be checked and the file was unchanged for a day."""
     match = _MARK.search(path.name)
     if match and match["place"] == _place() and (start := int(match["start"])):
         return not _is_alive(int(match["pid"]), start)
@@ -69,14 +69,14 @@ def is_abandoned(path: Path) -> bool:
 
 
 def sweep(paths: Iterable[Path]) -> None:
-    """Remove those files and folders that are abandoned; what cannot be removed stays."""
+    """Delete abandoned files and folders; failures are ignored."""
     for path in paths:
         if is_abandoned(path):
             remove(path)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; links are not followed, and what cannot be removed stays."""
+    """Delete a file, or a folder with its contents; links are not followed, and failures are ignored."""
     with suppress(OSError):
         if stat.S_ISDIR(path.lstat().st_mode):
             shutil.rmtree(path, ignore_errors=True)
@@ -85,21 +85,21 @@ def remove(path: Path) -> None:
 
 
 def _is_alive(pid: int, start: int) -> bool:
-    """Whether the process that started then still runs; zombies do not."""
+    """Whether the process with this id and start time is still running; zombies are not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        pass  # another user's, so it is there
+        pass  # it belongs to another user, so it exists
     return _start(pid) in (start, None)
 
 
 def _start(pid: int) -> int | None:
-    """Clock ticks from boot to the start of a process: 0 for a zombie, None where /proc does not tell."""
+    """Clock ticks from boot to the start of a process: 0 for a zombie, None if /proc does not show it."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # The name in parentheses may hold anything, so what counts stands behind the last one.
+        # The name in parentheses may contain anything, so the fields start after the last parenthesis.
         fields = line.rpartition(")")[2].split()
         return 0 if fields[0] in "ZX" else int(fields[19])
     except (OSError, IndexError, ValueError):
@@ -108,20 +108,20 @@ def _start(pid: int) -> int | None:
 
 @cache
 def _place() -> str:
-    """Where process numbers count: the machine's name, its boot, and the name space of processes."""
+    """A digest of the scope of process ids: the host name, the boot, and the PID namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        boot = space = secrets.token_hex(6)  # nobody's: then age decides
+        boot = space = secrets.token_hex(6)  # matches no process, so that age decides
     return hashlib.sha256(f"{socket.gethostname()} {boot} {space}".encode()).hexdigest()[:12]
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A fresh folder of mode 0700 below the temporary directory, removed with its content on leaving.
+    """A new folder with mode 0700 below the temporary directory, deleted with its contents on exit.
 
-    MissingTool where none can be made, or where another user prepared the place.
+    Raises MissingTool if it cannot be created, or if another user owns the parent folder.
     """
     try:
         home = private_folder()
@@ -130,7 +130,7 @@ def scratch() -> Iterator[Path]:
         folder.mkdir(mode=0o700)
     except OSError as error:
         raise MissingTool(
-            "A temporary folder is needed", error.strerror or str(error), "Set TMPDIR to a folder that can be written"
+            "A temporary folder is needed", error.strerror or str(error), "Set TMPDIR to a writable folder"
         ) from error
     try:
         yield folder
@@ -139,7 +139,8 @@ def scratch() -> Iterator[Path]:
 
 
 def private_folder() -> Path:
-    """The user's own folder in the temporary directory; what nobody touched for a day goes with the next scratch."""
+    """The user's own folder in the temporary directory; contents unchanged for a day are deleted by the next
+    scratch."""
     user = os.geteuid()
     home = Path(tempfile.gettempdir()) / f"rooflens-{user}"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -147,8 +148,8 @@ def private_folder() -> Path:
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != user:
         raise MissingTool(
             f"The temporary folder {home} cannot be trusted",
-            "it is a link, or another user made it",
-            "Set TMPDIR to a folder of your own, or have that one removed",
+            "it is a symbolic link, or another user created it",
+            "Set TMPDIR to your own folder, or have that one removed",
         )
     if state.st_mode & 0o077:
         home.chmod(0o700)

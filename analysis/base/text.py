@@ -1,8 +1,8 @@
-"""Text of others (profiles, arguments, programs) made unable to hide anything or to act on whoever shows it.
+"""Make untrusted text (from profiles, arguments, programs) safe to display, without hidden characters or markup.
 
-What is hidden is stated once, as code points: Python and SQL remove the same at import, and every answer passes
-``inert``. C++ names stay as they are: only what a renderer would act on is escaped, visibly, and ``same`` knows a
-name again by its escaped form.
+Hidden characters are defined once, as code points: Python and SQL remove the same ones at import, and every answer
+passes through ``inert``. C++ names stay unchanged: only markup that a renderer would act on is escaped, visibly, and
+``names_displayed_as`` recognises a name by its escaped form.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 CONTROLS = ((0x00, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029))
-"""Controls and separators of lines and paragraphs: shown as a space."""
+"""Control characters, and line and paragraph separators; shown as a space."""
 HIDDEN = (
     (0xAD, 0xAD), (0x34F, 0x34F), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD), (0x70F, 0x70F), (0x890, 0x891),
     (0x8E2, 0x8E2), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
@@ -21,10 +21,10 @@ HIDDEN = (
     *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0x10000, 0xF0000, 0x10000)),
     (0xE0000, 0xE0FFF), (0xF0000, 0x10FFFF),
 )  # fmt: skip
-"""Removed: formats, bidirectional controls, joiners, variation selectors, tags, fillers, blanks that are no spaces,
-private use, surrogates, noncharacters, and whatever Unicode says to ignore where it is not known."""
+"""Removed: format characters, bidirectional controls, joiners, variation selectors, tags, fillers, blank characters,
+private use, surrogates, noncharacters, and default-ignorable code points."""
 ANSI = r"(?:\x1b\[|\x9b)[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b"
-"""Sequences that steer a terminal; an unfinished one reaches to the end."""
+"""Terminal escape sequences; an unfinished one extends to the end."""
 
 _ANSI = re.compile(ANSI)
 _SURROGATES = (0xD800, 0xDFFF)
@@ -48,18 +48,18 @@ _ACTIVE_ELEMENTS = (
     "animate|animatemotion|animatetransform|circle|clippath|defs|desc|ellipse|fe[a-z]+|foreignobject|"
     "lineargradient|mpath|polygon|polyline|radialgradient|textpath|tspan|maction|mglyph|mtext|annotation-xml"
 )
-"""Elements of HTML, SVG and MathML that act, or change what is shown, without any attribute."""
+"""Elements of HTML, SVG and MathML that have an effect without any attribute."""
 _PLAIN_ELEMENTS = (
     "a|abbr|b|cite|code|data|em|i|image|kbd|label|line|main|map|mark|marker|mask|metadata|object|option|output|p|param|"
     "path|pattern|q|rect|s|section|set|source|span|stop|sub|summary|sup|switch|symbol|filter|g|text|time|track|u|use|"
     "var|view"
 )
-"""Elements that do nothing without attributes, and whose names are those of C++ types: std::plus<data>, f<T>."""
+"""Elements that have no effect without attributes and whose names occur in C++ types: std::plus<data>, f<T>."""
 _TARGET = (
     r"\s{0,20}<?\s{0,20}(?:[a-z][a-z0-9+.\-]{0,40}\\?:(?!:)|[/\\?#%@]|\.\.?/|&\#?\w{1,32};|[\w+.\-]{0,60}(?:[/?%@\\]|&\#?\w{1,32};)"
     r"|[\w\-]{1,60}\.[a-z])"
 )
-"""What a link leads to, told from parameters of a function: operator[](std::size_t)."""
+"""The target of a link, as opposed to function parameters: operator[](std::size_t)."""
 _ACTIVE = re.compile(
     rf"""
       (?P<tag> <
@@ -84,23 +84,23 @@ _ACTIVE = re.compile(
 
 
 def visible(text: str) -> str:
-    """``text`` on one line: terminal sequences and hidden characters gone, controls as spaces."""
+    """``text`` on one line, without terminal sequences and hidden characters, with control characters as spaces."""
     if text.isascii() and text.isprintable():
         return text
     return _CONTROLS.sub(" ", _HIDDEN.sub("", _ANSI.sub("", text)))
 
 
 def visible_lines(text: str) -> str:
-    """``text`` like ``visible``, with its lines and tabs."""
+    """``text`` like ``visible``, but with its line breaks and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return _CONTROLS_IN_A_LINE.sub(" ", _HIDDEN.sub("", _ANSI.sub("", text.replace("\r\n", "\n"))))
 
 
 def inert(text: str) -> str:
-    """``text`` without anything hidden, and with markup that a renderer would act on escaped where it can be seen.
+    """``text`` without hidden characters, with markup that a renderer would act on visibly escaped.
 
-    Doing it twice changes nothing more.
+    The function is idempotent.
     """
     return _ACTIVE.sub(_escape_markup, visible_lines(text))
 
@@ -119,7 +119,7 @@ def _escape_markup(match: re.Match[str]) -> str:
 
 
 def visible_sql(expression: str) -> str:
-    """SQL that does what ``visible`` does. DuckDB's texts hold no surrogates."""
+    """SQL that does the same as ``visible``. DuckDB strings contain no surrogates."""
     hidden = "".join(
         f"\\x{{{first:X}}}-\\x{{{last:X}}}" for low, high in HIDDEN for first, last in _without_surrogates(low, high)
     )
@@ -136,7 +136,7 @@ def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
 
 
 def names_displayed_as(name: str, known: Sequence[str]) -> list[str]:
-    """Those of ``known`` that are ``name``, or are shown as it: a name copied from an answer finds what it names."""
+    """The names in ``known`` that equal ``name`` or are displayed as it, so that names can be copied from answers."""
     if name in known:
         return [name]
     displayed = displayed_name(name)
@@ -144,12 +144,12 @@ def names_displayed_as(name: str, known: Sequence[str]) -> list[str]:
 
 
 def displayed_name(name: str) -> str:
-    """A name as text and tables show it, one for all of its forms."""
+    """A name as displayed in text and tables, the same for all its forms."""
     return inert(name).replace("\\|", "|").replace("\n", " ").strip()
 
 
 def shorten(text: str, limit: int) -> str:
-    """``text``, or its beginning and how much more there was."""
+    """``text``, or its beginning with the number of omitted characters."""
     return text if len(text) <= limit else f"{text[:limit].rstrip()}... [{len(text) - limit:,} more characters]"
 
 
@@ -160,9 +160,9 @@ host device kernel lambda"""
 _TYPES = frozenset(_CPP_WORDS.split())
 _WORDS = re.compile(r"(?<!\w)[^\W\d_]{2,20}(?:[,;]?[ \u00a0\u2000-\u200a\u202f\u205f\u3000][^\W\d_]{1,20}(?!\w)){5,}")
 _MOST_READ = 4000
-"""Characters of a text that are looked at."""
+"""How many characters of a text are examined."""
 _MANY = 6
-"""Plain words in a row that no name of a kernel, device or program has, and a sentence has."""
+"""From this number of consecutive plain words on, a text is a sentence and not the name of a kernel or device."""
 _ORDERS = re.compile(
     r"(?:ignore|disregard|forget|override|bypass)[\W_]+(?:all|any|the|your|these|those|previous|prior|above|earlier|my)\b"
     r"|(?:previous|prior|above|system|new)[\W_]+(?:instruction|prompt|message)s?"
@@ -174,7 +174,7 @@ _FOREIGN = re.compile(r"(?:(?![\x00-\x7f])[^\W\d_]){10,}")
 
 
 def reads_like_a_sentence(text: str) -> bool:
-    """Whether a text of a profile reads like a sentence or an order rather than like a name."""
+    """Whether text from a profile reads like a sentence or an instruction rather than a name."""
     text = text[:_MOST_READ]
     if _ORDERS.search(text) or _FOREIGN.search(text):
         return True
@@ -184,9 +184,9 @@ def reads_like_a_sentence(text: str) -> bool:
 
 
 def count_text(n: int, one: str, more: str = "") -> str:
-    """A number of things: ``1 kernel``, ``2 kernels``, ``2 copies``, ``2 launches``.
+    """A number with a noun: ``1 kernel``, ``2 kernels``, ``2 copies``, ``2 launches``.
 
-    ``more`` is said of another number than 1 where an s is not enough: ``row has``, ``rows have``.
+    ``more`` is the plural form if it is not regular: ``row has``, ``rows have``.
     """
     plural = (
         f"{one[:-1]}ies"

@@ -1,4 +1,4 @@
-"""The names of counters: what profiles call a counter that formulas name otherwise, on each GPU target."""
+"""The names of counters on each GPU target, which can differ between formulas, plans and profiles."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ANY = "*"
 
 @cache
 def aliases(target: str) -> tuple[tuple[str, ...], ...]:
-    """Per counter all of its names on a target, as patterns: first what formulas say, then what plans ask for first.
+    """For each counter all its names on a target, as patterns: first the name in formulas, then the name in plans.
 
-    ``*`` stands for the same text in all of them. The keys ``aliases`` of a family's files state them.
+    ``*`` matches the same text in all of them. They are stated in the keys ``aliases`` of a family's files.
     """
     stated: dict[str, list[str]] = {}
     for document in family_documents(target):
@@ -29,7 +29,7 @@ def aliases(target: str) -> tuple[tuple[str, ...], ...]:
 
 @cache
 def names(target: str, counter: str) -> tuple[str, ...]:
-    """Every name of a counter that formulas call ``counter``, the one that plans ask for first."""
+    """Every name of a counter that formulas call ``counter``, the one used in plans first."""
     for formula, *known in aliases(target):
         if (text := _wildcard_text(counter, formula)) is not None:
             return tuple(dict.fromkeys(name.replace(_ANY, text) for name in known))
@@ -37,13 +37,13 @@ def names(target: str, counter: str) -> tuple[str, ...]:
 
 
 def spelling(target: str, counter: str) -> str:
-    """The name that plans ask for, of a counter that formulas call ``counter``; ``C@PASS`` keeps its pass."""
+    """The name in plans of a counter that formulas call ``counter``; ``C@PASS`` keeps its pass."""
     return names(target, counter)[0]
 
 
 @cache
 def canonical(target: str, counter: str) -> str:
-    """The name that plans ask for, of what a profile calls ``counter``."""
+    """The name in plans of a counter that a profile calls ``counter``."""
     for formula, *known in aliases(target):
         for pattern in (formula, *known):
             if (text := _wildcard_text(counter, pattern)) is not None:
@@ -53,7 +53,7 @@ def canonical(target: str, counter: str) -> str:
 
 @cache
 def other_names(target: str | None, counter: str) -> tuple[str, ...]:
-    """The further names of what a profile calls ``counter``; none on a target without a file."""
+    """The other names of a counter that a profile calls ``counter``; empty for a target without a file."""
     if (known := find_target(target)) is None:
         return ()
     for patterns in aliases(known.target):
@@ -65,17 +65,17 @@ def other_names(target: str | None, counter: str) -> tuple[str, ...]:
 
 
 def _wildcard_text(name: str, pattern: str) -> str | None:
-    """The text that ``*`` stands for where a name fits a pattern, or None."""
+    """The text that ``*`` matches if a name fits a pattern, or None."""
     before, _, after = pattern.partition(_ANY)
     fits = len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
     return name[len(before) : len(name) - len(after)] if fits else None
 
 
 class Identity(CatalogueModel):
-    """A relation that counters of every launch keep; where ``wrong`` holds, they are not of the same work.
+    """A relation that the counters of every launch satisfy; if ``wrong`` holds, they do not belong to the same work.
 
-    ``wrong`` is SQL over the columns of counters (c) and dispatches (d). It and ``text``, which says what is kept, may
-    name facts of the device in braces. ``gpus`` are the targets that it holds for, where not all of the family.
+    ``wrong`` is SQL over the columns of counters (c) and dispatches (d). It may contain facts of the device in braces,
+    and so may ``text``, which states the relation. ``gpus`` are the targets that it holds for, if not the whole family.
     """
 
     id: str
@@ -83,23 +83,23 @@ class Identity(CatalogueModel):
     gpus: list[str] = []
     counters: list[str]
     times: bool = False
-    """Whether it doubts the times of the launches too."""
+    """Whether a violation also puts the times of the launches in doubt."""
     wrong: str
     text: str
     source: str
     seen: str
-    """The range in which the relation lies in profiles of real launches."""
+    """The range of the relation in profiles of real launches."""
 
 
 @cache
 def all_identities() -> tuple[Identity, ...]:
-    """All of them."""
+    """All identities in rules/identities.toml."""
     entries = [entry for document in files.documents("rules").values() for entry in document.get("identity", [])]
     return tuple(files.validate_entry(Identity, entry, f"The identity {entry.get('id')}") for entry in entries)
 
 
 def identities_of(target: str, facts: Mapping[str, float]) -> list[Identity]:
-    """Those of a target with its spellings and facts; what needs a fact that is not known is left out."""
+    """The identities of a target with its spellings and facts; those that need an unknown fact are omitted."""
     facts = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | dict(facts)
     fact_texts = {name: f"{value:.17g}" for name, value in facts.items()}
     of_target = [
@@ -124,7 +124,7 @@ def _fill_in(one: Identity, target: str, facts: Mapping[str, str]) -> Identity:
 EVERY_INSTANCE = "[*]"
 _BLOCK = re.compile(r"[A-Z][A-Z0-9]*(?=_)")
 _REGISTERS_OF = {"SQC": "SQ"}
-"""Blocks that are counted in the registers of another."""
+"""Blocks that are counted in the registers of another block."""
 _INSTANCED = ("TA", "TD", "TCP", "TCC", "GL1A", "GL1C", "GL2A", "GL2C", "GCEA")
 _TOTAL = re.compile(r"_(sum|avr|min|max)$")
 _INTEGRAL = "_ACCUM"
@@ -132,7 +132,7 @@ _NAME = re.compile(r"[A-Z0-9_]+[A-Z0-9](_(sum|avr|min|max)|\[(\d+|\*|max|xcd)\])
 
 
 def block_of(counter: str) -> str | None:
-    """The hardware block in whose registers a counter is counted, or None for what is no hardware counter."""
+    """The hardware block whose registers count a counter, or None if it is not a hardware counter."""
     block = _BLOCK.match(counter) if _NAME.fullmatch(counter) else None
     return _REGISTERS_OF.get(block[0], block[0]) if block else None
 
@@ -144,7 +144,7 @@ def level_of(counter: str) -> str | None:
 
 
 def events_of(counter: str) -> tuple[str, ...]:
-    """The events that take a register each for this counter; a level stands before its integral."""
+    """The events that each need a register for this counter; a level comes before its integral."""
     if level := level_of(counter):
         return level, counter
     if block_of(counter):
@@ -153,14 +153,15 @@ def events_of(counter: str) -> tuple[str, ...]:
 
 
 def per_instance(counter: str) -> str:
-    """The counter of every instance, for one whose block has instances and whose name does not ask for their total."""
+    """The counter of every instance, for a counter of a block with instances whose name does not mean their total."""
     if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
         return counter + EVERY_INSTANCE
     return counter
 
 
 def in_total(counter: str) -> str:
-    """The total over all instances, for a counter whose name does not say; a single instance becomes every one."""
+    """The total over all instances, for a counter whose name does not say so; a single instance becomes all
+    instances."""
     if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
         return f"{counter}_sum"
     return f"{counter.split('[')[0]}{EVERY_INSTANCE}" if "[" in counter else counter
@@ -168,7 +169,7 @@ def in_total(counter: str) -> str:
 
 @cache
 def why_not_countable(target: str, counter: str) -> str | None:
-    """Why a target cannot count what a counter needs, as far as AMD's definitions tell, or None."""
+    """Why a target cannot count the events of a counter according to AMD's definitions, or None."""
     for event in events_of(counter):
         if why := targets.why_event_absent(target, event):
             return f"{target} has no counter {event}: {why}"

@@ -1,7 +1,7 @@
-"""The catalogue's data files: the TOML that is shipped here, and that of a folder which ROOFLENS_CATALOGUE names.
+"""The catalogue's data files: the TOML files shipped here, and those of the folder that ROOFLENS_CATALOGUE names.
 
-Such a folder has subfolders of the same names (FOLDERS). A file in them is added to the
-catalogue, or takes the place of the shipped file with its name.
+That folder has subfolders with the same names (FOLDERS). A file in them is added to the catalogue, or replaces the
+shipped file of the same name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHECK = "Correct the file; CONTRIBUTING.md explains the keys"
 
 
 class CatalogueModel(pydantic.BaseModel):
-    """A frozen model that refuses fields it does not know: a misspelt key in a data file is an error."""
+    """A frozen model that rejects unknown fields, so that a misspelt key in a data file is an error."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -33,27 +33,29 @@ Model = TypeVar("Model", bound=CatalogueModel)
 
 @cache
 def paths(folder: str) -> dict[str, Path]:
-    """The files of one subfolder by their stems, in order. Raises BadInput where ROOFLENS_CATALOGUE is no folder."""
+    """The files of one subfolder by their stems, sorted. Raises BadInput if ROOFLENS_CATALOGUE is not a folder."""
     folders = [_SHIPPED]
     if extra := os.environ.get(VARIABLE):
         folders.append(Path(extra))
         if not folders[-1].is_dir():
-            raise BadInput(f"{VARIABLE} names no folder", extra, "Name a folder with gpus, metrics, rules, ... in it")
+            raise BadInput(
+                f"{VARIABLE} is not a folder", extra, "Set it to a folder that contains gpus, metrics, rules, ..."
+            )
     stems = {path.stem: path for parent in folders for path in (parent / folder).glob("*.toml")}
     return dict(sorted(stems.items()))
 
 
 def all_files() -> list[Path]:
-    """All data files in use: what is computed from the catalogue and kept depends on their content."""
+    """All data files in use; cached results that are computed from the catalogue depend on their content."""
     return [path for folder in FOLDERS for path in paths(folder).values()]
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A data file. Raises BadInput where it is no TOML."""
+    """The content of a data file. Raises BadInput if it is not valid TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"The data file {path.name} is no TOML", str(error), _CHECK) from error
+        raise BadInput(f"The data file {path.name} is not valid TOML", str(error), _CHECK) from error
 
 
 @cache
@@ -63,10 +65,10 @@ def documents(folder: str) -> dict[str, dict[str, Any]]:
 
 
 def validate_entry(model: type[Model], entry: dict[str, Any], what: str) -> Model:
-    """An entry as ``model``. Raises BadInput that names the entry (``what``) and the first wrong key."""
+    """Validate an entry as ``model``. Raises BadInput with the entry (``what``) and the first wrong key."""
     try:
         return model.model_validate(entry)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise BadInput(f"{what} is not as it should be", f"{where}: {first['msg']}", _CHECK) from error
+        raise BadInput(f"{what} is not valid", f"{where}: {first['msg']}", _CHECK) from error

@@ -1,4 +1,4 @@
-"""What a formula refers to, found by DuckDB's own parser."""
+"""The names and thresholds in SQL formulas, found with DuckDB's own parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _trees: dict[str, Any] = {}
 
 
 def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The column names that each SQL expression reads; all are parsed in one call and remembered.
+    """The column names that each SQL expression reads; all are parsed in one call and cached.
 
     Raises BadInput with DuckDB's message for an expression that does not parse.
     """
@@ -27,7 +27,7 @@ def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def paths(formula: str) -> list[str]:
-    """The names that an expression reads, whole (``hbm.bw_gbs``), in the order in which they occur."""
+    """The full names that an expression reads (``hbm.bw_gbs``), in order of occurrence."""
     return list(_paths(formula))
 
 
@@ -37,7 +37,7 @@ def _paths(formula: str) -> tuple[str, ...]:
 
 
 def first_usable(expressions: Iterable[str], usable: Callable[[str], bool]) -> str | None:
-    """Of several expressions for one quantity the first whose every name is usable; None where there is none."""
+    """The first of several expressions of which every name is usable, or None."""
     return next((e for e in expressions if all(map(usable, _paths(e)))), None)
 
 
@@ -47,7 +47,7 @@ def thresholds(formula: str) -> dict[str, str]:
 
 
 def compares_quantities(formula: str) -> bool:
-    """Whether it compares two quantities so that nothing and nothing would do: ``a >= b`` holds where both are 0."""
+    """Whether it compares two quantities in a way that holds if both are 0, such as ``a >= b``."""
     return any(
         node["type"] in ("COMPARE_GREATERTHANOREQUALTO", "COMPARE_LESSTHANOREQUALTO")
         and all(any(True for _ in _columns(node[side])) for side in ("left", "right"))
@@ -57,7 +57,7 @@ def compares_quantities(formula: str) -> bool:
 
 
 def trees(formulas: Iterable[str]) -> dict[str, Any]:
-    """DuckDB's own syntax tree of each expression. Raises BadInput where one does not parse."""
+    """DuckDB's syntax tree of each expression. Raises BadInput if one does not parse."""
     wanted = list(dict.fromkeys(formulas))
     if new := [f for f in wanted if f not in _trees]:
         con = connect()

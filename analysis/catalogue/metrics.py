@@ -21,9 +21,9 @@ LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratc
 
 @cache
 def alternatives(target: str) -> dict[str, tuple[str, ...]]:
-    """Named expressions that formulas of a target may use, in an order in which each needs only earlier ones.
+    """Named expressions that formulas of a target may use, ordered so that each needs only earlier ones.
 
-    Of several expressions for one quantity the first counts whose inputs a workload has; profiling asks for the
+    If a quantity has several expressions, the first one whose inputs a workload has is used; profiling collects the
     counters of the first.
     """
     stated: dict[str, str | list[str]] = {}
@@ -35,12 +35,12 @@ def alternatives(target: str) -> dict[str, tuple[str, ...]]:
 
 @cache
 def terms(target: str) -> dict[str, str]:
-    """The same with the first expression of each."""
+    """The named expressions of a target, with only the first expression of each."""
     return {name: stated[0] for name, stated in alternatives(target).items()}
 
 
 class NormalizationDivisor(CatalogueModel):
-    """What a metric with ``norm`` may be divided by: the expression, and the word that its unit then ends in."""
+    """A divisor for metrics with ``norm``: the expression, and the word appended to the unit."""
 
     den: str
     word: str
@@ -48,7 +48,7 @@ class NormalizationDivisor(CatalogueModel):
 
 @cache
 def normalizations(target: str) -> dict[str, NormalizationDivisor]:
-    """The divisors of normalised metrics on a target, by their names."""
+    """The divisors of normalised metrics on a target, by name."""
     stated = {n: v for d in family_documents(target) for n, v in d.get("normalization", {}).items()}
     return {
         name: files.validate_entry(NormalizationDivisor, value, f"The normalization {name}")
@@ -60,7 +60,7 @@ def normalizations(target: str) -> dict[str, NormalizationDivisor]:
 def is_counter(target: str, name: str) -> bool:
     """Whether a name in a formula is a counter of the profiler rather than a term, a fact or a launch column.
 
-    The terms file of a family says what its counters look like.
+    The terms file of a family defines the pattern of its counters.
     """
     if name in LAUNCH or name == "duration_ns" or name in alternatives(target) or name in gpu(target).facts:
         return False
@@ -70,9 +70,9 @@ def is_counter(target: str, name: str) -> bool:
 
 @cache
 def block(target: str, counter: str) -> str | None:
-    """The part of the hardware that a counter is of, where the family's names tell and a profile does not tell passes.
+    """The hardware block of a counter, for families whose names contain it and whose profiles do not list passes.
 
-    ``block`` of the terms file is the pattern whose group it is.
+    It is the group of the pattern ``block`` in the terms file.
     """
     for document in family_documents(target):
         if "block" in document and (match := re.match(document["block"], counter)):
@@ -82,7 +82,7 @@ def block(target: str, counter: str) -> str | None:
 
 Better = Literal["higher", "lower", "none"]
 Release = Literal["3.3", "3.8"]
-"""The releases of rocprof-compute whose ids find a metric."""
+"""The releases of rocprof-compute whose ids select a metric."""
 SUBSYSTEMS = (
     "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric",
     "scratch", "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
@@ -90,7 +90,7 @@ SUBSYSTEMS = (
 
 
 class Metric(CatalogueModel):
-    """One metric as it stands for one GPU target.
+    """One metric as defined for one GPU target.
 
     ``num`` and ``den`` are SQL expressions over the counters of one dispatch, the launch columns
     (grid, vgpr, duration_ns, ...), the device facts and the named terms. The value of a dispatch is
@@ -99,13 +99,13 @@ class Metric(CatalogueModel):
 
     name: str
     id: str
-    """As rocprof-compute 3.3 numbers its tables; what only 3.8 has is counted on from there."""
+    """The id in rocprof-compute 3.3; metrics that only 3.8 has continue the numbering of their table."""
     newer_id: str | None = None
-    """As rocprof-compute 3.8 numbers them, where it has the metric under another id."""
+    """The id in rocprof-compute 3.8, if it differs."""
     release: Release | None = None
-    """The only one of these releases that has it."""
+    """The release that has the metric, if only one does."""
     of: str | None = None
-    """The metric from which it takes over what it does not state: mostly the same figure in another table."""
+    """The metric whose fields are the defaults of this one; usually the same figure in another table."""
     title: str
     table: str
     table_title: str
@@ -118,45 +118,47 @@ class Metric(CatalogueModel):
     norm: bool = False
     peak: str | None = None
     limit: float | None = None
-    """What the value cannot exceed, where that is neither its peak nor 100 %."""
+    """The maximum of the value, if it is neither the peak nor 100 %."""
     finish: str | None = None
-    """Expression over ``value`` (the aggregate) that yields the figure, where it is no plain ratio."""
+    """An expression over ``value`` (the aggregate) that computes the figure, if it is not a plain ratio."""
     uses: dict[str, str] = {}
-    """Names in ``finish`` that stand for the figure of another metric over the same dispatches."""
+    """Names in ``finish`` -> metrics whose figures over the same dispatches they represent."""
     rule: Literal["ratio", "mean"] = "ratio"
     """``mean``: no single ratio of sums exists, so dispatches are averaged in every aggregation."""
     chart: bool = False
-    """A figure of the memory chart: whole numbers under aggregation="mean", as rocprof-compute draws it."""
+    """Whether it is a figure of the memory chart: an integer with aggregation="mean", as in rocprof-compute."""
     per: Literal["dispatch", "l2_channel"] = "dispatch"
     unseen: str | None = None
-    """Amount of work that its counters do not see: a launch that did any has no figure, and the metric is not_supported
-    there. ``unseen_why`` says which work that is."""
+    """The amount of work that its counters do not see: a launch with any has no figure, and the metric is not_supported
+    there. ``unseen_why`` describes that work."""
     unseen_why: str = ""
     imported_only: bool = False
-    """Read where a profile has its counters, but never asked for: a profiler that lacks one refuses the whole run."""
+    """Whether its counters are used if a profile has them, but are never requested: a profiler that lacks one rejects
+    the whole run."""
     labels: dict[str, str] = {}
     caveat: str | None = None
-    """What to know beside any value of it."""
+    """A caveat on every value of the metric."""
     caveat_last: dict[str, str] = {}
-    """The same by term, said where the term comes from the last of its expressions."""
+    """Term -> caveat if the last of the term's expressions is used."""
     description: str
     source: str
 
     @property
     def is_bounded(self) -> bool:
-        """Whether its counters alone tell that a value cannot be: a share of a whole, or what has a limit."""
+        """Whether impossible values can be recognised from its counters alone: it is a share of a whole, or has a
+        limit."""
         return self.peak is None and (self.unit == "%" or self.limit is not None)
 
 
 @cache
 def targets_with_metrics() -> tuple[str, ...]:
-    """The targets whose counters the catalogue has metrics for, those of one vendor together."""
+    """The targets with metrics, grouped by vendor."""
     vendors = get_args(Gpu.model_fields["vendor"].annotation)
     return tuple(sorted(filter(_states_metrics, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
 
 
 def _states_metrics(target: str) -> bool:
-    """Whether there will be some in ``metrics``, which takes longer to make."""
+    """Whether ``metrics`` of the target is not empty; faster than building it."""
     stated = (
         m for document in family_documents(target) for table in document.get("table", []) for m in table["metric"]
     )
@@ -164,7 +166,7 @@ def _states_metrics(target: str) -> bool:
 
 
 def no_formulas(workload: str, target: str | None) -> BadInput:
-    """The error where nothing is known of the counters of a workload's target: what is missing, and what works."""
+    """The error for a workload whose target has no metrics: what is missing, and what works."""
     if target not in targets.targets():
         return BadInput(
             f"No metrics are known for workload {workload!r}",
@@ -174,8 +176,8 @@ def no_formulas(workload: str, target: str | None) -> BadInput:
     occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""
     return BadInput(
         f"No metrics, rooflines or rules are known for {target}",
-        f"no recorded profile of it has proven formulas: workload {workload!r} has times, launches and raw counters",
-        f"query_counters answers in SQL over dispatches and counters{occupancy}",
+        f"no recorded profile of it has verified formulas: workload {workload!r} has times, launches and raw counters",
+        f"query_counters answers SQL over dispatches and counters{occupancy}",
     )
 
 
@@ -206,7 +208,7 @@ def by_name(target: str) -> dict[str, Metric]:
 
 @cache
 def presets() -> dict[str, list[str]]:
-    """Named selections of metrics; several files may add to one."""
+    """Named selections of metrics; several files may add to the same one."""
     selections: dict[str, list[str]] = {}
     for document in files.documents("metrics").values():
         for name, wanted in document.get("presets", {}).items():
@@ -215,10 +217,10 @@ def presets() -> dict[str, list[str]]:
 
 
 def select(target: str, wanted: Iterable[str]) -> list[Metric]:
-    """Metrics meant by names, ids (17.3.7), tables (17.3), panels (17), subsystems, presets or ``*``.
+    """The metrics selected by names, ids (17.3.7), tables (17.3), panels (17), subsystems, presets or ``*``.
 
-    An id finds what bears it in any release of rocprof-compute: two metrics where a table was renumbered. Order is
-    that of the request, without repeats. Raises BadArgument naming near names for what is unknown.
+    An id selects the metrics that have it in any release of rocprof-compute: two if a table was renumbered. The order
+    is that of the request, without duplicates. Raises BadArgument with similar names for an unknown word.
     """
     everything, known = metrics(target), by_name(target)
     chosen: dict[str, Metric] = {}
@@ -231,9 +233,9 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
 
 
 def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Which of these words mean metrics of a target, and what to say of the others; BadArgument where all are others.
+    """The words that select metrics of a target, and a message for each other one. Raises BadArgument if none does.
 
-    One slip of the pen in a long list is no reason to answer nothing.
+    One typo in a long list should not prevent an answer.
     """
     everything, known = metrics(target), by_name(target)
     words = list(wanted)
@@ -252,7 +254,7 @@ def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str
 
 
 def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
-    """Metric name -> the metric as it stands on each target that has it (or on one target or family only)."""
+    """Metric name -> the metric as defined on each target that has it (or only on one target or family)."""
     by_target: dict[str, dict[str, Metric]] = {}
     for here in [gpu(target).target] if target else families()[family] if family else targets_with_metrics():
         for metric in metrics(here):
@@ -274,7 +276,7 @@ def parse_all(target: str) -> None:
 
 
 def counters(target: str, metric: Metric) -> list[str]:
-    """The counters to collect for a metric on a target, terms resolved and spelled as the target spells them."""
+    """The counters to collect for a metric on a target, with terms resolved, in the target's spelling."""
     if metric.imported_only:
         return []
     parse_all(target)
@@ -282,7 +284,7 @@ def counters(target: str, metric: Metric) -> list[str]:
 
 
 def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
-    """The same that any formulas read, such as those of the rooflines."""
+    """The counters that any formulas read, such as those of the rooflines."""
     return list(_counters_of(target, tuple(formulas)))
 
 
@@ -320,7 +322,7 @@ def _unknown_metric(word: str, target: str, known: dict[str, Metric]) -> BadArgu
     if elsewhere := known_targets(word):
         return BadArgument(
             f"Metric {word!r} does not exist on {target}",
-            f"it does on {', '.join(elsewhere)}. {_suggest_similar(by_name(elsewhere[0])[word], known)}".strip(),
+            f"it exists on {', '.join(elsewhere)}. {_suggest_similar(by_name(elsewhere[0])[word], known)}".strip(),
             "search_metrics lists what this GPU has",
         )
     return BadArgument(
@@ -332,24 +334,24 @@ def _unknown_metric(word: str, target: str, known: dict[str, Metric]) -> BadArgu
 
 
 _LONGEST, _MOST_SUGGESTED = 200, 4
-"""Characters of a phrase that are looked at, and metrics that are named for it."""
+"""The characters of a phrase that are considered, and the most metrics suggested for it."""
 
 
 def _suggest_for_phrase(phrase: str, target: str) -> str:
-    """The names that fit several words, such as a title of the field; nothing for one word."""
-    from .search import fitting_best  # reads metrics in its turn
+    """The names that match several words, such as a common title; empty for a single word."""
+    from .search import fitting_best  # imports this module itself
 
     if len(phrase.split()) < 2:
         return ""
     every = variants(target)
     best = fitting_best(phrase[:_LONGEST], every.values(), every)[:_MOST_SUGGESTED]
     names = [next(iter(on.values())).name for on in best]
-    return f"Metrics that fit: {', '.join(names)}" if names else ""
+    return f"Matching metrics: {', '.join(names)}" if names else ""
 
 
 def _suggest_similar(lacking: Metric, known: dict[str, Metric]) -> str:
-    """What says about the same as a metric that a target lacks: of one unit, the closest names, in its own subsystem
-    where that has any."""
+    """Metrics similar to one that a target lacks: those of the same unit with the closest names, preferably in the same
+    subsystem."""
     quantity = lacking.name.partition(".")[2]
     alike = [m for m in known.values() if m.unit == lacking.unit and not m.of]
     near_ones = get_close_matches(f"{quantity} {lacking.title}", [f"{_quantity(m)} {m.title}" for m in alike], 3, 0.6)
@@ -357,7 +359,7 @@ def _suggest_similar(lacking: Metric, known: dict[str, Metric]) -> str:
     same = [m.name for m in alike if _quantity(m) == quantity]
     close = list(dict.fromkeys([*same, *with_close_titles]))
     names = [name for name in close if known[name].subsystem == lacking.subsystem][:3] or close[:3]
-    return f"Much the same here: {', '.join(names)}" if names else ""
+    return f"Similar here: {', '.join(names)}" if names else ""
 
 
 def _quantity(metric: Metric) -> str:
@@ -371,9 +373,9 @@ def _metric(
     place: dict[str, Any],
     entries: dict[str, tuple[dict[str, Any], Any]],
 ) -> Metric:
-    """One entry as it stands on ``target``.
+    """One entry as defined on ``target``.
 
-    ``of`` takes over everything from another entry but what is stated here, and its ``place``.
+    With ``of``, all fields that are not stated here are taken from another entry, except its ``place``.
     """
     fields, base = _entry_fields(table, entry, target), entry
     while "of" in base:
@@ -385,10 +387,10 @@ def _metric(
 
 
 def _entry_places(table: dict[str, Any], target: str) -> list[tuple[Any, dict[str, Any]]]:
-    """The entries of a table that a target has, each with its ids: its place among those of a release, from 0.
+    """The entries of a table that a target has, with their ids: the index among those of a release, from 0.
 
-    What only 3.8 has follows what 3.3 has, so that no two share an id. Where ``per`` is a channel, the figures' ids
-    end in the channel's number and the entry itself has the id of its table.
+    Entries that only 3.8 has follow those of 3.3, so that no two share an id. If ``per`` is a channel, the ids of the
+    figures end in the channel number, and the entry itself has the id of its table.
     """
     here = [m for m in table["metric"] if holds(m.get("gpus"), target)]
     only = [as_on_target(m, target).get("release") for m in here]

@@ -1,4 +1,4 @@
-"""The diagnosis rules, read from rules/*.toml: conditions over metrics, claims, advice, and what would falsify them."""
+"""The diagnosis rules from rules/*.toml: conditions over metrics, claims, advice, and what would falsify a claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .files import CatalogueModel
 from .formula import compares_quantities, paths, trees
 
 Bound = Literal["memory", "compute", "latency", "unknown"]
-"""What kind of limit a kernel has."""
+"""The kind of limit of a kernel."""
 PEAK, FACT = "pct_of_peak.", "fact."
 BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(("hbm", "l2", "gl1", "vl1d", "lds", "fabric", "scratch", "atomics"), "memory"),
@@ -22,16 +22,16 @@ BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(("dispatch", "occupancy", "latency", "barrier", "instruction_fetch"), "latency"),
     "unknown": "unknown",
 }
-"""What kind of limit each subsystem is."""
+"""The kind of limit of each subsystem."""
 RuleKind = Literal["gate", "cause", "limit", "wait", "sign"]
 KINDS: tuple[RuleKind, ...] = ("gate", "cause", "limit", "wait", "sign")
-"""A gate says that there is nothing to judge, and then stands alone; a cause explains a limit or a wait and goes before
-both; a limit is a unit near what it sustains; a wait holds where no unit is; a sign never is a verdict, but belongs to
-the picture."""
+"""A gate means that there is nothing to judge and excludes all other rules; a cause explains a limit or a wait and
+comes before both; a limit is a unit near what it can sustain; a wait applies if no unit is at its limit; a sign is
+never a verdict, but adds detail."""
 
 
 class Advice(CatalogueModel):
-    """One concrete action, and the document that recommends it; answers show it as its text."""
+    """One concrete action and the document that recommends it; answers show both as one text."""
 
     do: str
     source: str
@@ -44,12 +44,12 @@ class Advice(CatalogueModel):
 class Rule(CatalogueModel):
     """One way in which a subsystem holds a kernel back. Expressions are SQL over names of metrics and signals.
 
-    ``when`` decides; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks rules of a kind;
-    ``most`` is what kernels reach of it at best, so that limits of units are comparable.
-    ``supports`` and ``against`` move the confidence. ``lifts`` names the pipes and levels of the mixed-pipe view whose
-    load a perfect fix would remove, ``dense`` says that it leaves of the others only what threads asked for,
-    ``bound`` is a further limit of the speed-up. ``optional`` rules leave no verdict open where their counters are
-    missing, as no profiler is asked for these.
+    ``when`` decides whether the rule holds; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks
+    rules of one kind; ``most`` is the highest severity that kernels reach, which makes limits of units comparable.
+    ``supports`` and ``against`` raise and lower the confidence. ``lifts`` lists the pipes and levels of the mixed-pipe
+    view whose load a perfect fix would remove; ``dense`` means that the fix reduces the load of the others to the bytes
+    that threads requested; ``bound`` is an additional bound of the speed-up. A verdict does not stay open because of
+    ``optional`` rules with missing counters, as no profiler is asked to collect those.
     """
 
     id: str
@@ -71,19 +71,19 @@ class Rule(CatalogueModel):
 
     @property
     def expressions(self) -> list[str]:
-        """All that is evaluated for it."""
+        """All expressions that are evaluated for the rule."""
         return [self.when, self.severity, *self.supports, *self.against, *([self.bound] if self.bound else [])]
 
     @property
     def claim_names(self) -> list[str]:
-        """The names whose figures the claim shows."""
+        """The metrics and signals whose values the claim shows."""
         return [name for _, name, _, _ in Formatter().parse(self.claim) if name]
 
 
 class Signal(CatalogueModel):
-    """A quantity that the rules share; ``on.<family>`` are the expressions that give it, best first.
+    """A quantity that the rules share; ``on.<family>`` lists the expressions that compute it, best first.
 
-    ``label`` is what a unit is called whose load it is, ``whole`` says that it is a share of a whole: not above 100 %.
+    ``label`` names the unit if the signal is a load; ``whole`` marks a share of a whole, which cannot exceed 100 %.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Signal(CatalogueModel):
 
 @cache
 def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
-    """Everything in rules/*.toml."""
+    """All signals and rules in rules/*.toml. Raises BadInput for an invalid entry."""
     documents = files.documents("rules").values()
     signals = [
         files.validate_entry(Signal, e, f"The signal {e.get('name')}") for d in documents for e in d.get("signal", [])
@@ -106,7 +106,7 @@ def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
         if compares_quantities(rule.when):
             raise BadInput(
                 f"The rule {rule.id} compares two quantities with >= or <=",
-                "0 >= 0 would be a share of nothing",
+                "0 >= 0 would hold although nothing was counted",
                 "Use >",
             )
     return tuple(signals), tuple(rules)
@@ -114,7 +114,8 @@ def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
 
 @cache
 def signals(target: str) -> dict[str, tuple[str, ...]]:
-    """Signal -> its expressions on a target, best first; those with a metric that the target lacks are left out."""
+    """Signal -> its expressions on a target, best first; expressions with a metric that the target lacks are
+    omitted."""
     family = targets.gpu(target).family
     stated_here = {s.name: s.on.get(family, []) for s in signals_and_rules()[0]}
     trees([e for expressions in stated_here.values() for e in expressions])
@@ -124,25 +125,25 @@ def signals(target: str) -> dict[str, tuple[str, ...]]:
 
 @cache
 def signal_sql(target: str) -> dict[str, str]:
-    """Signal -> SQL for its value on a target: the first of its expressions whose metrics are there."""
+    """Signal -> SQL for its value on a target: the first of its expressions whose metrics are available."""
     return {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in signals(target).items()}
 
 
 @cache
 def share_sql(target: str) -> dict[str, str]:
-    """The same of the signals that are shares of a whole."""
+    """The same as ``signal_sql``, only for the signals that are shares of a whole."""
     wholes = {s.name for s in signals_and_rules()[0] if s.whole}
     return {name: sql for name, sql in signal_sql(target).items() if name in wholes}
 
 
 def title(signal: str) -> str:
-    """What a signal is called in words."""
+    """The title of a signal."""
     return next(s.title for s in signals_and_rules()[0] if s.name == signal)
 
 
 @cache
 def rules(target: str) -> tuple[Rule, ...]:
-    """The rules that a target's metrics can decide; conditions beside the point on this target are left out of them."""
+    """The rules that a target's metrics can decide, without supports and againsts that the target cannot evaluate."""
     here = [r for r in signals_and_rules()[1] if targets.holds(r.gpus, target)]
     trees([e for r in here for e in r.expressions])
     decidable = []
@@ -154,19 +155,19 @@ def rules(target: str) -> tuple[Rule, ...]:
 
 
 def usable(target: str, expression: str) -> bool:
-    """Whether every name of an expression means something on a target."""
+    """Whether every name in an expression is known on a target."""
     known = signals(target)
     return all(name in known or _are_known(target, [name]) for name in paths(expression))
 
 
 def metrics_of(target: str, expression: str) -> list[str]:
-    """The metrics that an expression comes down to, in order, by the first expression of each signal."""
+    """The metrics that an expression is computed from, in order, using the first expression of each signal."""
     names = (name for name in _inputs_of(target, expression) if not name.startswith(FACT))
     return list(dict.fromkeys(name.removeprefix(PEAK) for name in names))
 
 
 def facts_of(target: str, expression: str) -> list[str]:
-    """The facts of the device that it comes down to, likewise."""
+    """The facts of the device that an expression is computed from, likewise."""
     return list(dict.fromkeys(name for name in _inputs_of(target, expression) if name.startswith(FACT)))
 
 
@@ -176,7 +177,7 @@ def _inputs_of(target: str, expression: str) -> list[str]:
 
 
 def all_metrics(target: str) -> list[str]:
-    """Every metric that a rule of a target can read."""
+    """Every metric that the rules of a target can read."""
     names = [n for s in signals(target).values() for e in s for n in paths(e)]
     for rule in rules(target):
         names += [n for e in rule.expressions for n in paths(e)] + rule.claim_names
@@ -186,7 +187,7 @@ def all_metrics(target: str) -> list[str]:
 
 @cache
 def metrics_of_limits(target: str) -> list[str]:
-    """Every metric that the loads of units, and the rules that tell which of them is the limit, can read."""
+    """Every metric that the loads of units, and the rules that decide which unit is the limit, can read."""
     every = [e for name, given in signals(target).items() if name.startswith("load.") for e in given]
     every += [e for rule in rules(target) if rule.kind == "limit" for e in (rule.when, rule.severity)]
     here = metrics.by_name(target)

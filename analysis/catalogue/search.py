@@ -1,4 +1,4 @@
-"""Metrics that fit words: what search_metrics answers, and what an unknown name is answered with."""
+"""Find metrics by words, for search_metrics and for suggestions after an unknown name."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ _SYNONYMS = {
     "mfma": ("matrix",), "coalesced": ("coalescing",), "flops": ("flop",), "registers": ("vgpr",),
     "vector": ("valu",), "scalar": ("salu",),
 }  # fmt: skip
-"""What the vendors and the field call the same thing."""
+"""Synonyms used by the vendors and in the field."""
 _SMALL = {"a", "an", "and", "by", "for", "in", "of", "on", "per", "the", "to"}
-"""Words that say nothing of what is looked for."""
+"""Words that are ignored in a search."""
 _PER = "per wave, work-item, kernel, launch, cycle, second"
-"""What a metric with a normalization may be asked for."""
+"""Words that match metrics with a normalization."""
 
 
 def fitting_best(
     query: str, entries: Iterable[dict[str, Metric]], every: dict[str, dict[str, Metric]]
 ) -> list[dict[str, Metric]]:
-    """Of some metrics, each by target, those that fit words, a name, an id or a counter; the best first.
+    """The metrics (each by target) that match words, a name, an id or a counter, best match first.
 
-    ``every`` has all by name: of what fits equally well, the plainest name goes first.
+    ``every`` contains all metrics by name; among equal matches the plainest name comes first.
     """
     scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: (-s[0], *_plainness(every, s[1])))
     return _without_repeats([(score, on) for score, on in scored if score])
 
 
 def counters_read(target: str, metric: Metric) -> list[str]:
-    """What it reads, asked for or not."""
+    """The counters that a metric reads, whether or not they are ever requested."""
     return counters_of(target, [metric.num, metric.den or "1"])
 
 
 def _without_repeats(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict[str, Metric]]:
-    """The metrics without those that repeat another found one as well in a further table (sol_, summary_, chart_).
+    """The metrics without repetitions of another match in a further table (sol_, summary_, chart_).
 
-    A name or an id that was asked for is none of those.
+    A metric whose name or id was requested is kept.
     """
     names = {(next(iter(on.values())).name) for _, on in scored}
     return [
@@ -50,7 +50,7 @@ def _without_repeats(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict
 
 
 def _score(query: str, on: dict[str, Metric]) -> float:
-    """0 for no match; names and ids weigh more than titles, titles more than descriptions."""
+    """The score of a match, 0 for none; names and ids weigh more than titles, titles more than descriptions."""
     if not query.strip():
         return 1.0
     metric = next(iter(on.values()))
@@ -71,12 +71,12 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     words = word.replace("-", " ").split()
     words = [t for t in words if t not in _SMALL] or words
     hits = [max(w * _word_score(t, text) for text, w in fields) for t in words]
-    # All words found come before most of them, whatever each of them weighs.
+    # Matches of all words come before matches of some, whatever the weights.
     return _ALL_WORDS_SCORE * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
 
 
 def _word_score(token: str, text: str) -> float:
-    """1 where a word is in a text, less where only what it is called elsewhere is, else 0."""
+    """1 if a word is in a text, less if only a synonym is, else 0."""
     folded = text.casefold()
     if token in folded:
         return 1.0
@@ -84,7 +84,7 @@ def _word_score(token: str, text: str) -> float:
 
 
 def _plainness(every: dict[str, dict[str, Metric]], on: dict[str, Metric]) -> tuple[bool, int]:
-    """Of what fits equally well, the figure in its own table comes first, and what says least beside the words."""
+    """The sort key among equal matches: figures in their own table first, then the shortest names."""
     metric = next(iter(on.values()))
     same_name = next(iter(every[metric.name].values()))
     return metric.of is not None, len(same_name.name) + len(same_name.title)

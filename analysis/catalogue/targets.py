@@ -1,4 +1,4 @@
-"""The GPU targets: what holds for every product with one instruction set, read from the TOML files in gpus/."""
+"""The GPU targets: the facts of all products with one instruction set, read from the TOML files in gpus/."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .files import CatalogueModel
 
 
 class Fact(CatalogueModel):
-    """One number about a GPU target, with its unit and where it comes from."""
+    """One number about a GPU target, with its unit and source."""
 
     value: float
     unit: str
@@ -21,14 +21,14 @@ class Fact(CatalogueModel):
 
 
 class AgprFile(CatalogueModel):
-    """How accumulation registers count: not there, in a file of their own, or in one file with the VGPRs."""
+    """How accumulation registers count: absent, in a separate register file, or in one file with the VGPRs."""
 
     value: Literal["none", "separate", "unified"]
     source: str
 
 
 class SgprSteps(CatalogueModel):
-    """Pairs (up to this many units, result), ascending; more than the last pair allows cannot be used."""
+    """Ascending pairs (up to this many units, result); more than the last pair allows is impossible."""
 
     value: list[tuple[int, int]]
     unit: str
@@ -36,31 +36,31 @@ class SgprSteps(CatalogueModel):
 
 
 class OccupancyFacts(CatalogueModel):
-    """What limits the waves (warps) that reside at once on one ``unit``, the block of SIMDs that share an LDS."""
+    """The limits of resident waves (warps) on one ``unit``, the group of SIMDs that share an LDS."""
 
     unit: str
-    """What a CU means in the results: a compute unit, a work-group processor of two, an SM."""
+    """What a CU is in the results: a compute unit, a work-group processor of two, or an SM."""
     simds: Fact
     max_waves_per_simd: Fact
     wave_size: Fact
     max_workgroup_size: Fact
     workgroup_slots: Fact
-    """Work-groups (thread blocks) that one unit holds, or barriers where only those are counted."""
+    """The work-groups (thread blocks) that fit on one unit, or barriers if only those are limited."""
     single_wave_groups_take_slots: bool
     vgprs_per_lane: Fact
     vgpr_granule: Fact
     max_vgprs: Fact
-    """The most that one work-item can have; in a unified file AGPRs count among them."""
+    """The most registers of one work-item; in a unified register file this includes AGPRs."""
     agprs: AgprFile
     sgpr_waves: SgprSteps | None = None
-    """SGPRs of a wave -> waves per SIMD; absent where there are none to count."""
+    """SGPRs of a wave -> waves per SIMD; absent if SGPRs are not a limit."""
     lds_bytes: Fact
     max_lds_bytes_per_workgroup: Fact
     lds_block_bytes: Fact
     lds_reserved_bytes: Fact | None = None
-    """Taken for every work-group besides what it asks for."""
+    """Allocated for every work-group in addition to what it requests."""
     cu_mode_workgroup_slots: Fact | None = None
-    """There where code can also be built for one compute unit of the two (RDNA), or for waves of 64."""
+    """Present if code can also be built for one of the two compute units (RDNA), or for waves of 64."""
 
 
 class Die(CatalogueModel):
@@ -68,11 +68,11 @@ class Die(CatalogueModel):
 
     l2_channels: Fact
     compute_units: Fact | None = None
-    """Those in use, where products have several dies."""
+    """The number in use, if products have several dies."""
 
 
 class ProfilerDefect(CatalogueModel):
-    """What profilers of some releases of ROCm write wrongly on a target."""
+    """An error that the profilers of some ROCm releases make on a target."""
 
     code: str
     text: str
@@ -85,7 +85,7 @@ class ProfilerDefect(CatalogueModel):
     """Columns of counters or dispatches that may be wrong."""
 
     def concerns(self, release: tuple[int, ...]) -> bool:
-        """Whether a release has it; one that is not known, (), counts as old."""
+        """Whether a release has the defect; an unknown release, (), counts as old."""
         return _numbers(self.since) <= release < _numbers(self.before)
 
 
@@ -110,16 +110,16 @@ class PcSampling(CatalogueModel):
 
     method: Literal["stochastic", "host_trap"]
     unit: Literal["cycles", "time"]
-    """Of the intervals: cycles or microseconds."""
+    """The unit of the intervals: cycles or microseconds."""
     usual: int
     finest: int
-    """The shortest interval worth asking for."""
+    """The shortest useful interval."""
     power_of_two: bool = False
     source: str
 
 
 class Gpu(CatalogueModel):
-    """One GPU target: what holds for every product with this instruction set."""
+    """One GPU target: the facts of every product with this instruction set."""
 
     target: str
     vendor: Literal["amd", "nvidia", "cpu"]
@@ -128,26 +128,26 @@ class Gpu(CatalogueModel):
     products: list[str]
     validated_on_hardware: bool
     like: str | None = None
-    """A target of the same family whose counters and formulas hold here too, where nothing is stated for this one."""
+    """A target of the same family whose counters and formulas also apply here unless this one states its own."""
     also: list[str] = []
-    """Further names that profilers and compilers use for it."""
+    """Other names that profilers and compilers use for it."""
     benchmarks: bool = False
-    """Whether the micro-benchmarks are proven on it: by running, or by their disassembly."""
+    """Whether the micro-benchmarks are verified on it, by running them or by their disassembly."""
     compile_as: str | None = None
-    """What compilers call it, where that is not its name."""
+    """The compilers' name, if it differs."""
     elf_machine: int | None = None
     """EF_AMDGPU_MACH of the ELF flags of a code object."""
     brand: str = "AMD Instinct"
-    """What stands before a product's name in ``pci_names``."""
+    """The brand that precedes the product names in ``pci_names``."""
     pci_names: dict[str, str] = {}
-    """Products by PCI device id, written as in 0x74A1."""
+    """Products by PCI device id, written like 0x74A1."""
     hbm_channel_bits: Fact | None = None
     die: Die | None = None
     facts: dict[str, Fact] = {}
     counter_limits: dict[str, int] = {}
-    """Counters that one pass can hold, per hardware block."""
+    """The number of counters that fit in one pass, per hardware block."""
     without_integrals: dict[str, str] = {}
-    """Profilers that cannot add up level counters over time -> why."""
+    """Profilers that cannot accumulate level counters over time -> why."""
     absent: list[AbsentEvents] = []
     defect: list[ProfilerDefect] = []
     dead: list[DeadCounter] = []
@@ -160,14 +160,14 @@ class Gpu(CatalogueModel):
         return self.die is not None and self.die.compute_units is not None
 
     def l2_channels(self, dies: float) -> float:
-        """L2 channels of a device with so many dies; 0 where that is not known."""
+        """The L2 channels of a device with this many dies; 0 if unknown."""
         if self.die is None:
             return 0.0
         return self.die.l2_channels.value * (dies if self.chiplets else 1)
 
     @property
     def agprs(self) -> str:
-        """How accumulation registers count: none, separate or unified; empty where that is not known."""
+        """How accumulation registers count: none, separate or unified; empty if unknown."""
         return self.occupancy.agprs.value if self.occupancy else ""
 
 
@@ -178,24 +178,24 @@ def targets() -> list[str]:
 
 @cache
 def gpu(target: str) -> Gpu:
-    """The facts of one target; NotFound with near names for an unknown one."""
+    """The facts of one target. Raises NotFound with similar names for an unknown one."""
     if target not in targets():
         raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
     stated = files.validate_entry(Gpu, files.load(files.paths("gpus")[target]), f"The GPU target of {target}.toml")
     if stated.target != target:
-        raise BadInput(f"{target}.toml states target = {stated.target!r}", fix="Name the file as the target")
+        raise BadInput(f"{target}.toml states target = {stated.target!r}", fix="Rename the file to match the target")
     return stated
 
 
 @cache
 def find_target(name: str | None) -> Gpu | None:
-    """The target that a profiler or compiler calls ``name``; None for one without a file."""
+    """The target that a profiler or compiler calls ``name``, or None if it has no file."""
     known = map(gpu, targets())
     return gpu(name) if name in targets() else next((g for g in known if name in g.also), None)
 
 
 def product_name(device_id: int) -> str | None:
-    """The product with a PCI device id, where a target lists it, with its brand."""
+    """The product with a PCI device id, including its brand, or None if no target lists it."""
     known = map(gpu, targets())
     names = {int(number, 16): f"{one.brand} {name}" for one in known for number, name in one.pci_names.items()}
     return names.get(device_id)
@@ -203,7 +203,7 @@ def product_name(device_id: int) -> str | None:
 
 @cache
 def _lineage(target: str) -> tuple[str, ...]:
-    """A target, the one that it is like, the one that that is like, ..."""
+    """A target, followed by the chain of targets that it is ``like``."""
     names = [target]
     while (like := gpu(names[-1]).like) and like not in names:
         names.append(like)
@@ -211,12 +211,13 @@ def _lineage(target: str) -> tuple[str, ...]:
 
 
 def holds(gpus: Iterable[str] | None, target: str) -> bool:
-    """Whether what a data file states for ``gpus`` (None: for all) holds on a target."""
+    """Whether an entry for ``gpus`` (None for all) applies to a target."""
     return gpus is None or not set(_lineage(target)).isdisjoint(gpus)
 
 
 def changes(entry: Mapping[str, Any], target: str) -> Iterator[dict[str, Any]]:
-    """What ``on.<vendor>`` and then ``on.<target>`` of an entry change; what a target is like comes before itself."""
+    """The changes of an entry by ``on.<vendor>`` and then ``on.<target>``; a target comes after those that it is
+    like."""
     stated = entry.get("on", {})
     for name in (gpu(target).vendor, *reversed(_lineage(target))):
         if name in stated:
@@ -224,7 +225,7 @@ def changes(entry: Mapping[str, Any], target: str) -> Iterator[dict[str, Any]]:
 
 
 def as_on_target(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
-    """An entry of a data file as it stands on a target: with its changes, without the keys ``on`` and ``gpus``."""
+    """An entry of a data file for one target: with its changes applied, without the keys ``on`` and ``gpus``."""
     plain = {key: value for key, value in entry.items() if key not in ("on", "gpus")}
     for change in changes(entry, target):
         plain |= change
@@ -232,13 +233,13 @@ def as_on_target(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 
 def family_documents(target: str) -> list[dict[str, Any]]:
-    """The files of metrics/ that hold for a target."""
+    """The files of metrics/ that apply to a target."""
     every = (d for d in files.documents("metrics").values() if "family" in d)
     return [d for d in every if d["family"] == gpu(target).family and holds(d.get("gpus"), target)]
 
 
 def why_event_absent(target: str, event: str) -> str | None:
-    """Why a target cannot count an event, as far as AMD's definitions tell, or None."""
+    """Why a target cannot count an event according to AMD's definitions, or None."""
     lineage = _lineage(target) if target in targets() else ()
     stated = (entry for name in lineage for entry in gpu(name).absent)
     return next((entry.why for entry in stated if re.fullmatch(entry.events, event)), None)
@@ -249,7 +250,7 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 class Product(CatalogueModel):
-    """One product, as one device of it shows itself to software."""
+    """One product, as one of its devices appears to software."""
 
     key: str
     title: str
@@ -257,13 +258,13 @@ class Product(CatalogueModel):
     vendor: Literal["amd", "nvidia"]
     family: str
     names: list[list[str]]
-    """Alternatives; each lists the words that a device's name must have."""
+    """Alternatives, each a list of words that a device's name must contain."""
     validated_on_hardware: bool
     facts: dict[str, Fact]
 
     @property
     def all_facts(self) -> dict[str, Fact]:
-        """The facts of its target, where the catalogue has that, and its own."""
+        """The facts of its target, if the catalogue has it, and its own."""
         known = gpu(self.target).facts if self.target in targets() else {}
         return known | self.facts
 
@@ -278,7 +279,7 @@ def products() -> dict[str, Product]:
 
 
 def product(key: str) -> Product:
-    """One product; NotFound with near names for an unknown one."""
+    """One product. Raises NotFound with similar names for an unknown one."""
     known = products()
     if key.lower() not in known:
         raise NotFound(f"Unknown product {key!r}", near(key, known), f"Known: {', '.join(known)}")
@@ -311,7 +312,7 @@ def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
 
 
 def _plain(name: str) -> str:
-    """A product's name without brand, blanks and capitals."""
+    """A product's name in lower case, without brand and spaces."""
     return re.sub(r"amd|nvidia|instinct|radeon|[\s_-]", "", name.casefold())
 
 
@@ -320,10 +321,10 @@ def _words(name: str) -> set[str]:
 
 
 def identify(device: str | None, target: str | None, facts: dict[str, float]) -> Product | None:
-    """The product of a device by its name, target and compute units; None where that is not beyond doubt.
+    """The product of a device by its name, target and compute units, or None if it is not certain.
 
-    A name that several products share (MI200) fits none. Another number of compute units than the data sheet's means
-    a partition or another part, so nothing of the data sheet may be used.
+    A name that several products share (MI200) matches none. If the number of compute units differs from the data sheet,
+    the device is a partition or another part, so the data sheet must not be used.
     """
     words = _words(device or "")
     fits = [

@@ -13,25 +13,25 @@ from .targets import Fact, as_on_target, holds
 OperationKind = Literal["flop", "iop", "inst"]
 LevelName = Literal["hbm", "l2", "gl1", "vl1d", "lds"]
 LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "gl1", "vl1d", "lds")
-"""From memory inwards; a family has those that its work file states (gl1: the cache of a shader array on RDNA)."""
+"""From memory inwards; a family has the levels in its work file (gl1 is the cache of a shader array on RDNA)."""
 
 
 class _WorkEntry(CatalogueModel):
     name: str
     gpus: list[str] | None = None
-    """Targets whose counters can count it; None for all of the family."""
+    """The targets that can count it; None for the whole family."""
     source: str = ""
 
 
 class SimilarCeiling(_WorkEntry):
-    """Another ceiling that bounds the same thing, times a factor."""
+    """Another ceiling from which this one follows, multiplied by a factor."""
 
     factor: float
 
 
 class CeilingEntry(_WorkEntry):
-    """Something with a ceiling: ``ceiling`` lists SQL expressions over device facts; the first that can be
-    evaluated counts."""
+    """Something with a ceiling: ``ceiling`` lists SQL expressions over device facts, of which the first that can be
+    evaluated is used."""
 
     unit: str
     ceiling: list[str]
@@ -44,27 +44,28 @@ class CeilingEntry(_WorkEntry):
 
 
 class Level(CeilingEntry):
-    """One level of memory: bytes and transactions of a dispatch; ``least`` and ``most`` bound the bytes where the
-    counters for them may be missing."""
+    """One memory level: bytes and transactions of a dispatch; ``least`` and ``most`` bound the bytes if their counters
+    are missing."""
 
     bytes: str = ""
     transactions: str = ""
     least: str = ""
     most: str = ""
     asked: str = ""
-    """Bytes that would pass where every access were dense: what threads asked for, no whole sectors."""
+    """The bytes that would pass if every access were dense: what threads requested, without whole sectors."""
     past: str = ""
-    """Bytes that went to or from the compute units without passing this level, ``past_by`` whom."""
+    """The bytes to or from the compute units that bypass this level, through ``past_by``."""
     past_by: str = ""
     unseen: str = ""
-    """Amount of work that its counters do not see: a kernel that did any has no bytes there, ``unseen_why``."""
+    """The amount of work that its counters do not see: a kernel with any has no bytes here, because of
+    ``unseen_why``."""
     unseen_why: str = ""
     note: str = ""
     cache: str = ""
-    """The ceiling of a cache that answers part of the traffic, so that more than the level's own can be true."""
+    """The ceiling of a cache that serves part of the traffic, so that the level's own ceiling can be exceeded."""
 
     def without_unseen(self, formula: str) -> str:
-        """A formula over the level's counters that has no value where they do not see all."""
+        """A formula over the level's counters that is NULL if they do not see all work."""
         return f"CASE WHEN ({self.unseen}) > 0 THEN NULL ELSE {formula} END" if self.unseen and formula else formula
 
     @property
@@ -74,26 +75,26 @@ class Level(CeilingEntry):
 
 
 class WorkOperation(CeilingEntry):
-    """One kind of work; its name is pipe.datatype."""
+    """One type of work; its name is pipe.datatype."""
 
     kind: OperationKind
     count: str
     dual: float = 1.0
-    """How many times its ceiling the rate can be: two instructions in one cycle, or a clock above the one quoted."""
+    """By which factor the rate can exceed its ceiling: dual issue, or a clock above the nominal one."""
     engine: str = ""
-    """The unit of the pipe that does it, where units of one pipe run side by side."""
+    """The unit within the pipe that executes it, if units of one pipe run in parallel."""
     optional: bool = False
-    """Whether nothing is said of it where its counters were not collected."""
+    """Whether it is silently omitted if its counters were not collected."""
     note: str = ""
-    """What to know of its counts, said where a kernel has any."""
+    """A note on its counts, shown if a kernel has any."""
     doubt: str = ""
-    """What else its counts may be, said at a point where they weigh."""
+    """What its counts may be instead, shown at points where they matter."""
     certain: str = ""
-    """The quantity of ``extra`` that is not zero where there is no such doubt."""
+    """The quantity of ``extra`` that is not zero if there is no such doubt."""
 
     @property
     def pipe(self) -> str:
-        """The hardware unit that does it: valu or matrix."""
+        """The hardware unit that executes it: valu or matrix."""
         return self.name.split(".")[0]
 
     @property
@@ -103,27 +104,27 @@ class WorkOperation(CeilingEntry):
 
 
 class BusyUnit(_WorkEntry):
-    """Cycles in which a unit was busy, and cycles that there were."""
+    """The cycles in which a unit was busy, and all cycles."""
 
     busy: str
     cycles: str
 
 
 class VendorWords(CatalogueModel):
-    """What a vendor calls things, for sentences."""
+    """A vendor's terms, for use in sentences."""
 
     wave: str = "wave"
     lookup: str = "lookup"
     piece: str = "line"
-    """What one lookup of the vector L1 is for."""
+    """What one lookup of the vector L1 accesses."""
     vector_memory: str = "vector memory instruction"
     units: str = "compute units"
     instructions: str = ""
-    """What the instructions of the instruction roofline are."""
+    """Which instructions the instruction roofline counts."""
 
 
 class WorkFormulas(CatalogueModel):
-    """All formulas of a family of targets, as they stand on one of them."""
+    """All formulas of a family of targets, as defined on one of them."""
 
     family: str
     words: VendorWords = VendorWords()
@@ -133,12 +134,12 @@ class WorkFormulas(CatalogueModel):
     ceiling: list[CeilingEntry] = []
     busy: list[BusyUnit] = []
     marks: dict[str, float] = {}
-    """Further marks of the memory wall: lookups per vector memory instruction."""
+    """Additional marks of the memory wall: lookups per vector memory instruction."""
     extra: dict[str, str] = {}
 
     @property
     def bounds(self) -> list[CeilingEntry]:
-        """Everything that has a ceiling."""
+        """All entries with a ceiling."""
         return [*self.level, *self.operation, *self.ceiling]
 
     def operations(self, target: str, *kinds: OperationKind) -> list[WorkOperation]:
@@ -148,14 +149,14 @@ class WorkFormulas(CatalogueModel):
 
 @cache
 def work_formulas(name: str, target: str) -> WorkFormulas:
-    """The formulas of a family with what the target changes (``on.<target>``) applied.
+    """The formulas of a family with the changes for the target (``on.<target>``) applied.
 
     Raises NotFound for a family without rooflines.
     """
     if name not in files.paths("work"):
         raise NotFound(
             f"There are no roofline formulas for {target}",
-            "its counters tell neither bytes nor floating-point operations",
+            "its counters count neither bytes nor floating-point operations",
             "compute_metrics works",
         )
     document = dict(files.documents("work")[name])

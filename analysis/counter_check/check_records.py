@@ -1,4 +1,4 @@
-"""What checks on devices found, kept in the store: which metrics hold there, by the formula that was checked.
+"""Results of checks on devices, kept in the store: which metrics hold there, with the formula that was checked.
 
 Layout: ``<store>/check/<target>-<device>/<id>.json``, one file per check, never changed.
 """
@@ -23,21 +23,21 @@ from ..store.store import Store, new_id, write_atomically
 
 _MOST_BYTES = 4 << 20
 _MOST_FILES = 200
-"""The newest that are read."""
+"""How many of the newest files are read."""
 
 
 class MetricCheck(pydantic.BaseModel):
-    """What a check found of one metric."""
+    """The result of a check for one metric."""
 
     verdict: Literal["holds", "off"]
     formula: str
-    """Digest of the formula that was checked: another one is not confirmed by it."""
+    """The digest of the checked formula; the check does not confirm any other formula."""
     factor: float | None = None
     cause: str = ""
 
 
 class Record(pydantic.BaseModel):
-    """One check: on what, with what, when, and its verdicts by metric. It names nobody and no single machine."""
+    """One check: the device, the profiler, the time, and the verdicts by metric. It names no person or machine."""
 
     target: str
     device: str | None
@@ -50,7 +50,7 @@ class Record(pydantic.BaseModel):
 
 
 def save(store: Store, record: Record) -> None:
-    """Publish what a check found; StoreProblem where the disk refuses."""
+    """Store the results of a check. Raises StoreProblem if the disk cannot be written."""
     now = time.time_ns()
     name = re.sub(r"[^\w.-]+", "_", f"{record.target}-{record.device or 'unknown'}")[:120].strip("._")
     path = store.root / "check" / name / f"{new_id(now)}.json"
@@ -59,7 +59,7 @@ def save(store: Store, record: Record) -> None:
         write_atomically(path, record.model_dump_json(indent=1))
     except OSError as error:
         raise StoreProblem(
-            "What the check found cannot be kept", error.strerror or str(error), "Free space on the store's disk"
+            "The results of the check cannot be stored", error.strerror or str(error), "Free space on the store's disk"
         ) from error
 
 
@@ -72,15 +72,15 @@ def records(store: Store) -> list[Record]:
             if path.is_file() and path.stat().st_size <= _MOST_BYTES:
                 checks.append(Record.model_validate_json(path.read_bytes()))
         except (OSError, pydantic.ValidationError):
-            # A file that was damaged confirms nothing.
+            # A damaged file confirms nothing.
             continue
     return checks
 
 
 def known_checks(store: Store, manifest: Manifest) -> dict[str, MetricCheck]:
-    """What is known of metrics on the device and with the profiler of a workload, by the newest check of each.
+    """The newest check of each metric on the device and with the profiler of a workload.
 
-    Verdicts of formulas that are others now are left out.
+    Verdicts on formulas that have changed since are omitted.
     """
     target = manifest.arch or ""
     if target not in catalog.targets_with_metrics():
@@ -104,7 +104,7 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def confirmations(store: Store) -> dict[str, dict[str, list[str]]]:
-    """Metric -> verdict -> devices on which a check found it so, with the formula that is in use now."""
+    """Metric -> verdict -> devices on which a check of the current formula gave this verdict."""
     devices_by_verdict: dict[str, dict[str, list[str]]] = {}
     for record in records(store):
         if record.target not in catalog.targets_with_metrics():
@@ -120,7 +120,7 @@ def confirmations(store: Store) -> dict[str, dict[str, list[str]]]:
 
 @cache
 def digests(target: str) -> dict[str, str]:
-    """Metric -> a short digest of all that its figure is computed by: expressions, and the terms in them."""
+    """Metric -> a short digest of everything that its figure is computed from: expressions, and the terms in them."""
     terms = catalog.alternatives(target)
     return {metric.name: _digest(metric, terms) for metric in catalog.metrics(target)}
 

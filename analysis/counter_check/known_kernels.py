@@ -1,4 +1,4 @@
-"""The table of kernels whose work is known: what a device launches of them, and what each launch does."""
+"""The table of kernels with known work: which launches a device runs, and the work of each launch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..catalogue.formula import references
 
 
 def solve_expressions(expressions: Mapping[str, str], inputs: Mapping[str, float]) -> dict[str, float | None]:
-    """The value of every stated expression; None where an input is missing, or a division is by zero.
+    """The value of every expression, or None if an input is missing or the divisor is zero.
 
-    Expressions may name each other in any order. What is given counts unless it is stated too. Raises BadInput where
-    quantities rest on each other in a circle.
+    Expressions may refer to each other in any order. An expression takes precedence over an input of the same name.
+    Raises BadInput for circular references.
     """
     known = {name: value for name, value in inputs.items() if name not in expressions and math.isfinite(value)}
     needs = references(expressions.values())
@@ -47,13 +47,13 @@ def solve_expressions(expressions: Mapping[str, str], inputs: Mapping[str, float
 
 
 def _dependency_order(expressions: Mapping[str, str]) -> list[str]:
-    """The names so that each comes after those that its expression needs."""
+    """The names, ordered so that each comes after those that its expression needs."""
     needs = references(expressions.values())
     done: dict[str, bool] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise BadInput(f"{name} rests on itself", " <- ".join((*path, name)))
+            raise BadInput(f"{name} depends on itself", " <- ".join((*path, name)))
         if name not in done:
             for other in sorted(needs[expressions[name]] & expressions.keys()):
                 visit(other, (*path, name))
@@ -74,12 +74,12 @@ _SIZES = ("groups", "rounds", "step", "keep", "reads", "writes")
 
 
 class KnownKernel(CatalogueModel):
-    """One kernel on one target, as the head of kernels.toml explains it."""
+    """One kernel on one target; the comment at the top of kernels.toml explains the fields."""
 
     name: str
     source: str
     original: str = ""
-    """What the source calls it, where that is another name."""
+    """Its name in the source, if it differs."""
     threads: int = 256
     groups: str
     rounds: str
@@ -87,7 +87,7 @@ class KnownKernel(CatalogueModel):
     keep: str = "0"
     data: Data = ""
     above: str = ""
-    """What the upper half of ``step`` holds."""
+    """The contents of the upper half of ``step``."""
     reads: str
     writes: str
     shared_bytes: int = 0
@@ -114,19 +114,19 @@ class KnownLaunch(CatalogueModel):
     shared_bytes: int = 0
     result: float | None = None
     quantities: dict[str, float]
-    """What is known of it, whole, by name."""
+    """The known quantities of the whole launch, by name."""
 
 
 @cache
 def kernels(target: str) -> tuple[KnownKernel, ...]:
-    """The kernels for a target, in the order in which they run."""
+    """The kernels for a target, in execution order."""
     table = files.load(_FILE)
     entries = (entry for entry in table["kernel"] if targets.holds(entry.get("gpus"), target))
     return tuple(_kernel(entry, target, table) for entry in entries)
 
 
 def _kernel(entry: dict[str, Any], target: str, table: dict[str, Any]) -> KnownKernel:
-    """The entry with what its kind, the vendor and the target state besides; quantities are added, not replaced."""
+    """The entry, extended by its kind, the vendor and the target; quantities are added, not replaced."""
     whole: dict[str, Any] = {}
     quantities: dict[str, str] = {**table["every"]}
     for change in targets.changes(table, target):
@@ -146,13 +146,13 @@ def _kinds(name: str | None, table: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def launches(target: str, facts: Mapping[str, float], *, functional: bool = False) -> list[KnownLaunch]:
-    """What is launched on a device with these facts: at least cu_per_gpu and wave_size."""
+    """The launches on a device with these facts, which include at least cu_per_gpu and wave_size."""
     given = {**facts, "cus": facts["cu_per_gpu"], "wave": facts["wave_size"]}
     return [_launch(kernel, given, functional) for kernel in kernels(target)]
 
 
 def parse_plan(text: str) -> list[KnownLaunch]:
-    """The launches of a plan that was written down as JSON."""
+    """The launches of a plan that was saved as JSON."""
     return [KnownLaunch.model_validate(one) for one in json.loads(text)]
 
 

@@ -1,4 +1,4 @@
-"""Every metric of a profile of known kernels beside what it must say: expected, measured, ratio, verdict, cause."""
+"""Compare every metric of a profile of known kernels with its expected value: ratio, verdict and likely cause."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ _MEANINGS = Path(__file__).with_name("meanings.toml")
 
 
 class Meaning(CatalogueModel):
-    """Expressions over quantities, of which the first counts whose quantities a kernel states; see meanings.toml."""
+    """Expressions over quantities; the first one whose quantities a kernel states is used. See meanings.toml."""
 
     expressions: tuple[str, ...] = pydantic.Field(alias="is")
     within: float
     """Percent of the expected value; of a percentage, points."""
     needs: tuple[str, ...] = ()
-    """Quantities that a kernel must state besides."""
+    """Additional quantities that a kernel must state."""
     without: tuple[str, ...] = ()
-    """Quantities that must be none, where a kernel states them."""
+    """Quantities that must be zero if a kernel states them."""
     only: tuple[str, ...] = ()
-    """The kernels it is held against, where it does not hold for others."""
+    """The kernels that it is checked against, if it does not hold for others."""
 
     def names(self, expression: str) -> frozenset[str]:
-        """What a kernel must state for an expression."""
+        """The quantities that a kernel must state for an expression."""
         return references([expression])[expression] | frozenset(self.needs)
 
 
 @cache
 def meanings(target: str) -> dict[str, Meaning]:
-    """Metric -> what it means, for the metrics of a target that have a meaning here, also by that which they repeat."""
+    """Metric -> its meaning, for the metrics of a target that have one, directly or through the metric that they
+    repeat."""
     table = files.load(_MEANINGS)
     stated: dict[str, Any] = dict(table["meaning"])
     for change in _changes(table, target):
@@ -58,7 +59,7 @@ def meanings(target: str) -> dict[str, Meaning]:
 
 
 def _changes(table: dict[str, Any], target: str) -> list[dict[str, Any]]:
-    """What holds on a target: later ones of a family take over what stands for those before them."""
+    """The changes that apply to a target: later targets of a family inherit those of earlier ones."""
     family = targets.gpu(target).family
     older = [name for name in table["on"] if name in targets.targets() and targets.gpu(name).family == family]
     named = [targets.gpu(target).vendor, *(name for name in older if name <= target)]
@@ -79,18 +80,18 @@ _NOTHING = threshold("counter_check.nothing")
 
 @dataclass(frozen=True)
 class MeasuredMetric:
-    """One figure of one kernel, as the engine gives it."""
+    """One figure of one kernel, as computed by the engine."""
 
     metric: str
     kernel: str
     value: float | None
     why: str = ""
-    """Of a value that is missing."""
+    """The reason for a missing value."""
 
 
 @dataclass(frozen=True)
 class CheckedFigure:
-    """One metric of one kernel: what it must be and what it is."""
+    """One metric of one kernel: its expected and its measured value."""
 
     kernel: str
     expected: float
@@ -99,25 +100,25 @@ class CheckedFigure:
 
     @property
     def ratio(self) -> float | None:
-        """Measured by expected; None where nothing is expected."""
+        """Measured divided by expected, or None if the expected value is zero."""
         return self.measured / self.expected if self.expected else None
 
 
 @dataclass(frozen=True)
 class MetricJudgement:
-    """What is known of one metric on this device."""
+    """The verdict on one metric on this device."""
 
     metric: Metric
     verdict: MetricVerdict
     points: tuple[CheckedFigure, ...] = ()
     factor: float | None = None
-    """By which all figures are off, where that is one number."""
+    """The single factor by which all figures are off, if there is one."""
     cause: str = ""
-    """Likely cause of what does not hold; why nothing is determined."""
+    """The likely cause of a deviation, or the reason why nothing was determined."""
 
     @property
     def representative(self) -> CheckedFigure | None:
-        """The kernel to show: the one that is furthest off, else the one with the largest expectation."""
+        """The kernel to show: the one with the largest deviation, or else the one with the largest expected value."""
         off = [point for point in self.points if not point.holds]
         return max(off or self.points, key=_distance if off else lambda p: abs(p.expected), default=None)
 
@@ -126,9 +127,9 @@ def judge_metrics(
     target: str, launches: Sequence[KnownLaunch], figures: Iterable[MeasuredMetric],
     inputs: Mapping[str, Mapping[str, float]], facts: Mapping[str, float],
 ) -> list[MetricJudgement]:  # fmt: skip
-    """A judgement of every metric of a target, in the order of the catalogue.
+    """Judge every metric of a target, in the order of the catalogue.
 
-    ``inputs`` is what is known of single kernels besides their quantities: time_ns, cycles, mhz, what their code tells.
+    ``inputs`` are additional figures of single kernels: time_ns, cycles, mhz, and figures from their code.
     """
     by_metric: dict[str, dict[str, MeasuredMetric]] = {}
     for figure in figures:
@@ -146,7 +147,7 @@ def judge_metrics(
 def _expected_values(
     launch: KnownLaunch, known: Mapping[str, Meaning], inputs: Mapping[str, float]
 ) -> dict[str, float]:
-    """Metric -> what it must be for one launch, where that is known."""
+    """Metric -> its expected value for one launch, if known."""
     numbers = {**launch.quantities, **inputs, "lanes": float(launch.groups * launch.threads)}
     expressions = {}
     for name, meaning in known.items():
@@ -164,16 +165,14 @@ def _judge_metric(
     measured: Mapping[str, MeasuredMetric], facts: Mapping[str, float],
 ) -> MetricJudgement:  # fmt: skip
     if meaning is None:
-        return MetricJudgement(metric, "not_determined", cause="no kernel here has a known figure of it")
+        return MetricJudgement(metric, "not_determined", cause="no kernel has a known figure for it")
     expected_here = {kernel: values[metric.name] for kernel, values in expected.items() if metric.name in values}
     if not any(expected_here.values()):
-        return MetricJudgement(
-            metric, "not_determined", cause="no kernel that ran has a known figure of it that is not zero"
-        )
+        return MetricJudgement(metric, "not_determined", cause="no kernel that ran has a known nonzero figure for it")
     have = {k: m for k in expected_here if (m := measured.get(k)) and m.value is not None}
     if not any(expected_here[kernel] for kernel in have):
         why = next(
-            (m.why for k in expected_here if (m := measured.get(k)) and m.why), "the profile has no figure of it"
+            (m.why for k in expected_here if (m := measured.get(k)) and m.why), "the profile has no figure for it"
         )
         return MetricJudgement(metric, "not_determined", cause=why)
     most = max(abs(m.value or 0) for m in have.values())
@@ -205,31 +204,31 @@ def _distance(point: CheckedFigure) -> float:
 
 
 def _cause(points: Sequence[CheckedFigure], facts: Mapping[str, float]) -> tuple[float | None, str]:
-    """One factor for all, and what may make it; else what the kernels that do not fit have in common."""
+    """A common factor with its likely cause, or else what the deviating kernels have in common."""
     ratios = [ratio for point in points if (ratio := point.ratio) is not None]
     off = [point for point in points if not point.holds]
     if any(point.expected == 0 for point in off):
         kernel = next(point.kernel for point in off if point.expected == 0)
-        return None, f"it counts something else too: {kernel} does nothing of the kind"
+        return None, f"it also counts something else: {kernel} does no such work"
     middle = median(ratios)
     if middle == 0:
-        return 0.0, "it stays zero: the wrong counter, or one that does not count here"
+        return 0.0, "it stays zero: the wrong counter, or one that does not count on this device"
     if max(ratios) - min(ratios) > _SAME * abs(middle) or len(off) < len(ratios):
         offenders = ", ".join(f"{p.kernel} {p.ratio:.3g}" for p in off[:3] if p.ratio is not None)
         return (
             None,
-            f"off by no single factor ({offenders} of what is expected): a term is missing, or another event counted",
+            f"not off by one factor ({offenders} of the expected value): a term is missing, or another event counted",
         )
     for factor, cause in _factors(facts):
         if abs(middle / factor - 1) <= _SAME:
             return factor, cause
-    return middle, "no usual factor: the wrong counter, or a term too many or too few"
+    return middle, "not a common factor: the wrong counter, or an extra or missing term"
 
 
 def _factors(facts: Mapping[str, float]) -> list[tuple[float, str]]:
-    """Factors by which figures are known to be off, with what makes them."""
+    """Common factors by which figures are off, with their causes."""
     causes = [
-        (facts.get("num_xcd", 1.0), "the number of XCDs: summed over them, or of one only"),
+        (facts.get("num_xcd", 1.0), "the number of XCDs: summed over all of them, or of one only"),
         (
             2.0,
             "a factor of 2: lines of 128 or 64 bytes, 64 or 32; pairs counted twice or once; an FMA as one or two",
@@ -251,7 +250,7 @@ _QUESTIONS = Path(__file__).with_name("questions.toml")
 
 
 class Question(CatalogueModel):
-    """One question with its readings; see questions.toml."""
+    """One question with its possible readings; see questions.toml."""
 
     name: str
     question: str
@@ -262,19 +261,19 @@ class Question(CatalogueModel):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of counters and quantities that its figure needs."""
+        """The counters and quantities that its figure needs."""
         return references([self.measured])[self.measured]
 
 
 @dataclass(frozen=True)
 class QuestionAnswer:
-    """Which reading holds on a device; None where none does, or where it cannot be told."""
+    """The reading that holds on a device, or None if none does or if it cannot be determined."""
 
     question: Question
     reading: str | None
     figure: float | None
     why: str = ""
-    """Of a question that stays open."""
+    """Why the question stays open."""
 
 
 @cache
@@ -289,7 +288,7 @@ def questions(target: str) -> tuple[Question, ...]:
 
 
 def answer_questions(target: str, known: Mapping[str, Mapping[str, float]]) -> list[QuestionAnswer]:
-    """An answer to every question; ``known`` holds counters, quantities and facts by kernel."""
+    """Answer every question; ``known`` contains counters, quantities and facts by kernel."""
     return [_answer(question, known.get(question.kernel, {})) for question in questions(target)]
 
 
@@ -305,4 +304,4 @@ def _answer(question: Question, known: Mapping[str, float]) -> QuestionAnswer:
         value = values[reading]
         if value is not None and abs(figure - value) <= question.within / 100 * max(abs(value), abs(figure), 0.05):
             return QuestionAnswer(question, name, figure)
-    return QuestionAnswer(question, None, figure, "no reading fits")
+    return QuestionAnswer(question, None, figure, "no reading matches")

@@ -23,16 +23,16 @@ from ..rooflines.loads import IMPOSSIBLE, REACHED, Load
 from .kernel_figures import Case
 
 _SHORT = 24
-"""Names of kernels up to here stand in the SQL as they are; longer ones by a digest, as templates fill pages."""
+"""Longer kernel names are replaced by a digest in the SQL, because template names can fill pages."""
 _DIGEST = 10
 _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One figure; ``sql`` reproduces it with query_counters (detail="full" has it everywhere).
+    """One figure; ``sql`` reproduces it with query_counters (always present with detail="full").
 
-    ``threshold`` is what the rule compares the figure with, None where it only informs.
+    ``threshold`` is what the rule compares the figure with, or None if the figure is only informative.
     """
 
     metric: str
@@ -43,11 +43,11 @@ class Evidence:
     reason: Reason | None
     sql: str | None
     met: Annotated[bool | None, Field(exclude=True)] = None
-    """Whether the value meets its threshold; one branch of a condition with OR may not."""
+    """Whether the value meets its threshold; in a condition with OR, one branch need not."""
 
 
 def gather(case: Case, expressions: Sequence[str]) -> list[Evidence]:
-    """The names that expressions compare with a number first, then what else they read; each name once."""
+    """The evidence of expressions: first the names that they compare with a number, then the others; each name once."""
     limits: dict[str, str] = {}
     for expression in expressions:
         limits = thresholds(expression) | limits
@@ -58,7 +58,7 @@ def gather(case: Case, expressions: Sequence[str]) -> list[Evidence]:
 def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
     load = case.loads.get(name)
     if load is not None and load.pct is not None and _differs(load, case.values[name], threshold):
-        status: Status = load.status  # by counted work, which no row of the table metrics has, or impossible
+        status: Status = load.status  # by counted work, which the table metrics does not contain, or impossible
         return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _meets(case.values[name], threshold))
     expression = _expression(case, name)
     if (above := case.above.get(name)) is not None:
@@ -86,7 +86,7 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
 
 
 def _differs(load: Load, value: float | None, threshold: str | None) -> bool:
-    """Whether the unit's own counters alone do not tell its load, or not that it meets the threshold."""
+    """Whether the unit's own counters alone do not show the load, or do not agree on whether it meets the threshold."""
     return (
         load.status == "impossible"
         or load.cycles_pct is None
@@ -102,7 +102,8 @@ def _meets(value: float | None, threshold: str | None) -> bool | None:
 
 
 def _expression(case: Case, name: str) -> str:
-    """What a name stands for: itself, or the expression of a signal whose figures this kernel has."""
+    """The expression behind a name: the name itself, or the expression of a signal for which this kernel has
+    figures."""
     expressions = rules.signals(case.target).get(name)
     if expressions is None:
         return name
@@ -118,7 +119,7 @@ def _unit(target: str, name: str) -> str:
 
 
 def reproduce(case: Case, expression: str) -> str | None:
-    """A query over the tables of query_counters that yields the same number; None where they have no such row."""
+    """A query over the tables of query_counters that returns the same number, or None if no row contains it."""
     if case.subject.in_sql is None:
         return None
     which = f"workload = {sql_literal(case.workload)} AND {_kernel_is(case.subject.in_sql)}"
@@ -139,7 +140,7 @@ def _is_metric(name: str) -> str:
 
 
 def _kernel_is(kernel: str) -> str:
-    """A condition that is true for one kernel."""
+    """An SQL condition that selects one kernel."""
     if len(kernel) <= _SHORT:
         return f"kernel = {sql_literal(kernel)}"
     digest = md5(kernel.encode(), usedforsecurity=False).hexdigest()
@@ -148,7 +149,7 @@ def _kernel_is(kernel: str) -> str:
 
 State = Literal["holds", "fails", "unknown"]
 CONFIDENT = threshold("diagnosis.confident")
-"""A verdict below this may be overturned by counters that are missing."""
+"""Missing counters may overturn a verdict with a confidence below this."""
 _BEST = threshold("diagnosis.best")
 _SUPPORT = threshold("diagnosis.support")
 _CONTRADICTION = threshold("diagnosis.contradiction")
@@ -163,9 +164,9 @@ _DOUBTED = threshold("diagnosis.doubted")
 
 @dataclass(frozen=True)
 class Weighed:
-    """One rule on one kernel.
+    """The result of one rule for one kernel.
 
-    ``tier`` -1 is a gate, 0 explains, 1 is a limit that is reached, 2 a wait or a limit that is near.
+    ``tier`` is -1 for a gate, 0 for a cause, 1 for a limit that is reached, 2 for a wait or a limit that is near.
     """
 
     rule: Rule
@@ -177,22 +178,22 @@ class Weighed:
 
     @property
     def weight(self) -> float:
-        """The severity as a share of the most that kernels reach of it."""
+        """The severity in percent of the highest severity that kernels reach."""
         return self.severity * 100 / self.rule.most
 
     @property
     def order(self) -> tuple[int, float]:
-        """Sorts the most telling first."""
+        """The sort key: the most significant rule first."""
         return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.weight)
 
 
 def weigh(
     rule: Rule, values: Values, void: frozenset[str] = frozenset(), reached: frozenset[str] | None = None
 ) -> Weighed:
-    """One rule's state from the values of its expressions; a severity that cannot be computed leaves it unknown.
+    """Decide one rule from the values of its expressions; if the severity cannot be computed, the rule is unknown.
 
-    ``reached`` are the severities of limits that the loads of units show to be reached, as the roofline has them.
-    On a share of nothing (``void``: a 0/0 in it) no rule holds, and nothing supports or contradicts one.
+    ``reached`` are the severity expressions of limits that are reached according to the loads, as in the roofline.
+    ``void`` are expressions that contain 0/0: a rule does not hold on them, and they neither support nor contradict it.
     """
     when, severity = values[rule.when], values[rule.severity]
     state: State = "fails" if when == 0 else "unknown" if when is None or severity is None else "holds"
@@ -209,30 +210,33 @@ def weigh(
 
 
 def behind_the_gate(weighed: list[Weighed]) -> list[Weighed]:
-    """The rules that count: a gate that holds alone, else all; a gate that lacks a counter leaves a verdict open."""
+    """The rules to consider: only the gate if one holds, otherwise all. A gate without its counters leaves a verdict
+    open."""
     return [w for w in weighed if w.rule.kind == "gate" and w.state == "holds"][:1] or weighed
 
 
 def strongest_rule(weighed: list[Weighed]) -> Weighed | None:
-    """The rule that gives the verdict: a cause before a limit that is reached before all else, then by severity."""
+    """The rule of the verdict: causes first, then limits that are reached, then the others; within these by
+    severity."""
     holding = [w for w in weighed if w.state == "holds" and w.rule.kind != "sign"]
     return min(holding, key=lambda w: w.order) if holding else None
 
 
 def open_rules_beside(weighed: list[Weighed], chosen: Weighed | None) -> list[Weighed]:
-    """The rules whose counters are missing and that could have gone before the chosen one."""
+    """The rules with missing counters that could have come before the chosen rule."""
     last = chosen.tier if chosen else LAST
     rules = [w for w in weighed if w.state == "unknown" and not w.rule.optional and w.rule.kind != "sign"]
     return [w for w in rules if w.tier <= last]
 
 
 def verdict_confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: bool = False) -> float:
-    """How sure the verdict is, 0 to 1.
+    """The confidence in the verdict, from 0 to 1.
 
-    With every rule decided that could overturn it: 0.95, less for absent support, contradicting evidence, a limit
-    near or just reached, a wait that explains only part of the time and a close rival, but at least 0.5. With n of them
-    undecided: 0.45 x 0.95^(n - 1). What is missing counts like what speaks against, so taking a counter away never
-    raises it. At most 0.65 where what decides is ``doubted``, and 0.5 behind a gate, which says what is not the limit.
+    If every rule that could overturn it is decided, 0.95, reduced for missing support, contradicting evidence, a limit
+    that is near or just reached, a wait that explains only part of the time, and a close rival, but at least 0.5. With
+    n undecided rules, 0.45 x 0.95^(n - 1). Missing evidence counts like contradicting evidence, so removing a counter
+    never raises the confidence. It is at most 0.65 if the deciding figures are ``doubted``, and 0.5 for a gate, which
+    only says what is not the limit.
     """
     if chosen is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What holds each kernel back: rules decided, ranked, worded and bounded."""
+"""What holds each kernel back: decides and ranks the rules, and turns them into findings with speed-up bounds."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from .evidence import (
 from .kernel_figures import Case, DiagnosisSubject, above_their_whole, find_doubt_dependent, find_undefined, subjects
 
 _MOST = 8
-"""Metrics named in one request: more belongs into a preset."""
+"""The most metrics in one request; for more, a preset is better."""
 _FLAT = 1_000_000
 _FAR = threshold("diagnosis.uncounted_unit_factor")
 _USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
-"""Units that any kernel uses, by the names of their shares: one that is known stands for the unit."""
+"""Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What holds the kernel back first. Below a confidence of 0.5, missing counters may overturn it.
 
-    ``bound`` is the kind of limit that is reached, latency where no unit is at its own, as the roofline has it.
+    ``bound`` is the kind of limit that is reached, or latency if no unit is at its limit, as in the roofline.
 
-    ``speedup_bound`` is for this kernel alone, ``program_bound`` what it would make of the time of all kernels
-    together (Amdahl). Both are for the traffic that this version causes, which ``own_traffic`` states. ``doubt`` is why
-    the figures that decide are not to be trusted, where a check doubts them.
+    ``speedup_bound`` is for this kernel alone, ``program_bound`` for the time of all kernels together (Amdahl's law).
+    Both assume the traffic of this version of the kernel, which ``own_traffic`` states. ``doubt`` is the reason why the
+    deciding figures are unreliable, if a check doubts them.
     """
 
     subsystem: str
@@ -64,9 +64,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """What speaks for one subsystem; severity is 0 to 100. ``next_limit`` says what holds the kernel back next with the
-    cause
-    gone, ``tried`` what came of earlier changes of the kernel."""
+    """The case for one subsystem; severity is 0 to 100. ``then`` says what would hold the kernel back next without this
+    cause, ``tried`` lists the outcomes of earlier changes of the kernel."""
 
     subsystem: str
     severity: float
@@ -82,7 +81,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class MetricRequest:
-    """Metrics that would decide between subsystems, and the runs of the program that it takes to collect them."""
+    """Metrics that would decide between subsystems, and the number of passes needed to collect them."""
 
     metrics: list[str]
     decides: list[str]
@@ -91,40 +90,43 @@ class MetricRequest:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One kernel: its rank and share of the time, the verdict, findings by weight, and what would decide.
+    """One kernel: its rank and share of the time, the verdict, the findings by weight, and what would decide open
+    rules.
 
-    ``number`` is what it can be asked for by, after a #: of a launch configuration the rank of its kernel and its own.
+    ``number`` selects it when written after a "#"; for a launch configuration it is the kernel's rank and its own.
     """
 
     rank: int
     number: str
     kernel: str
     loads: str
-    """How much of what it sustains each unit is used, in one line: every word below is made from these figures."""
+    """The load of each unit in one line; everything below is derived from these figures."""
     share_pct: float | None
     launches: int
     verdict: Verdict
     findings: list[Finding]
     next_counters: list[MetricRequest]
     undecided: list[str]
-    """What stays open and why, where collecting counters would not help, and why there is no bound."""
+    """What stays open although collecting counters would not help, with the reasons, and why there is no bound."""
     lines: list[str] = field(default_factory=list)
-    """The code that was sampled waiting for the subsystem of the verdict, hottest first, where there are samples."""
+    """The code lines with samples waiting for the subsystem of the verdict, hottest first; empty without samples."""
     units: Annotated[list[Load], Field(exclude=True)] = field(default_factory=list)
-    """The loads one by one, for those who compute with them."""
+    """The loads as separate values, for further computations."""
 
 
 def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None = None) -> tuple[list[Diagnosis], int]:
-    """The diagnoses of the kernels asked for, longest total time first, at most ``limit``, and how many there are.
+    """Diagnose the selected kernels, longest total time first, at most ``limit``, and return how many there are in
+    total.
 
-    Raises BadInput for a device without rules or a profile without counters, NotFound where no kernel fits.
+    Raises BadInput for a device without rules or a profile without counters, NotFound if no kernel matches.
     """
     target = workload.arch
     kernels, total = subjects(workload, kernel, limit)
     if not kernels:
         return [], total
     stated = rules.rules(target)
-    # A name alone is an expression, so that claims and evidence get the values of signals too.
+    # Each name is also evaluated as an expression of its own, so that claims and evidence can show the values of
+    # signals.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
     names, views = [one.kernel for one in kernels], _views(workload, kernels)
     unit_loads = [loads_by_signal(target, view.loads) if view else {} for view in map(views.get, names)]
@@ -191,7 +193,8 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
 
 
 def _bound_kind(case: Case, chosen: Weighed | None) -> Bound:
-    """What kind of limit is reached, by the loads, as the roofline says it; by the subsystem where they do not tell."""
+    """The kind of limit according to the loads, as in the roofline, or that of the subsystem if the loads do not show
+    it."""
     if case.impossible:
         return "unknown"
     if case.view is not None and case.view.bound != "unknown" and chosen and chosen.tier != GATE:
@@ -200,38 +203,39 @@ def _bound_kind(case: Case, chosen: Weighed | None) -> Bound:
 
 
 def _doubt(case: Case, rule: Rule) -> Reason | None:
-    """Why a figure that decides a rule is not to be trusted: itself, or as the kernel cannot have been that fast."""
+    """Why a figure that decides a rule is unreliable: it is doubted itself, or the kernel cannot have been that
+    fast."""
     if case.impossible:
         listed = ", ".join(load.words for load in case.impossible)
         return Reason("doubted", f"{listed}: a counter, a clock or the time is wrong")
     read = dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(case.target, e))
     reasons = [f.reason for name in read if (f := case.subject.figures.get(name)) is not None]
     named = [case.loads[n] for e in (rule.when, rule.severity) for n in paths(e) if n in case.loads]
-    # Of what a unit's own counters say the metrics tell; the work counted decides where it is more.
+    # The metrics cover the unit's own counters; the counted work decides if it is larger.
     reasons += [load.reason for load in named if load.status == "suspect" and load.pct == load.work_pct]
     return next((reason for reason in reasons if reason and reason.code == "doubted"), None)
 
 
 def _ruled_out(case: Case, weighed: list[Weighed], chosen: Weighed) -> Reason | None:
-    """Why a limit that would go before the chosen rule is not to be taken for ruled out."""
+    """Why a limit that would come before the chosen rule is not reliably ruled out."""
     before = [w.rule for w in weighed if w.state == "fails" and w.tier <= chosen.tier and w.rule.kind == "limit"]
     for rule in (rule for rule in before if rule.when in case.doubt_dependent):
         read = rules.metrics_of(case.target, rule.when)
         reason = next((r for name, r in case.subject.doubted_figures.items() if name in read), None)
         if reason:
-            return Reason("doubted", f"{rule.subsystem} is ruled out by figures that are doubted: {reason}")
+            return Reason("doubted", f"{rule.subsystem} is ruled out by doubted figures: {reason}")
     return None
 
 
 def _finding(case: Case, holding: list[Weighed]) -> Finding:
-    """All rules of one subsystem as one finding; the first gives severity, bound and what would falsify it."""
+    """Combine all rules of one subsystem into one finding; the first rule gives severity, bound and falsification."""
     first = holding[0]
     if first.rule.kind == "cause":
-        holding = [w for w in holding if w.rule.kind == "cause"]  # it says already what limits and signs would repeat
+        holding = [w for w in holding if w.rule.kind == "cause"]  # it already covers what limits and signs would repeat
     supports = [e for e, true in first.supports.items() if true]
     opposed = [e for e, true in first.against.items() if true]
     decided = list(dict.fromkeys(w.rule.when for w in holding))
-    # Signs are more specific than what they belong to: what they advise goes first.
+    # Signs are more specific than the rules that they accompany, so their advice comes first.
     advice = {a.do: a for w in sorted(holding, key=lambda w: w.rule.kind != "sign") for a in w.rule.advice}
     return Finding(
         subsystem=first.rule.subsystem,
@@ -247,7 +251,7 @@ def _finding(case: Case, holding: list[Weighed]) -> Finding:
 
 
 def program_bound(share_pct: float | None, bound: float | None) -> float | None:
-    """Amdahl's law: the time of all kernels over what is left of it where this one is ``bound`` times as fast.
+    """The speed-up of all kernels together if this one were ``bound`` times as fast (Amdahl's law).
 
     None without times or without a bound.
     """
@@ -258,23 +262,23 @@ def program_bound(share_pct: float | None, bound: float | None) -> float | None:
 
 
 def own_traffic(view: limits.KernelLimits | None) -> str | None:
-    """The bytes of device memory that a bound takes as given, and how many of them threads asked for.
+    """The device memory traffic that a bound takes as given, and how much of it the threads requested, in words.
 
-    None where they are not known, or are more than memory carries in the time.
+    None if it is unknown, or more than memory can transfer in the time.
     """
     if view is None or view.traffic is None:
         return None
     if any(load.unit == "hbm" and load.status == "impossible" for load in view.loads):
         return None
     carried, asked = view.traffic.carried, view.traffic.asked
-    text = f"{amount(carried)} of device memory a launch"
+    text = f"{amount(carried)} of device memory per launch"
     if not asked:
-        return text  # nothing is loaded or stored: what memory carried belongs to the launch
-    return f"{text}; threads ask for {amount(asked)}{', the least without reuse' if asked < carried else ''}"
+        return text  # nothing is loaded or stored: the traffic belongs to the launch itself
+    return f"{text}; threads request {amount(asked)}{', the least without reuse' if asked < carried else ''}"
 
 
 def amount(of_bytes: float) -> str:
-    """Bytes with three digits in decimal units."""
+    """An amount of bytes with three digits and a decimal unit."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if of_bytes >= size:
             return f"{of_bytes / size:.3g} {unit}"
@@ -282,34 +286,35 @@ def amount(of_bytes: float) -> str:
 
 
 def next_limit(rule: Rule, case: Case) -> str | None:
-    """Which unit is the next limit with a cause or a wait gone, and how far away it is."""
+    """The unit that would be the next limit without a cause or a wait, and the speed-up at which it is reached."""
     left = {} if case.impossible or why_unbounded(rule, case) else remaining(rule, case)
     if rule.kind not in ("cause", "wait") or not left:
         return None
     name = max(left, key=lambda unit: left[unit])
-    return f"With it gone {label_of(name)} is the next limit, by its work at {1 / left[name]:.3g} times the speed."
+    return f"Without it, {label_of(name)} is the next limit: its work allows {1 / left[name]:.3g} times the speed."
 
 
 def remaining(rule: Rule, case: Case) -> dict[str, float]:
-    """The least times of the pipes and levels that the fix leaves loaded, as shares of the run time."""
+    """The least times of the pipes and levels that remain loaded after the fix, as shares of the run time."""
     known = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
     left = {n: (s.value or 0.0, s.spare if rule.dense else 0.0) for n, s in known.items() if n not in rule.lifts}
     return {name: value - spare for name, (value, spare) in left.items() if spare is not None and value > spare}
 
 
 def speedup_bound(rule: Rule, case: Case) -> float | None:
-    """Run time over the greatest least time of the pipes and levels that the fix leaves loaded, at least 1.
+    """The run time divided by the longest least time of the pipes and levels that remain loaded after the fix, at least
+    1.
 
-    Everything is taken to overlap perfectly and to run at its ceiling, so the figure is an upper bound; pipes that
-    were not counted could only lower it. None where nothing is known that bounds it, where a unit that any kernel
-    uses is not known and could lower it far, or where a load that cannot be says that a counter or the time is wrong.
+    It assumes that everything overlaps perfectly and runs at its ceiling, so it is an upper bound; pipes that were not
+    counted could only lower it. None if nothing known bounds it, if a unit that every kernel uses is unknown and could
+    lower it considerably, or if an impossible load shows that a counter or the time is wrong.
     """
     bound = _known_bound(rule, case)
     return None if bound is None or why_unbounded(rule, case) else bound
 
 
 def why_unbounded(rule: Rule, case: Case) -> str | None:
-    """Why what is known bounds nothing: device memory or the arithmetic pipe was not counted and could lower it far."""
+    """Why there is no bound: device memory or the arithmetic pipe was not counted and could lower it considerably."""
     bound = _known_bound(rule, case)
     if bound is None or bound <= _FAR or case.view is None:
         return None
@@ -319,11 +324,11 @@ def why_unbounded(rule: Rule, case: Case) -> str | None:
     if not unknown:
         return None
     units = " and ".join(unknown)
-    return f"{rule.subsystem}: no speedup_bound, as the use of {units} is unknown, which could lower it to 1"
+    return f"{rule.subsystem}: no speedup_bound, because the load of {units} is unknown and could lower it to 1"
 
 
 def _known_bound(rule: Rule, case: Case) -> float | None:
-    """What the units that were counted bound."""
+    """The speed-up bound from the units that were counted, or None."""
     if rule.kind == "gate" or case.impossible:
         return None
     shares = list(remaining(rule, case).values())
@@ -340,7 +345,7 @@ def _known_bound(rule: Rule, case: Case) -> float | None:
 
 
 def claim(rule: Rule, values: Values) -> str:
-    """The rule's sentence with its figures; what is unknown is called so."""
+    """The claim of a rule with its figures filled in; an unknown figure is shown as "?"."""
     parts = []
     for text, name, _, _ in Formatter().parse(rule.claim):
         parts += [text, number(values.get(name)) if name else ""]
@@ -348,14 +353,14 @@ def claim(rule: Rule, values: Values) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three digits, without exponents where people do not write them."""
+    """A number with three digits, without an exponent below a million."""
     if value is None:
         return "?"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < _FLAT else f"{value:.3g}"
 
 
 def requests(case: Case, open_rules: list[Rule]) -> list[MetricRequest]:
-    """One request per kind of rule, those first that go before the others."""
+    """The metrics to collect, one request per kind of rule, in the order of the kinds."""
     wanted = []
     for kind in rules.KINDS:
         here = [rule for rule in open_rules if rule.kind == kind]
@@ -367,7 +372,8 @@ def requests(case: Case, open_rules: list[Rule]) -> list[MetricRequest]:
 
 
 def undecided_reasons(case: Case, open_rules: list[Rule]) -> list[str]:
-    """Why rules stay open whose counters are all there: figures that cannot be, or facts that the profile lacks."""
+    """Why rules stay open although all their counters were collected: impossible figures, or unknown facts of the
+    device."""
     sentences = []
     for rule in open_rules:
         decisive = (rule.when, rule.severity)
@@ -388,7 +394,8 @@ def undecided_reasons(case: Case, open_rules: list[Rule]) -> list[str]:
 
 
 def lacking(case: Case, expression: str) -> list[str]:
-    """The metrics an expression needs whose counters were not collected and can be; what is 0/0 or cannot be was."""
+    """The metrics of an expression whose counters can be collected but were not; 0/0 and impossible ones were
+    collected."""
     known = catalog.by_name(case.target)
     names = [m for n in paths(expression) if case.values.get(n) is None for m in rules.metrics_of(case.target, n)]
     unknown = [n for n in dict.fromkeys(names) if case.subject.inputs.get(n) is None and n in known]

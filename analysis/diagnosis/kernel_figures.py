@@ -1,4 +1,4 @@
-"""The figures that the rules read, and the conditions decided over them."""
+"""The figures of each kernel that the rules read, and the values of their conditions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from ..rooflines.ceilings import device_facts
 from ..workload import KernelTime, Workload
 
 _ANY = 1.0
-"""What stands for a 0/0 to see whether an expression lacks anything else."""
+"""The value substituted for 0/0 to see whether an expression lacks anything else."""
 
 
 @dataclass(frozen=True)
 class DiagnosisSubject:
-    """One kernel: its share of the workload's time in percent (None without times), its figures and the inputs.
+    """One kernel: its share of the workload's time in percent (None without times), its figures and inputs.
 
-    ``inputs`` has every name that expressions may use, None where unknown: metrics, pct_of_peak.<metric>, fact.<name>.
-    ``in_sql`` is the name under which the SQL table metrics has these figures; None for one of several configurations.
+    ``inputs`` maps every name that expressions may use to its value or None: metrics, pct_of_peak.<metric> and
+    fact.<name>. ``in_sql`` is the kernel's name in the SQL table metrics, or None for one of several launch
+    configurations.
     """
 
     rank: int
@@ -40,24 +41,25 @@ class DiagnosisSubject:
 
     @property
     def doubted_figures(self) -> dict[str, Reason]:
-        """The figures that are built on doubted counters or times, and why; shares restated by time count as sound."""
+        """The figures that are built on doubted counters or times, and why; shares recomputed from times count as
+        sound."""
         every = ((n, f.reason) for n, f in self.figures.items() if f.status == "suspect" and not f.of_time)
         return {n: reason for n, reason in every if reason is not None and reason.code == "doubted"}
 
     @property
     def undefined_inputs(self) -> frozenset[str]:
-        """The inputs that are 0/0: what they are a share of was counted and did not happen."""
+        """The inputs that are 0/0: what they are a share of was counted and did not occur."""
         names = {n for n, f in self.figures.items() if f.status == "undefined"}
         return frozenset(names | {rules.PEAK + n for n in names})
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel with all that its rules are decided by: the value of every expression, and the mixed-pipe view.
+    """One kernel with everything that decides its rules: the value of every expression, and the mixed-pipe view.
 
-    ``void`` are the expressions without a value only because something in them is 0/0: no evidence of anything.
-    ``above`` are the signals that are more than the whole of which they are a share, in percent. ``hinging`` are the
-    expressions that nothing but doubted figures decides.
+    ``undefined_expressions`` have no value only because something in them is 0/0, so they are evidence of nothing.
+    ``above`` are the signals that exceed the whole of which they are a share, in percent. ``doubt_dependent`` are the
+    expressions that only doubted figures decide.
     """
 
     workload: str
@@ -71,17 +73,17 @@ class Case:
 
     @property
     def loads(self) -> dict[str, loads_of.Load]:
-        """The load of each unit by the signal that it is."""
+        """The load of each unit, by its signal."""
         return {} if self.view is None else loads_of.loads_by_signal(self.target, self.view.loads)
 
     @property
     def impossible(self) -> list[loads_of.Load]:
-        """The loads that cannot be: a counter, a clock or the time is wrong."""
+        """The impossible loads: a counter, a clock or the time is wrong."""
         return [] if self.view is None else [load for load in self.view.loads if load.status == "impossible"]
 
     @property
     def display_values(self) -> Values:
-        """The values as words show them: of a load or share that rules may not use, what is known of it."""
+        """The values for texts, including loads and shares that are known but that rules may not use."""
         return {
             **self.values,
             **self.above,
@@ -90,12 +92,13 @@ class Case:
 
     @property
     def reached_severities(self) -> frozenset[str] | None:
-        """The severities of the limits that are reached, by the same loads that bound the kernel's roofline."""
+        """The severity expressions of the limits that are reached, by the loads that also bound the kernel's
+        roofline."""
         return None if self.view is None else frozenset(limit.severity for limit in self.view.reached)
 
 
 def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple[list[DiagnosisSubject], int]:
-    """The kernels asked for, longest total time first, at most ``limit``, and how many there are.
+    """The selected kernels, longest total time first, at most ``limit``, and how many there are in total.
 
     Raises BadInput for a device without rules or a profile without counters.
     """
@@ -111,8 +114,8 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
     if not manifest.counters:
         raise BadInput(
             f"Workload {manifest.name!r} has no counters",
-            "times and launch sizes alone do not tell what limits a kernel",
-            "plan_profile names the counters to collect; "
+            "times and launch sizes alone do not show what limits a kernel",
+            "plan_profile lists the counters to collect; "
             + (
                 "find_hotspots shows the lines"
                 if workload.has("samples")
@@ -138,7 +141,7 @@ def _subject(time: KernelTime, figures: dict[str, Figure], facts: Mapping[str, f
 
 
 def above_their_whole(target: str, subjects: Sequence[DiagnosisSubject]) -> list[dict[str, float]]:
-    """For each kernel the signals that are more than the whole of which they are a share, with their percentage."""
+    """For each kernel the signals that exceed the whole of which they are a share, with their percentage."""
     shares = rules.share_sql(target)
     evaluated = evaluate(target, [s.inputs for s in subjects], shares.values())
     known = [{name: one.get(sql) for name, sql in shares.items()} for one in evaluated]
@@ -152,7 +155,7 @@ def find_doubt_dependent(
     given: Sequence[Values],
     wanted: Sequence[str],
 ) -> list[frozenset[str]]:
-    """For each kernel those of the ``wanted`` expressions that have no value without the figures that are doubted."""
+    """For each kernel the ``wanted`` expressions that have no value without doubted figures."""
     doubted = [s.doubted_figures.keys() for s in subjects]
     if not any(doubted):
         return [frozenset()] * len(subjects)
@@ -174,8 +177,8 @@ def find_doubt_dependent(
 def find_undefined(
     target: str, subjects: Sequence[DiagnosisSubject], values: Sequence[Values], given: Sequence[Values]
 ) -> list[frozenset[str]]:
-    """For each kernel the expressions that have no value though all they read was counted: with a number in place of
-    each 0/0 they have one."""
+    """For each kernel the expressions that have no value although everything they read was counted, found by replacing
+    each 0/0 with a number."""
     if not any(s.undefined_inputs for s in subjects):
         return [frozenset()] * len(subjects)
     filled = [{**s.inputs, **dict.fromkeys(s.undefined_inputs, _ANY)} for s in subjects]
@@ -183,7 +186,7 @@ def find_undefined(
         loads_of.measured_loads(target, [s.inputs for s in subjects]),
         loads_of.measured_loads(target, filled),
     )
-    # A load that counters tell and that is not given cannot be; it stays unknown.
+    # A load that has counters but is not among the given ones is impossible; it stays unknown.
     known = [
         {n: with_any.get(n) if v is None and one.get(n) is None else v for n, v in stated.items()}
         for stated, one, with_any in zip(given, measured_loads, loads, strict=True)

@@ -23,7 +23,7 @@ def evaluate(
     aggregation: Aggregation = "sum_ratio",
     quartiles: bool = True,
 ) -> list[Figure]:
-    """``figures`` for scripts: a store and the name of a workload in, kernels and dispatches chosen by their names."""
+    """``figures`` for scripts: takes a store and the name of a workload, and selects kernels and dispatches by name."""
     with Workload.open(store, workload) as opened:
         return figures(
             opened, metrics, FigureRequest(kernel, dispatches, by_kernel, normalization, aggregation, quartiles)

@@ -1,4 +1,4 @@
-"""From metrics to one SQL query: what a formula may name in a workload, which pass it reads, and the query itself."""
+"""Compile metrics to one SQL query: resolve the names in formulas, choose the pass to read, and build the query."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _CHANNEL_AGGREGATES = {"[*]": "sum(value)", "[max]": "max(value)"}
 _OF_AN_XCD = "[xcd]"
 _INSTANCED = (*_CHANNEL_AGGREGATES, _OF_AN_XCD)
 _MOST_XCDS = 64
-"""More than any device has: a profile may state anything."""
-"""How formulas write a figure over all L2 channels, and what it is."""
+"""More than any device has; guards against arbitrary numbers in a profile."""
+"""The notation of formulas for figures over all L2 channels, and their meaning."""
 
 
 def is_channelled(counter: str) -> bool:
-    """Whether a counter of a per-channel formula is a channel's own: an L2 counter that is no total."""
+    """Whether a counter of a per-channel formula is per channel: an L2 counter that is not a total."""
     return counter.startswith("TCC_") and not counter.endswith("_sum")
 
 
 @dataclass
 class _FormulaInputs:
-    """What a name or formula comes down to, and what of it is missing."""
+    """The inputs behind a name or formula, and those that are missing."""
 
     missing: set[Reason] = field(default_factory=set)
     counters: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class _FormulaInputs:
     timed: bool = False
 
     def add(self, other: _FormulaInputs) -> None:
-        """Join what another name needs."""
+        """Add the inputs of another name."""
         self.missing |= other.missing
         self.counters |= other.counters
         self.launch |= other.launch
@@ -49,7 +49,7 @@ class _FormulaInputs:
 
 
 class FormulaScope:
-    """The names formulas of one query use, resolved against what the workload has."""
+    """The names in the formulas of one query, resolved against the contents of the workload."""
 
     def __init__(
         self, workload: Workload, *, has_instances: bool, channel: bool = False, measured_in: str | None = None
@@ -59,20 +59,20 @@ class FormulaScope:
         self.available = set(workload.manifest.counters)
         self.workload = workload
         self.multiplexed = multiplexing.is_multiplexed(workload)
-        """Whether launches hold different counters, so that rows of means join those of launches."""
+        """Whether launches have different counters, so that rows of means are added to the rows of launches."""
         self.has_instances = has_instances
         self.channel = channel
         self.measured_in = measured_in
-        """The pass whose values count where a counter was measured in several."""
+        """The pass whose values are used if a counter was measured in several passes."""
         self.terms: dict[str, str] = {}
-        """The terms in use, each as the expression whose inputs this workload has."""
+        """The terms in use, each with the expression whose inputs this workload has."""
         self.counters: set[str] = set()
         self.launch: set[str] = set()
         self._alternatives = catalog.alternatives(self.target)
         self._needs: dict[str, _FormulaInputs] = {}
 
     def resolve(self, formulas: Iterable[str]) -> tuple[list[Reason], bool]:
-        """Note what the formulas use; return what is missing and whether they use the duration."""
+        """Record what the formulas use; return the missing inputs and whether they use the duration."""
         needs = self._of_formulas(list(formulas))
         if not needs.missing:
             self.counters |= needs.counters
@@ -81,7 +81,7 @@ class FormulaScope:
         return sorted(needs.missing, key=lambda reason: reason.text), needs.timed
 
     def has(self, name: str) -> bool:
-        """Whether the workload has everything that a name comes down to."""
+        """Whether the workload has all inputs behind a name."""
         return not self._of_name(name).missing
 
     def _of_formulas(self, formulas: list[str]) -> _FormulaInputs:
@@ -96,7 +96,7 @@ class FormulaScope:
         return self._needs[name]
 
     def _of_term(self, name: str) -> _FormulaInputs:
-        """What a term needs by the first of its expressions that lacks nothing, else by its first."""
+        """The inputs of a term, by the first of its expressions with all inputs, or else by its first expression."""
         stated = self._alternatives[name]
         formula = first_usable(stated, self.has) or stated[0]
         needs = self._of_formulas([formula])
@@ -117,7 +117,7 @@ class FormulaScope:
         return _FormulaInputs(counters={name})
 
     def last_resort(self) -> frozenset[str]:
-        """The terms in use that have several expressions and come from the last."""
+        """The terms in use with several expressions for which the last one is used."""
         stated = self._alternatives
         return frozenset(t for t, used in self.terms.items() if len(stated[t]) > 1 and used == stated[t][-1])
 
@@ -126,10 +126,10 @@ class FormulaScope:
         return spelling(self.target, name)
 
     def column(self, name: str) -> str | None:
-        """The SQL expression that yields counter ``name``, or None where the workload has no such column.
+        """The SQL expression of counter ``name``, or None if the workload has no column for it.
 
-        ``C@PASS`` means C as measured in that pass, or C itself in a profile taken in one piece.
-        ``C[*]`` means the sum over all L2 channels, ``C[max]`` the largest of them, ``C[xcd]`` the largest sum of one
+        ``C@PASS`` is C as measured in that pass, or simply C in a profile that was collected in one pass. ``C[*]`` is
+        the sum over all L2 channels, ``C[max]`` their maximum, and ``C[xcd]`` the largest sum over the channels of one
         XCD.
         """
         if name.endswith(_INSTANCED):
@@ -140,7 +140,7 @@ class FormulaScope:
         return column and f"w.{sql_name(column)}"
 
     def stored_column(self, name: str) -> str | None:
-        """The column of the table counters that holds counter ``name``."""
+        """The column of the table counters for counter ``name``."""
         counter, _, stated = name.partition("@")
         known = names(self.target, counter)
         for candidate in (*(f"{n}@{stated or self.measured_in}" for n in known), *known):
@@ -149,32 +149,32 @@ class FormulaScope:
         return None
 
     def reads(self, formulas: Iterable[str]) -> frozenset[str]:
-        """What formulas come down to: columns of counters and of launches, and the time."""
+        """The columns that formulas read: of counters and of launches, and the time."""
         needs = self._of_formulas(list(formulas))
         columns = {self.stored_column(name) or _of_a_channel(name) for name in needs.counters}
         return frozenset(columns | needs.launch | ({DURATION} if needs.timed else set()))
 
     def named_columns(self) -> dict[str, str]:
-        """Counter -> select item under the name the formulas use, plus duration."""
+        """Counter -> select item with the name that the formulas use, plus the duration."""
         items = {c: f"{self.column(c)} AS {sql_name(c)}" for c in sorted(self.counters)}
         return items | {"duration_ns": f"{self._duration()} AS duration_ns"}
 
     def _duration(self) -> str:
-        """The time that goes with the counters: that of their own pass where it replayed single kernels."""
+        """The duration that belongs to the counters: that of their own pass if it replayed single kernels."""
         if self.measured_in not in self.workload.manifest.replayed:
             return "w.duration_ns"
         return f"w.{sql_name(f'duration_ns@{self.measured_in}')}"
 
     def with_constants(self, columns: str) -> str:
-        """The relation ``columns`` plus facts and terms; DuckDB resolves a later alias against an earlier one."""
+        """The relation ``columns`` plus facts and terms; DuckDB resolves later aliases against earlier ones."""
         order = [t for t in self._alternatives if t in self.terms]
         items = [f"{v!r}::DOUBLE AS {k}" for k, v in self.facts.items()] + [f"{self.terms[t]} AS {t}" for t in order]
         return f"SELECT {', '.join(['*', *items])} FROM ({columns})"
 
     def rows(self, picks: str, source: str, selection: Selection, groups: str | None = None) -> str:
-        """The select items ``picks`` of the selected launches; with rows of means where launches stand for others.
+        """The select items ``picks`` of the selected launches, with rows of means if launches represent others.
 
-        ``groups`` is SQL for the parts of the program of every launch, where ``picks`` name one as l.part.
+        ``groups`` is SQL for the parts of the program of every launch, if ``picks`` contain one as l.part.
         """
         if not self.multiplexed:
             join_groups = f" JOIN ({groups}) l USING (dispatch_id)" if groups else ""
@@ -185,19 +185,19 @@ class FormulaScope:
         return multiplexing.with_means(held, averaged, ["ch"] if self.channel else [])
 
     def columns(self, group: str = "w.kernel") -> list[str]:
-        """The select items that come from files; ``group`` is the column called kernel."""
+        """The select items that are read from files; ``group`` becomes the column kernel."""
         launch = [f"d.{n}" for n in sorted(self.launch)]
         return [group, *self.named_columns().values(), *launch]
 
 
 _MOST_NAMED = 6
-"""Missing inputs named in a metric's reason."""
+"""How many missing inputs a metric's reason lists."""
 _ROCPROF_COMPUTE = "rocprof-compute"
-"""Its profiles are evaluated as that tool does, which divides across its files."""
+"""Profiles of this tool are evaluated as the tool itself does, which divides figures of different files."""
 
 
 def replayed_pass(workload: Workload, counters: Iterable[str]) -> str | None:
-    """The pass of replayed kernels that holds any of these counters; None where they go with the times of the run."""
+    """The pass of replayed kernels with any of these counters, or None if they belong to the times of the run."""
     replayed_passes = workload.manifest.replayed
     wanted = {c.split("@")[0] for c in counters}
     columns_of_pass = (
@@ -209,7 +209,7 @@ def replayed_pass(workload: Workload, counters: Iterable[str]) -> str | None:
 
 
 def remeasured_passes(workload: Workload) -> dict[str, frozenset[str]]:
-    """Pass -> its columns of the table counters; empty where no counter was measured twice, so that all is settled."""
+    """Pass -> its columns in the table counters; empty if no counter was measured twice, so there is no choice."""
     manifest = workload.manifest
     if manifest.format == _ROCPROF_COMPUTE or not any("@" in c for c in manifest.counters):
         return {}
@@ -217,7 +217,7 @@ def remeasured_passes(workload: Workload) -> dict[str, frozenset[str]]:
 
 
 def _columns_of_passes(workload: Workload) -> dict[str, frozenset[str]]:
-    """Pass -> its columns of the table counters, spelled as in plans."""
+    """Pass -> its columns in the table counters, spelled as in plans."""
     known = workload.arch in targets.targets()
     return {
         name: frozenset(canonical(workload.arch, c) for c in columns) if known else columns
@@ -226,9 +226,9 @@ def _columns_of_passes(workload: Workload) -> dict[str, frozenset[str]]:
 
 
 def scattered_figures(workload: Workload, figures: Mapping[str, Iterable[str]]) -> list[str]:
-    """Of figures with the counters that they read, those that no single pass holds: they mix runs of the program.
+    """The figures whose counters are not all in one pass, so that they mix runs of the program.
 
-    Counters that were not collected at all do not count.
+    ``figures`` maps names to the counters that they read. Counters that were not collected at all are ignored.
     """
     passes = {
         name: frozenset(c.split("@")[0] for c in columns) for name, columns in _columns_of_passes(workload).items()
@@ -243,8 +243,8 @@ def scattered_figures(workload: Workload, figures: Mapping[str, Iterable[str]]) 
 
 
 def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]) -> str | None:
-    """The first pass with all of these counters, measured there for the first time or again; None where there is none,
-    or where all are columns of that pass under their plain names anyway."""
+    """The first pass that measured all these counters, for the first time or again. None if there is none, or if their
+    plain column names already are those of that pass."""
     wanted = {c.split("@")[0] for c in wanted_counters}
     for name, columns in passes.items():
         if all(c in columns or f"{c}@{name}" in columns for c in wanted):
@@ -254,7 +254,7 @@ def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class LaunchGroups:
-    """Parts of the program to group launches by."""
+    """The parts of the program by which launches are grouped."""
 
     kind: launching_ranges.ProgramPart
     names: tuple[str, ...]
@@ -262,9 +262,9 @@ class LaunchGroups:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Over what a query aggregates: dispatches, together or by kernel; ``norm`` divides normalised metrics.
+    """What a query aggregates over: dispatches, together or by kernel; ``norm`` divides normalised metrics.
 
-    Without ``quartiles`` those and the deviation are left out, which is faster on many dispatches.
+    Without ``quartiles``, quartiles and standard deviation are omitted, which is faster for many dispatches.
     """
 
     selection: Selection
@@ -272,7 +272,7 @@ class Grouping:
     by_kernel: bool = False
     quartiles: bool = True
     parts: LaunchGroups | None = None
-    """What to group by instead of the kernels; a launch can be of several."""
+    """What to group by instead of the kernels; a launch can belong to several parts."""
 
     @property
     def groups(self) -> list[str | None]:
@@ -283,11 +283,11 @@ class Grouping:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether there are groups at all."""
+        """Whether the query groups launches."""
         return self.by_kernel or self.parts is not None
 
     def group_item(self, workload: Workload) -> tuple[str, str | None]:
-        """What a row's group is called, as a select item, and SQL for the parts that it needs for that."""
+        """The name of a row's group as a select item, and SQL for the parts that the name depends on."""
         if self.parts is None:
             return "w.kernel", None
         return "l.part AS kernel", launching_ranges.parts_of_launches_sql(workload, self.parts.kind, self.parts.names)
@@ -299,25 +299,26 @@ class Query:
 
     sql: str
     pairs: list[int | None]
-    """Per metric: which pair of formulas (``i`` in the rows) holds its values; None where an input is missing."""
+    """Per metric: the index of its pair of formulas (``i`` in the rows), or None if an input is missing."""
     metrics: list[Metric]
     missing: list[Reason | None]
-    """Per metric: the counters or facts it lacks."""
+    """Per metric: the missing counters or facts."""
     groups: list[str | None]
     channels: list[int]
     facts: dict[str, float]
     reads: list[frozenset[str]]
     """Per metric: the columns of counters and launches behind it, and the time."""
     last_resort: frozenset[str]
-    """The terms that come from the last of their expressions, as this workload has the inputs of no other."""
+    """The terms for which the last expression is used, because the workload lacks the inputs of all others."""
 
 
 def dispatch_query(
     workload: Workload, metrics: list[Metric], grouping: Grouping, measured_in: str | None = None
 ) -> Query:
-    """The query over the wide table: one row per group and pair of formulas.
+    """The query over the wide table, with one row per group and pair of formulas.
 
-    Counters measured in several passes count as in the pass ``measured_in``, else as in the first.
+    For counters measured in several passes, the values of the pass ``measured_in`` are used, or else those of the
+    first.
     """
     scope = FormulaScope(workload, has_instances=workload.has("counter_instances"), measured_in=measured_in)
     pairs = _FormulaPairs(metrics, grouping.norm, scope)
@@ -332,7 +333,7 @@ def dispatch_query(
 
 
 def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping) -> Query:
-    """The same per L2 channel: the counters come from counter_instances, one group per channel."""
+    """The query per L2 channel, with one group per channel; the counters come from the table counter_instances."""
     scope = FormulaScope(workload, has_instances=False, channel=True)
     pairs = _FormulaPairs(metrics, grouping.norm, scope)
     channels = list(range(int(scope.facts.get("total_l2_chan", 1))))
@@ -361,15 +362,15 @@ def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping)
 
 
 _SEES_ALL = "0"
-"""Unseen where the counters of a metric see all, or where nothing tells what they do not see."""
+"""The formula ``unseen`` of metrics whose counters see everything, or for which the unseen part is unknown."""
 
 
 class _FormulaPairs:
-    """The distinct pairs of formulas behind a list of metrics: many metrics share one, and DuckDB binds each once."""
+    """The distinct pairs of formulas of a list of metrics; many metrics share one, so DuckDB binds each only once."""
 
     def __init__(self, metrics: list[Metric], norm: str, scope: FormulaScope) -> None:
         self.places: dict[tuple[str, str, str], int] = {}
-        """(num, den, unseen) -> its place, which is ``i`` in the rows."""
+        """(num, den, unseen) -> its index, ``i`` in the rows."""
         self.timed: list[bool] = []
         """Per pair: whether it needs the duration."""
         self.of_metric: list[int | None] = []
@@ -411,7 +412,7 @@ def _source(workload: Workload, scope: FormulaScope) -> str:
 
 
 def _of_a_channel(counter: str) -> str:
-    """The counter of a single channel that ``C[*]``, ``C[max]`` and ``C[xcd]`` are made of."""
+    """The counter of a single channel from which ``C[*]``, ``C[max]`` and ``C[xcd]`` are computed."""
     return next((counter.removesuffix(end) for end in _INSTANCED if counter.endswith(end)), counter)
 
 
@@ -424,7 +425,7 @@ def _over_channels_sql(end: str, known: tuple[str, ...], xcds: int) -> str:
 
 
 def _first_name_with_rows(aggregate: str, known: Iterable[str], *, zero: bool = False, where: str = "") -> str:
-    """SQL for an aggregate of the rows of a counter under the first of its names that has any."""
+    """SQL for an aggregate of the rows of a counter, using the first of its names with rows."""
     aggregates = [f"{aggregate} FILTER (counter = {sql_literal(name)}{where})" for name in known]
     return f"coalesce({', '.join(f'nullif({one}, 0)' if zero else one for one in aggregates)})"
 
@@ -434,7 +435,7 @@ def _counter_list_sql(names_of: Iterable[tuple[str, ...]]) -> str:
 
 
 def _aggregate(base: str, pairs: _FormulaPairs, grouping: Grouping, *, channel: str, filled: bool) -> str:
-    """The whole query: lists of numerators and denominators per dispatch, unnested, aggregated."""
+    """The complete query: lists of numerators and denominators per dispatch, unnested and aggregated."""
     formulas = list(dict.fromkeys(f for pair in pairs.places for f in pair))
     all_seen = all(unseen == _SEES_ALL for _, _, unseen in pairs.places)
     place = {formula: i for i, formula in enumerate(formulas)}

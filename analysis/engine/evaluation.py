@@ -1,4 +1,4 @@
-"""Metrics of a workload: every figure with value, unit, status, reason, n and peak."""
+"""Evaluate the metrics of a workload: every figure with value, unit, status, reason, n and peak."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
 Aggregation = Literal["sum_ratio", "mean"]
 Key = tuple[str | None, int, int]
-"""Kernel (None: all), index of the metric in the query, channel (0 where there are none)."""
+"""Kernel (None for all), index of the metric in the query, channel (0 without channels)."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """The values of one metric over the dispatches of one group; ``zero`` and ``untimed`` count what had no value."""
+    """The values of one metric over the dispatches of one group; ``zero`` and ``untimed`` count those without a
+    value."""
 
     ratio: float | None = None
     mean: float | None = None
@@ -56,12 +57,13 @@ class Aggregate:
     total: int = 0
     untimed: int = 0
     combined: int = 0
-    """Launch configurations whose inputs are of different launches, each the mean of those that hold it."""
+    """Launch configurations whose inputs come from different launches; each input is the mean of the launches with
+    it."""
     unseen: int = 0
-    """Dispatches that did work which the counters do not see, and that therefore have no value."""
+    """Dispatches without a value because they did work that the counters do not see."""
 
     def value(self, metric: Metric, aggregation: Aggregation) -> float | None:
-        """The aggregate asked for; None where sums overflowed."""
+        """The requested aggregate, or None if the sums overflowed."""
         value = self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio
         return value if value is not None and math.isfinite(value) else None
 
@@ -70,7 +72,7 @@ NO_AGGREGATE = Aggregate()
 
 
 def run_query(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
-    """Execute a compiled query; empty where nothing could be compiled."""
+    """Execute a compiled query; returns an empty dictionary if nothing could be compiled."""
     if not query.sql:
         return {}
     users: dict[int, list[int]] = {}
@@ -85,7 +87,7 @@ def run_query(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggrega
 
 
 def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Reason]:
-    """Peaks by metric name: a number, or the device fact that is unknown."""
+    """The peaks by metric name: a number, or the reason if a device fact is unknown."""
     formulas = {m.name: m.peak for m in query.metrics if m.peak}
     needs = references(formulas.values())
     limits: dict[str, float | Reason] = {}
@@ -108,7 +110,7 @@ def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Rea
 
 
 def _unknown_facts(query: Query, metric: Metric) -> Reason | None:
-    """The device facts that the expression ``finish`` of a metric needs and that nothing states."""
+    """The reason if the ``finish`` expression of a metric needs unknown device facts, or None."""
     needs = references([metric.finish])[metric.finish] if metric.finish else frozenset()
     lacks = sorted(needs - query.facts.keys() - metric.uses.keys() - {"value"})
     return Reason("no_fact", ", ".join(f"device fact {name} unknown" for name in lacks)) if lacks else None
@@ -117,7 +119,7 @@ def _unknown_facts(query: Query, metric: Metric) -> Reason | None:
 def finish(
     con: duckdb.DuckDBPyConnection, query: Query, aggregates: dict[Key, Aggregate], aggregation: Aggregation
 ) -> dict[Key, float | None]:
-    """Apply ``finish`` expressions to the aggregates of the metrics that have one, those first that others use."""
+    """Apply the ``finish`` expressions to the aggregates of their metrics, in the order of their dependencies."""
     finished: dict[Key, float | None] = {}
     place = {m.name: i for i, m in enumerate(query.metrics)}
     wanted = [key for key in aggregates if query.metrics[key[1]].finish]
@@ -144,17 +146,17 @@ def _constants_sql(values: dict[str, float]) -> str:
 Status = Literal["ok", "suspect", "impossible", "undefined", "not_collected", "not_supported"]
 _SUSPECT_PCT = threshold("figures.suspect_pct")
 IMPOSSIBLE_PCT = threshold("figures.impossible_pct")
-"""A share above this is of counters that do not fit together: nothing is decided by it."""
+"""A share above this means that the counters do not agree, so it is not used for decisions."""
 _TOLERANCE_PCT = threshold("figures.tolerance_pct")
 
 
 def judge(
     metric: Metric, value: float | None, pct: float | None, aggregate: Aggregate | None, missing: Reason | None
 ) -> tuple[Status, Reason | None]:
-    """The status of one figure and, where it is not ok, the reason.
+    """The status of one figure and, if it is not ok, the reason.
 
-    ``pct`` is the share of the peak where there is one; a percentage without a peak is held against its limit.
-    Up to 105 % counts as suspect (replays differ, clocks boost), more as impossible.
+    ``pct`` is the share of the peak, if there is one; a percentage without a peak is compared with its limit.
+    Above 100 %, up to 105 % is suspect (replays differ, clocks boost), and more is impossible.
     """
     if value is None and aggregate and aggregate.unseen and not missing:
         return "not_supported", Reason("unseen", metric.unseen_why)
@@ -163,7 +165,7 @@ def judge(
         return ("undefined" if reason.code == "nothing_there" else "not_collected"), reason
     if value < 0:
         small = metric.unit == "%" and value > -_TOLERANCE_PCT
-        reason = Reason("negative", "negative: counters of different replays do not fit together")
+        reason = Reason("negative", "negative: the counters come from different replays that do not agree")
         return ("suspect" if small else "impossible"), reason
     share = pct
     if share is None and (metric.unit == "%" or metric.limit is not None):
@@ -172,19 +174,19 @@ def judge(
 
 
 def judge_share(share: float) -> tuple[Status, Reason | None]:
-    """The status of a share of a limit or of a whole, in percent, and the reason where it is not ok."""
+    """The status of a share of a limit or of a whole, in percent, and the reason if it is not ok."""
     if share <= _SUSPECT_PCT:
         return "ok", None
     limit = f"{share:.4g} % of its limit"
     if share <= IMPOSSIBLE_PCT:
         return "suspect", Reason("near_limit", f"{limit}: replays differ, or the clock was above the nominal one")
     return "impossible", Reason(
-        "above_limit", f"{limit}: replays were mixed, a clock is wrong, or units are miscounted"
+        "above_limit", f"{limit}: replays were mixed, a clock is wrong, or units were miscounted"
     )
 
 
 _EMPTY_CODES = ("no_value", "no_dispatch", "no_channel")
-"""Codes of figures without a value although their counters were collected."""
+"""The reason codes of figures without a value although their counters were collected."""
 
 
 def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
@@ -201,7 +203,7 @@ def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
             "nothing_there",
             f"the denominator is zero in {launches}: {metric.den or 'normalization'}",
         )
-    return Reason("no_value", "its counters hold no value for these dispatches")
+    return Reason("no_value", "its counters have no value for these dispatches")
 
 
 Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
@@ -213,8 +215,8 @@ class Figure:
     """One metric of one selection of dispatches.
 
     ``value`` follows the aggregation; minimum, maximum, quartiles and std are statistics of the per-dispatch values
-    (std with ddof 1). Everything is None where there is no value, and ``reason`` says why. ``n`` counts the
-    dispatches that contributed.
+    (std with ddof 1). All are None if there is no value, and ``reason`` says why. ``n`` is the number of contributing
+    dispatches.
     """
 
     metric: Metric
@@ -235,38 +237,39 @@ class Figure:
     q3: float | None = None
     std: float | None = None
     combined: bool = False
-    """Whether it is made of inputs of different launches, as no launch of a multiplexed profile holds all of them."""
+    """Whether its inputs come from different launches, because no launch of a multiplexed profile has all of them."""
     reads: frozenset[str] = frozenset()
-    """The columns of counters and launches behind it, and ``duration_ns`` where it needs the time."""
+    """The columns of counters and launches that it reads, and ``duration_ns`` if it needs the time."""
     of_time: bool = False
-    """Whether it is a share of the time in the place of one of cycles that hold more than the kernel's."""
+    """Whether it is a share of the time that replaces a share of cycles which include more than the kernel's."""
 
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """How figures are wanted: over which dispatches, together or by kernel, normalised and aggregated how.
+    """How to compute figures: over which dispatches, together or by kernel, and the normalisation and aggregation.
 
     aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of the
-    per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Without ``quartiles`` those and the deviation are
-    left out, which is faster on many dispatches.
+    per-dispatch ratios, as in rocprof-compute up to 3.6. Without ``quartiles``, quartiles and standard deviation are
+    omitted, which is faster for many dispatches.
     """
 
     kernel: str | Sequence[str] | None = None
-    """As ``Workload.select`` takes it, and so ``dispatches``."""
+    """As in ``Workload.select``, and likewise ``dispatches``."""
     dispatches: str | Sequence[int] | None = None
     by_kernel: bool = False
     normalization: Normalization = "per_kernel"
     aggregation: Aggregation = "sum_ratio"
     quartiles: bool = True
     launched_by: ProgramPart | None = None
-    """Instead by the part of the program that launched them (table ranges); ``Figure.kernel`` names it then."""
+    """Group by the part of the program that launched them (table ranges) instead; ``Figure.kernel`` is its name
+    then."""
 
 
 def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = FigureRequest()) -> list[Figure]:
     """Evaluate metrics (names, ids, tables, panels, subsystems, presets, ``*``) over one workload.
 
-    Figures come in the order asked for, per kernel by total time where ``by_kernel``. Raises Problem subclasses for
-    anything the caller can mend.
+    Figures are in the requested order, per kernel by total time with ``by_kernel``. Raises Problem subclasses for
+    anything that the caller can correct.
     """
     if view.normalization not in NORMALIZATIONS:
         raise BadArgument(
@@ -305,7 +308,7 @@ def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = Fi
 
 
 def _explain_not_counted(workload: Workload, selection: Selection, figures: list[Figure]) -> list[Figure]:
-    """The figures, with that as the reason where no launch of a kernel was counted, while others were."""
+    """The figures, with the reason set if no launch of their kernel was counted although others were."""
     empty = {f.kernel for f in figures if _lacks_counts(f)}
     lacking = coverage.uncounted_kernels(workload, selection.kernels if None in empty else [k for k in empty if k])
     none: set[str | None] = {None} if lacking >= set(selection.kernels) else set()
@@ -314,25 +317,25 @@ def _explain_not_counted(workload: Workload, selection: Selection, figures: list
 
 
 def _lacks_counts(figure: Figure) -> bool:
-    """Whether a figure has no value although its counters were collected; its times may be of what was counted."""
+    """Whether a figure has no value although its counters were collected."""
     code = figure.reason.code if figure.reason and figure.value is None else None
     return code in _EMPTY_CODES or (code == "no_timing" and bool(figure.reads - {DURATION}))
 
 
 def _normalization_divisor(target: str, normalization: Normalization) -> catalog.NormalizationDivisor:
-    """What normalised metrics are divided by; a target without such a divisor has no such metrics."""
+    """The divisor of normalised metrics. Raises BadArgument if the target does not have it."""
     if normalization == "per_kernel":
         return catalog.NormalizationDivisor(den="1", word="kernel")
     known = catalog.normalizations(target)
     if normalization not in known:
         raise BadArgument(
-            f"{normalization} means nothing on {target}", fix=f"Use one of {', '.join(['per_kernel', *known])}"
+            f"{normalization} is not available on {target}", fix=f"Use one of {', '.join(['per_kernel', *known])}"
         )
     return known[normalization]
 
 
 def _by_pass(workload: Workload, metrics: list[Metric]) -> dict[str | None, list[Metric]]:
-    """The metrics by the pass that holds all of their counters; None: as first measured."""
+    """The metrics by the pass with all their counters; None means as first measured."""
     passes = remeasured_passes(workload)
     linked = {name for m in metrics if m.uses for name in (m.name, *m.uses.values())}
     places: dict[str | None, list[Metric]] = {}
@@ -345,14 +348,14 @@ def _by_pass(workload: Workload, metrics: list[Metric]) -> dict[str | None, list
 
 
 def _with_dependencies(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
-    """The metrics chosen, and those that their ``finish`` needs, which come first."""
+    """The chosen metrics, preceded by those that their ``finish`` needs."""
     named = {m.name: m for m in chosen}
     used = {name: known[name] for m in chosen for name in m.uses.values()}
     return list((used | named).values())
 
 
 def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
-    """All channels of a metric, unless only single channels of its table were asked for (18.2.17)."""
+    """All channels of a metric, unless only single channels of its table were requested (18.2.17)."""
     single = {f.id for f in figures} & set(wanted)
     tables = {i.rpartition(".")[0] for i in single}
     whole = set(wanted) - single
@@ -366,7 +369,7 @@ def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
 
 
 def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
-    """Run one query and turn its rows, and the metrics that could not be compiled, into figures."""
+    """Run one query and convert its rows, and the metrics that could not be compiled, to figures."""
     aggregates = run_query(workload.cursor, query)
     finished = finish(workload.cursor, query, aggregates, aggregation)
     limits = peaks(workload.cursor, query)
@@ -390,7 +393,7 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
 
 
 def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
-    """The figure of those dispatches that have one, with a word on those that have none."""
+    """The figure of the dispatches that have a value, with a reason that counts those without one."""
     if not aggregate or not aggregate.unseen or figure.value is None or figure.reason:
         return figure
     text = f"without {aggregate.unseen} of {count_text(aggregate.total, 'dispatch')}: {figure.metric.unseen_why}"
@@ -398,7 +401,7 @@ def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
 
 
 def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
-    """The figure with what is to be known beside its value, unless there is a reason to doubt it anyway."""
+    """The figure with a caveat as its reason, unless it already has a reason."""
     metric = figure.metric
     if not figure.value or figure.reason or not (metric.caveat or metric.caveat_last):
         return figure
@@ -408,7 +411,7 @@ def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
 
 
 def _mark_doubted(figure: Figure, known: Doubts, kernels: Iterable[str]) -> Figure:
-    """The figure, suspect where it is built on a counter or time that is doubted."""
+    """The figure, suspect if it is built on a doubted counter or time."""
     doubt = known.about(figure.reads, kernels) if figure.reads else None
     status, reason = with_doubt(figure.status, figure.reason, doubt)
     return replace(figure, status=status, reason=reason) if doubt else figure
@@ -420,7 +423,7 @@ _AnyStatus = TypeVar("_AnyStatus", bound=str)
 def with_doubt(
     status: _AnyStatus, reason: Reason | None, doubt: Reason | None
 ) -> tuple[_AnyStatus | Literal["suspect"], Reason | None]:
-    """Status and reason of a figure, and what is doubted of its inputs: that comes first where there is a value."""
+    """The status and reason of a figure, including doubts about its inputs, which come first if there is a value."""
     if doubt is None or status in ("not_collected", "not_supported", "bypassed"):
         return status, reason
     text = "; ".join(dict.fromkeys([doubt.text, *([reason.text] if reason else [])]))
@@ -430,7 +433,7 @@ def with_doubt(
 
 
 class _JudgedValue(NamedTuple):
-    """What is said of a value; a figure is made once, since there are thousands of them."""
+    """The judgement of a value, kept separate because figures are created only once: there are thousands of them."""
 
     unit: str
     reads: frozenset[str]
@@ -475,7 +478,7 @@ def _judge_against_peak(
     missing: Reason | None,
     limit: float | Reason | None,
 ) -> tuple[float | None, float | None, Status, Reason | None]:
-    """A value's peak, its share of that, status and reason; ``limit`` is the peak, or why there is none."""
+    """A value's peak, its share of the peak, status and reason; ``limit`` is the peak, or why there is none."""
     peak = limit if isinstance(limit, float) else None
     pct = 100 * value / peak if value is not None and peak else None
     status, reason = judge(metric, value, pct, aggregate, missing)

@@ -1,4 +1,4 @@
-"""The expressions of rules and signals, decided over the figures of kernels: SQL over names of metrics."""
+"""Evaluate the expressions of rules and signals, which are SQL over metric names, for the figures of kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GIVEN_PREFIX = "given."
 
 
 def inputs_of(figures: Mapping[str, Figure], facts: Mapping[str, float]) -> dict[str, float | None]:
-    """What expressions may use of one kernel, None where it cannot be trusted: metrics, pct_of_peak.<metric>, facts."""
+    """The inputs of expressions for one kernel: metrics, pct_of_peak.<metric> and facts; None if unreliable."""
     inputs: dict[str, float | None] = {f"{rules.FACT}{name}": value for name, value in facts.items()}
     for name, figure in figures.items():
         usable = figure.status in ("ok", "suspect")
@@ -28,11 +28,11 @@ def inputs_of(figures: Mapping[str, Figure], facts: Mapping[str, float]) -> dict
 def evaluate(
     target: str, inputs: Sequence[Values], expressions: Iterable[str], given: Sequence[Values] = ()
 ) -> list[dict[str, float | None]]:
-    """For each kernel every expression's value: 1 and 0 for true and false, None where an input is missing.
+    """The value of every expression for each kernel: 1 and 0 for true and false, None if an input is missing.
 
-    Metrics appear to the expressions as fields of structures (hbm.bw_gbs), signals likewise on top of them. ``given``
-    holds for each kernel the signals whose values are known already, the same names for all. A signal that cannot be,
-    a share of more than its whole, is missing.
+    In expressions, metrics are fields of structures (hbm.bw_gbs), and so are signals. ``given`` contains, for each
+    kernel, the signals whose values are already known, with the same names for all. An impossible signal, a share of
+    more than its whole, counts as missing.
     """
     wanted = list(dict.fromkeys(expressions))
     if not wanted or not inputs:
@@ -62,12 +62,12 @@ def evaluate(
 
 
 def structures(columns: Mapping[str, str]) -> str:
-    """Select items that show ``columns`` (dotted name -> SQL) as structures: hbm.bw_gbs is field bw_gbs of hbm."""
+    """Select items that turn ``columns`` (dotted name -> SQL) into structures: hbm.bw_gbs is field bw_gbs of hbm."""
     return ", ".join(f"{sql} AS {sql_name(head)}" for head, sql in _pack_structures(columns).items())
 
 
 def _pack_structures(columns: Mapping[str, str]) -> dict[str, str]:
-    """First part of the names -> SQL of the structure with the rest as its fields."""
+    """First part of the names -> SQL of the structure with the remaining parts as its fields."""
     heads: dict[str, dict[str, str]] = {}
     for name, sql in columns.items():
         head, _, rest = name.partition(".")

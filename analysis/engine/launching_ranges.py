@@ -1,4 +1,4 @@
-"""Parts of a profiled program as groups of launches: operators and named ranges, and which launch is of which."""
+"""Group launches by parts of the profiled program (operators and named ranges) that launched them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..base.problems import BadArgument
 from ..workload import Selection, Workload
 
 ProgramPart = Literal["operator", "range", "range_name"]
-"""The operator that launched, with the lines that called it; or every range around a launch, by its path or name."""
+"""The operator that launched, with the lines that called it, or every range around a launch, by path or name."""
 NO_PART = {part: f"(no {part.partition('_')[0]})" for part in ("operator", "range", "range_name")}
-"""What launches belong to that no range of the program made."""
+"""The group of launches outside of all ranges of the program."""
 MOST_RANGES = 100
-"""Ranges that figures are given for: those with the most time."""
+"""The number of ranges for which figures are computed: those with the most time."""
 _DEEPEST = 64
-"""Ranges around a launch that are looked for from the outside."""
+"""The maximum depth of nested ranges around a launch, from the outside."""
 _WHERE: dict[ProgramPart, str] = {
     "operator": "profile with rocprof-compute --torch-trace",
     "range": "mark the program (torch.cuda.nvtx.range_push, roctxRangePush) and profile it with profile_command",
@@ -25,9 +25,9 @@ _WHERE: dict[ProgramPart, str] = {
 
 
 def parts_by_time(workload: Workload, selection: Selection, part: ProgramPart) -> tuple[str, ...]:
-    """The parts that the selected launches belong to, longest total time first; of ranges at most MOST_RANGES.
+    """The parts that the selected launches belong to, longest total time first; at most MOST_RANGES ranges.
 
-    Raises BadArgument where the workload has none.
+    Raises BadArgument if the workload has none.
     """
     _need_ranges(workload, part)
     most = "" if part == "operator" else f" LIMIT {MOST_RANGES}"
@@ -39,7 +39,7 @@ def parts_by_time(workload: Workload, selection: Selection, part: ProgramPart) -
 
 
 def left_out(workload: Workload, selection: Selection, part: ProgramPart) -> int:
-    """How many ranges ``parts_by_time`` leaves out."""
+    """How many ranges ``parts_by_time`` omits."""
     if part == "operator":
         return 0
     ((count,),) = workload.rows(
@@ -49,8 +49,8 @@ def left_out(workload: Workload, selection: Selection, part: ProgramPart) -> int
 
 
 def range_times(workload: Workload) -> list[list[Any]]:
-    """Rows by path, the longest time first: path, how often entered, launches, their time in ns, its share of all in %,
-    the same for each entry, and the time on the host in ns. Raises BadArgument where the workload has no ranges."""
+    """Rows by path, longest time first: path, entries, launches, their time in ns, its share of the total in %, the
+    time per entry in ns, and the host time in ns. Raises BadArgument if the workload has no ranges."""
     _need_ranges(workload, "range")
     dispatches, ranges = workload.relation("dispatches"), workload.relation("ranges")
     rows = workload.rows(
@@ -66,7 +66,7 @@ def range_times(workload: Workload) -> list[list[Any]]:
 
 
 def parts_of_launches_sql(workload: Workload, part: ProgramPart, wanted: Sequence[str]) -> str:
-    """SQL for the parts of every launch among those ``wanted``: dispatch_id and part, a row for each."""
+    """SQL for the ``wanted`` parts of every launch: one row of dispatch_id and part for each."""
     listed = ", ".join(map(sql_literal, wanted)) or "NULL"
     return f"SELECT dispatch_id, part FROM ({_parts(workload, part)}) WHERE part IN ({listed})"
 
@@ -76,8 +76,8 @@ def _need_ranges(workload: Workload, part: ProgramPart) -> None:
         what = part.partition("_")[0]
         raise BadArgument(
             f"Workload {workload.name!r} has no {what}s",
-            "its profile holds no trace of them",
-            f"Leave by={part!r} out, or {_WHERE[part]}",
+            "its profile does not contain a trace of them",
+            f"Omit by={part!r}, or {_WHERE[part]}",
         )
 
 
@@ -86,7 +86,7 @@ def _with_times(workload: Workload, part: ProgramPart) -> str:
 
 
 def _parts(workload: Workload, part: ProgramPart) -> str:
-    """SQL for dispatch_id and part of every launch; a launch within several ranges has a row for each of them."""
+    """SQL for dispatch_id and part of every launch; a launch within several ranges has one row for each of them."""
     dispatches, ranges = workload.relation("dispatches"), workload.relation("ranges")
     if part == "operator":
         label = "nullif(concat_ws(' @ ', r.path, r.call_site), '')"
@@ -94,7 +94,7 @@ def _parts(workload: Workload, part: ProgramPart) -> str:
             f"SELECT d.dispatch_id, coalesce({label}, '{NO_PART[part]}') AS part "
             f"FROM {dispatches} d LEFT JOIN {ranges} r USING (range_id)"
         )
-    # Ranges hold no number of the one around them: that its path is the beginning of theirs tells it.
+    # Ranges do not store their parent; the parent is the range whose path is the beginning of theirs.
     words = f"SELECT DISTINCT path, string_split(path, '/') AS words FROM {ranges} WHERE path IS NOT NULL"
     outer = f"SELECT path, array_to_string(words[1:n], '/') AS outer_path FROM ({words}), "
     outer += f"range(1, least(len(words), {_DEEPEST}) + 1) t(n)"

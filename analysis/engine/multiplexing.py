@@ -1,11 +1,12 @@
-"""Profiles in which not every launch holds every counter: how one launch stands for others.
+"""Profiles in which not every launch has every counter, so that one launch represents others.
 
-Groups of counters took turns between launches, or only a few launches of each configuration were counted.
+This happens if groups of counters take turns between launches, or if only some launches of each configuration are
+counted.
 
-Launches of one kernel with one launch configuration are taken to do the same work. A figure of such a configuration
-is the mean over those of its launches that hold all of its inputs; where none does, it is made of the means of its
-inputs, each over the launches that hold that one. Every configuration counts as often as it was launched, so that sums
-over several are what a complete profile would give. Nothing is filled in the store: NULL stays not collected.
+Launches of one kernel with the same launch configuration are assumed to do the same work. A figure of a configuration
+is the mean over its launches that have all inputs; if none has all, it is computed from the means of the inputs, each
+over the launches that have it. Every configuration is weighted by the number of its launches, so that sums over several
+configurations are those of a complete profile. Nothing is filled into the store: NULL remains "not collected".
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ from ..workload import Selection, Workload
 
 _JOINED_COLUMNS = ("cfg", "launches", "tier")
 OF_GROUP, ELSEWHERE, MEANS = 0, 1, 2
-"""Whose row it is, the better one first: a launch of the group's own, one of its configuration that another group
-made, or the means of all of them."""
+"""The origin of a row, the best first: a launch of the group itself, a launch of the same configuration in another
+group, or the means of all of them."""
 
 
 def is_multiplexed(workload: Workload) -> bool:
-    """Whether launches of a workload stand for others: they hold counters in turn, or only some are counted."""
+    """Whether launches of a workload represent others: their counters take turns, or only some launches were
+    counted."""
     some = workload.manifest.multiplexed is not None or workload.manifest.sampled
     return some and workload.has("dispatches")
 
 
 def join(workload: Workload, selection: Selection, groups: str | None = None) -> str:
-    """SQL that adds to rows ``w`` of counters what tells their configuration apart, and how often that was launched.
+    """SQL that adds to rows ``w`` of counters a key of their configuration, and the number of its launches.
 
-    ``groups`` is SQL for the parts of the program (``part``) of every launch, which can be of several. A row is
-    repeated for every part that launches its configuration then, as one that was counted stands for those launches too.
+    ``groups`` is SQL for the parts of the program (``part``) of every launch, which can have several. In that case a
+    row is repeated for every part that launches its configuration, because a counted launch represents those launches
+    too.
     """
     own = (
         "SELECT d.dispatch_id, concat_ws('/', d.kernel, d.device_id, d.launch) AS cfg, "
@@ -51,9 +54,9 @@ def join(workload: Workload, selection: Selection, groups: str | None = None) ->
 
 
 def with_means(rows: str, columns: Iterable[str], keys: Iterable[str] = ()) -> str:
-    """The relation ``rows``, which has the columns of ``join``, and per configuration one more row of their means.
+    """The relation ``rows``, which has the columns of ``join``, plus one row of means per configuration.
 
-    ``columns`` are those that may be averaged, ``keys`` further ones that tell rows apart, such as the channel.
+    ``columns`` are the columns to average, ``keys`` additional key columns, such as the channel.
     """
     key_columns = ", ".join(["kernel", "cfg", "launches", *keys])
     means = ", ".join(f"avg({name}) AS {name}" for name in map(sql_name, dict.fromkeys(columns)))
@@ -64,12 +67,12 @@ def with_means(rows: str, columns: Iterable[str], keys: Iterable[str] = ()) -> s
 
 
 def carried_columns() -> str:
-    """The columns that a query hands on up to ``choose_cells_sql``."""
+    """The columns that a query passes through to ``choose_cells_sql``."""
     return "".join(f", {name}" for name in _JOINED_COLUMNS)
 
 
 def choose_cells_sql(cells: str) -> str:
-    """SQL for the cells that count, with their weight ``w``: launches that hold all inputs, else the row of means."""
+    """SQL for the cells to use, with their weight ``w``: launches with all inputs, or else the row of means."""
     same = "OVER (PARTITION BY i, ch, cfg)"
     return (
         f"SELECT *, launches / greatest(count(v) {same}, 1) AS w FROM (SELECT * FROM (SELECT *, "

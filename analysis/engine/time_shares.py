@@ -1,4 +1,4 @@
-"""Percentages of busy cycles restated by time, for profiles whose busy cycles are more than the time holds."""
+"""Recompute percentages of busy cycles from the time, for profiles with more busy cycles than the time allows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .evaluation import Figure, FigureRequest
 from .work_sums import TIME, WorkSelection, collect
 
 _CYCLES = "gui"
-"""The term of busy cycles of one compute die."""
+"""The term for the busy cycles of one compute die."""
 _WHOLE = 100.0
 _TIMES = frozenset({DURATION})
 
 
 def shares_by_time(workload: Workload, figures: Iterable[Figure], view: FigureRequest) -> list[tuple[Figure, float]]:
-    """The shares of busy cycles among ``figures``, in percent, each with what it is of the time at the maximum clock.
+    """The shares of busy cycles among ``figures``, each with its share of the time at the maximum clock, in percent.
 
-    Collecting counters adds cycles to every launch in which the kernel does not run. A GPU does not run faster than
-    its maximum clock, so what a figure is of the time is at least that. Only where the cycles exceed the time, and
-    nothing doubts the times.
+    Collecting counters adds cycles to every launch in which the kernel does not run. A GPU does not exceed its maximum
+    clock, so the share of the time is a lower bound. Only figures whose cycles exceed the time are included, and only
+    if the times are not doubted.
     """
     return [(f, value) for f, value in _all_shares_by_time(workload, figures, view) if value]
 
@@ -31,7 +31,7 @@ def shares_by_time(workload: Workload, figures: Iterable[Figure], view: FigureRe
 def _all_shares_by_time(
     workload: Workload, figures: Iterable[Figure], view: FigureRequest
 ) -> list[tuple[Figure, float]]:
-    """The same with those that are zero by either."""
+    """The same, including shares that are zero."""
     clock = workload.facts.get("max_sclk")
     if not clock or view.launched_by or _CYCLES not in catalog.terms(workload.arch):
         return []
@@ -55,7 +55,7 @@ def _all_shares_by_time(
 
 
 def replace_cycle_shares_by_time(workload: Workload, figures: Sequence[Figure], view: FigureRequest) -> list[Figure]:
-    """The figures with those by time in the place of shares of busy cycles that are doubted as too low."""
+    """The figures, with shares of busy cycles that are doubted as too low replaced by shares of the time."""
     doubted = [f for f in figures if f.status == "suspect" and f.reason is not None and f.reason.code == "doubted"]
     shares = (
         {(f.kernel, f.name): (f, pct) for f, pct in _all_shares_by_time(workload, doubted, view)} if doubted else {}
@@ -65,7 +65,7 @@ def replace_cycle_shares_by_time(workload: Workload, figures: Sequence[Figure], 
 
 def _figure_by_time(figure: Figure, pct: float) -> Figure:
     factor = pct / (share_pct(figure) or 1.0)
-    reason = Reason("doubted", f"{figure.reason}; this is its share of the time at the maximum clock, at least")
+    reason = Reason("doubted", f"{figure.reason}; this is at least its share of the time at the maximum clock")
     return replace(
         figure,
         value=None if figure.value is None else figure.value * factor,
@@ -76,11 +76,11 @@ def _figure_by_time(figure: Figure, pct: float) -> Figure:
 
 
 def share_pct(figure: Figure) -> float | None:
-    """A figure in percent: of its peak, where it is no percentage itself."""
+    """A figure in percent: its own value if it is a percentage, or else its share of the peak."""
     return figure.value if figure.unit == "%" else figure.pct_of_peak
 
 
 def _divides_by(target: str, figure: Figure, busy: set[str]) -> bool:
-    """Whether a figure is a share of busy cycles and of nothing else that is counted."""
+    """Whether the only counted denominator of a figure is busy cycles."""
     den = figure.metric.den
     return den is not None and set(catalog.counters_of(target, [den])) == busy

@@ -1,4 +1,4 @@
-"""What kernels did: the quantities of work.py summed per kernel or dispatch in one query."""
+"""The work of kernels: the quantities of work_formulas.py, summed per kernel or dispatch in one query."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .multiplexing import MEANS
 
 TIME = "time_ns"
 _MOST_NAMED = 3
-"""Missing inputs named in a quantity's reason."""
+"""How many missing inputs a quantity's reason lists."""
 WorkUnit = Literal["kernel", "dispatch"]
 
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What one kernel (or dispatch) did. ``parts`` holds sums over the dispatches that have the same quantities.
+    """The work of one kernel (or dispatch). ``parts`` are sums over the dispatches that have the same quantities.
 
-    Where launches stand for others, ``counted`` has for each part how many hold each quantity themselves.
+    If launches represent others, ``counted`` gives for each part the number of launches that have each quantity.
     """
 
     kernel: str
@@ -37,18 +37,18 @@ class KernelWork:
         return any(name in sums for _, sums in self.parts)
 
     def sums_over(self, names: Iterable[str]) -> tuple[int, dict[str, float]]:
-        """The number of dispatches that have all of these quantities, and their sums over exactly those."""
+        """The number of dispatches with all of these quantities, and the sums over exactly those dispatches."""
         wanted = set(names)
         fit = [(n, sums) for n, sums in self.parts if wanted <= sums.keys()]
         return sum(n for n, _ in fit), {name: sum(sums[name] for _, sums in fit) for name in wanted} if fit else {}
 
     def contributing_dispatches(self, names: Iterable[str]) -> int:
-        """The dispatches that a figure over these quantities is made of."""
+        """The number of dispatches that contribute to a figure over these quantities."""
         wanted = set(names)
         if self.counted is None:
             return self.sums_over(wanted)[0]
         parts = zip(self.parts, self.counted, strict=True)
-        # What no launch holds itself is a mean of inputs that all of them hold in turn.
+        # A quantity that no launch has itself is computed from means of inputs that the launches have in turn.
         return sum(
             min((holders[q] or n for q in wanted), default=n) for (n, sums), holders in parts if wanted <= sums.keys()
         )
@@ -56,22 +56,22 @@ class KernelWork:
 
 @dataclass(frozen=True)
 class WorkSums:
-    """The work of the groups asked for, longest total time first, what was missing, and how many groups there are."""
+    """The work of the requested groups, longest total time first, the missing quantities, and the number of groups."""
 
     groups: list[KernelWork]
     missing: dict[str, Reason]
     total: int
     reads: dict[str, frozenset[str]]
-    """Quantity -> the columns behind it, and the time."""
+    """Quantity -> the columns that it reads, and the time."""
 
     def columns_behind(self, names: Iterable[str]) -> frozenset[str]:
-        """What figures made of these quantities read."""
+        """The columns that figures computed from these quantities read."""
         return frozenset[str]().union(*(self.reads.get(name, frozenset()) for name in names))
 
 
 @dataclass(frozen=True)
 class WorkSelection:
-    """Which groups are wanted: by kernel or dispatch, ``limit`` of them from ``offset``, longest first."""
+    """The groups to collect: by kernel or dispatch, ``limit`` of them from ``offset``, longest first."""
 
     selection: Selection
     by: WorkUnit = "kernel"
@@ -86,8 +86,8 @@ class WorkSelection:
 def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) -> WorkSums:
     """Evaluate formulas over the selected dispatches and sum them per kernel or dispatch.
 
-    Quantities are summed together with the pattern of those that a dispatch lacks, so that figures made of several
-    can be restricted to the dispatches that have all of them. ``time_ns`` (the run time) is always among them.
+    Quantities are summed separately for each pattern of missing quantities, so that figures computed from several can
+    be restricted to the dispatches that have all of them. ``time_ns`` (the run time) is always included.
     """
     counters = workload.relation("counters")
     replays = workload.manifest.replayed
@@ -128,9 +128,9 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
 
 
 def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], page: WorkSelection) -> list[KernelWork]:
-    """The work of every kernel of a multiplexed profile, a part for each launch configuration; see multiplexed.py."""
+    """The work of every kernel of a multiplexed profile, one part per launch configuration; see multiplexing.py."""
     values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
-    # A FILTER for each would have DuckDB hold all columns once more for each.
+    # With a FILTER for each, DuckDB would keep another copy of all columns in memory for each.
     held_by = {
         n: (f"CASE WHEN tier < {MEANS} THEN {n} END", f"CASE WHEN tier = {MEANS} THEN {n} END")
         for n in map(sql_name, ready)
@@ -153,7 +153,7 @@ def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], p
 
 
 def _page_condition(workload: Workload, page: WorkSelection) -> tuple[str, int]:
-    """The condition for the kernels or dispatches of one page, longest first, and how many there are."""
+    """The SQL condition for the kernels or dispatches of one page, longest first, and how many there are in total."""
     chosen = page.selection
     if page.by == "kernel":
         listed = ", ".join(map(sql_literal, chosen.kernels[page.offset : page.offset + page.limit]))

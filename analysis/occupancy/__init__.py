@@ -1,4 +1,4 @@
-"""Occupancy: how many waves of a kernel reside on a compute unit at once, what limits them, and what would raise it."""
+"""Occupancy: how many waves of a kernel are resident on a compute unit, what limits them, and what would raise it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ RESOURCES = ("wave_slots", "workgroup_slots", "vgprs", "sgprs", "lds")
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The waves (warps) of one kernel that one CU holds. ``unit`` says what a CU is on the target.
+    """The waves (warps) of one kernel that fit on one CU. ``unit`` says what a CU is on the target.
 
-    ``limits`` has the waves per CU that each resource alone would allow, for those that count: wave_slots,
-    workgroup_slots (barriers or thread blocks), vgprs (registers on NVIDIA), sgprs, lds (shared memory).
-    ``limiters`` are those that allow no more than the result; at full occupancy that is wave_slots alone.
-    In hardware mode 0 waves means that not even one work-group fits: such a launch fails.
+    ``limits`` contains the waves per CU that each relevant resource alone would allow: wave_slots, workgroup_slots
+    (barriers or thread blocks), vgprs (registers on NVIDIA), sgprs, lds (shared memory). ``limiters`` are the resources
+    that allow no more than the result; at full occupancy that is wave_slots alone. In hardware mode, 0 waves means that
+    not even one work-group fits, so the launch fails.
     """
 
     gpu: str
     mode: Mode
     unit: str
     waves_per_simd: float
-    """Mean over the SIMDs; a whole number in compiler mode."""
+    """The mean over the SIMDs; an integer in compiler mode."""
     waves_per_cu: int
     max_waves_per_cu: int
     occupancy_pct: float
@@ -46,17 +46,17 @@ class Occupancy:
     limits: dict[str, int]
     waves_per_workgroup: int
     workgroups_per_cu: int | None
-    """Whole work-groups; None in compiler mode, which counts none."""
+    """The number of complete work-groups; None in compiler mode, which does not count them."""
     allocated_vgprs: int
-    """Registers set aside for a work-item: AGPR rule and granule applied."""
+    """The registers allocated for a work-item, after the AGPR rule and the granule."""
     allocated_lds_bytes: int
-    """Bytes set aside for a work-group: static and dynamic LDS in whole blocks."""
+    """The bytes allocated for a work-group: static and dynamic LDS in whole blocks."""
     rule: OccupancyRule
     launch: LaunchResources
 
     @cached_property
     def what_if(self) -> tuple[WhatIf, ...]:
-        """How much less of a register kind, of LDS, or which other work-group size gives more waves."""
+        """The smallest reductions of registers or LDS, or changes of the work-group size, that give more waves."""
         return what_if(self.rule, self.launch, self.mode)
 
 
@@ -75,11 +75,12 @@ def occupancy(
 ) -> Occupancy:
     """The occupancy of a kernel that uses these resources on a GPU target (gfx90a, sm_90, ...).
 
-    ``vgprs`` are architectural VGPRs per work-item (registers per thread on NVIDIA), ``agprs`` accumulation VGPRs; how
-    they add up is a fact of the target. ``sgprs`` are per wave. ``lds_bytes`` is static, ``dynamic_lds_bytes`` what the
-    launch adds, both per work-group. mode="hardware" places whole work-groups and LDS in blocks; mode="compiler" is
-    the figure of clang's remark kernel-resource-usage, never lower. NVIDIA has one rule, that of the CUDA occupancy
-    calculator, for both. Raises NotFound or BadArgument, with what is allowed, for what the target cannot have.
+    ``vgprs`` are architectural VGPRs per work-item (registers per thread on NVIDIA), ``agprs`` accumulation VGPRs; the
+    target defines how they add up. ``sgprs`` are per wave. ``lds_bytes`` is the static LDS, ``dynamic_lds_bytes`` what
+    the launch adds, both per work-group. mode="hardware" places whole work-groups and allocates LDS in blocks;
+    mode="compiler" gives the figure of clang's remark kernel-resource-usage, which is never lower. NVIDIA has one rule
+    for both, that of the CUDA occupancy calculator. Raises NotFound for an unknown target, and BadArgument with the
+    allowed values for impossible resources.
     """
     if mode not in ("hardware", "compiler"):
         raise BadArgument(f"Unknown mode {mode!r}", fix="Use hardware or compiler")

@@ -1,4 +1,4 @@
-"""What keeps the achieved occupancy of a launch where it is: its grid, its resources, or work that ends unevenly."""
+"""What limits the achieved occupancy of a launch: its grid, its resources, or work-groups of uneven duration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .launches import LaunchConfiguration
 
 @dataclass(frozen=True)
 class OccupancyWords:
-    """What a GPU's vendor calls a wave, a compute unit, a work-group, a work-item, and each limiter."""
+    """The vendor's terms for a wave, a compute unit, a work-group, a work-item, and each limiter."""
 
     wave: str
     unit: str
@@ -24,7 +24,7 @@ class OccupancyWords:
     limiters: MappingProxyType[str, str]
 
     def limiter_names(self, limiters: Iterable[str]) -> str:
-        """Limiters in the vendor's words."""
+        """The limiters in the vendor's terms."""
         return ", ".join(self.limiters.get(name, name) for name in limiters)
 
 
@@ -49,32 +49,32 @@ _WORDS = {
 
 
 def words_of(gpu: str) -> OccupancyWords:
-    """The words of a target's vendor."""
+    """The terms of a target's vendor."""
     return _WORDS.get(targets.gpu(gpu).vendor, _WORDS["amd"])
 
 
 _FAR_BELOW = threshold("occupancy.far_below")
 _MARGIN = threshold("occupancy.margin")
 _PAIRED = "work-group processor"
-"""How the unit is called that has two compute units."""
+"""The name of the unit that consists of two compute units."""
 
 
 @dataclass(frozen=True)
 class Binding:
-    """``by``: grid (too few work-groups for the slots that resources leave), uneven (far fewer waves than grid and
-    resources allow: work-groups of different length, a short last round, launch cost) or resources (nearly what they
-    allow). ``helps`` says whether other registers, LDS or work-group sizes can give more waves."""
+    """``by``: grid (too few work-groups for the available slots), uneven (far fewer waves than grid and resources
+    allow: work-groups of different duration, a short last round, launch cost) or resources (about what they allow).
+    ``helps`` says whether changes of registers, LDS or work-group size can give more waves."""
 
     by: Literal["grid", "uneven", "resources"]
     text: str
     helps: Literal["no", "doubtful", "perhaps"]
     offered: float | None = None
-    """Waves per compute unit that the grid has, where it binds."""
+    """The waves per compute unit in the grid, if the grid is the limit."""
 
 
 def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None) -> Binding | None:
-    """What binds a launch on a device of ``cus`` compute units (SMs); None where neither its grid nor what it achieved
-    tells, where not one work-group fits, or where it achieved more than is possible."""
+    """What limits a launch on a device with ``cus`` compute units (SMs). None if neither its grid nor its achieved
+    occupancy is known, if not even one work-group fits, or if it achieved more than is possible."""
     possible, achieved = figure.waves_per_cu, launched.achieved_waves_per_cu
     if not possible:
         return None
@@ -82,7 +82,7 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
     waves, unit = f"{words.wave}s", words.unit
     resources = f"registers and {words.limiters['lds']}"
     achieved_text = (
-        f" {achieved:.3g} were resident on average, from start to end of the kernel." if achieved is not None else ""
+        f" {achieved:.3g} were resident on average over the duration of the kernel." if achieved is not None else ""
     )
     units = (cus or 0) / (2 if figure.unit.startswith(_PAIRED) else 1)
     if units and launched.grid and launched.workgroup_size:
@@ -90,7 +90,7 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
         offered = groups * figure.waves_per_workgroup
         if offered <= possible:
             text = (
-                f"The grid binds: {groups:.2g} {words.group}s per {unit} are {offered:.3g} {waves} "
+                f"The grid is the limit: {groups:.2g} {words.group}s per {unit} are {offered:.3g} {waves} "
                 f"({100 * offered / most:.3g} % occupancy at most), and {resources} allow {possible} "
                 f"(occupancy_pct).{achieved_text} Only a larger grid gives more {waves}."
             )
@@ -99,12 +99,12 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
         return None
     if achieved < possible * _FAR_BELOW:
         text = (
-            f"Not the resources bind: they allow {possible} {waves} per {unit} and the grid would fill "
+            f"Resources are not the limit: they allow {possible} {waves} per {unit}, and the grid would fill "
             f"them.{achieved_text} "
-            f"Look for {words.group}s of different length, a short last round and launch cost before {resources}."
+            f"Check for {words.group}s of different duration, a short last round and launch cost before {resources}."
         )
         return Binding("uneven", text, "doubtful")
     text = f"Resources ({words.limiter_names(figure.limiters)}) allow {possible} {waves} per {unit}.{achieved_text}"
     if possible < most:
-        text += f" More {waves} help where the kernel waits for latency (diagnose_bottleneck)."
+        text += f" More {waves} help if the kernel is bound by latency (diagnose_bottleneck)."
     return Binding("resources", text, "perhaps")

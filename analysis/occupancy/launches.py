@@ -1,4 +1,4 @@
-"""The launch configurations of a workload: what each takes of a CU, its share of the time, and what it achieved."""
+"""The launch configurations of a workload: their resources, their share of the time, and their achieved occupancy."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..store.schema import kernel_of
 from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"
-"""The metric of waves that were resident on average."""
+"""The metric for the average number of resident waves."""
 _RESOURCES = frozenset({"vgpr", "agpr", "sgpr", "lds_bytes", "workgroup_size"})
 
 
 @dataclass(frozen=True)
 class LaunchConfiguration:
-    """One kernel launched with one set of resources. Registers per work-item (SGPRs per wave), LDS in bytes.
+    """One kernel launched with one set of resources. Registers are per work-item (SGPRs per wave), LDS is in bytes.
 
-    ``number`` is what it can be asked for by ("#1.2"), ``time_pct`` its share of the selected kernels' time, ``grid``
-    its work-items. The achieved figures are those of its launches; None where they were not measured.
+    ``number`` selects it ("#1.2"), ``time_pct`` is its share of the selected kernels' time, ``grid`` its number of
+    work-items. The achieved figures are those of its launches, or None if they were not measured.
     """
 
     number: str
@@ -40,24 +40,24 @@ class LaunchConfiguration:
     achieved_waves_per_cu: float | None = None
     achieved_pct: float | None = None
     doubt: Reason | None = None
-    """Why its resources, or what it achieved, are not to be trusted."""
+    """Why its resources or its achieved occupancy are doubted."""
 
     @property
     def status(self) -> str:
-        """As figures have one."""
+        """The status, as of a figure."""
         return "suspect" if self.doubt else "ok"
 
     @property
     def reason(self) -> str | None:
-        """The doubt in words."""
+        """The text of the doubt."""
         return self.doubt.text if self.doubt else None
 
 
 @dataclass(frozen=True)
 class Configurations:
-    """The configurations of the kernels asked for, longest total time first; ``kernels`` counts distinct kernels.
+    """The configurations of the selected kernels, longest total time first; ``kernels`` counts distinct kernels.
 
-    ``not_achieved`` says why no achieved occupancy is known; None where it is.
+    ``not_achieved`` says why the achieved occupancy is unknown, or is None if it is known.
     """
 
     rows: list[LaunchConfiguration]
@@ -66,7 +66,7 @@ class Configurations:
 
 
 def configurations(workload: Workload, kernel: str | None = None) -> Configurations:
-    """The launch configurations of a workload. Raises what ``Workload.select`` does."""
+    """The launch configurations of a workload. Raises the same errors as ``Workload.select``."""
     with Workload(workload.store, workload.manifest, "launch") as apart:
         selection = apart.select(kernel)
         rows = apart.rows(
@@ -78,7 +78,7 @@ def configurations(workload: Workload, kernel: str | None = None) -> Configurati
         )
         achieved = _achieved_figures(apart, kernel)
         times = {label: apart.kernels[label] for label, *_ in rows}
-    # The facts of a target are there where it has metrics.
+    # A target with metrics has facts.
     slots = 0.0 if isinstance(achieved, str) else workload.facts.get("max_waves_per_cu", 0.0)
     result_rows = []
     for label, configuration, *resources in rows:
@@ -92,7 +92,7 @@ def configurations(workload: Workload, kernel: str | None = None) -> Configurati
 
 
 def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
-    """A row with what its launches achieved."""
+    """The row with the achieved occupancy of its launches."""
     if figure is None or figure.pct_of_peak is None:
         return row
     pct = figure.pct_of_peak
@@ -101,13 +101,13 @@ def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float
 
 
 def _achieved_figures(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
-    """Configuration -> share of the device's wave slots in use on average, in percent; else why there is none."""
+    """Configuration -> average share of the device's wave slots in use, in percent; a string says why there is none."""
     if apart.arch not in targets_with_metrics() or ACHIEVED not in by_name(apart.arch):
         return f"no metric for it is known on {apart.arch or None}"
     view = FigureRequest(kernel, by_kernel=True)
     measured = replace_cycle_shares_by_time(apart, figures(apart, [ACHIEVED], view), view)
     usable = {f.kernel: f for f in measured if f.kernel and f.pct_of_peak is not None and _is_usable(f)}
-    return usable or next((f.reason.text for f in measured if f.reason), "the counters hold no value")
+    return usable or next((f.reason.text for f in measured if f.reason), "the counters have no value")
 
 
 def _is_usable(figure: Figure) -> bool:
@@ -115,35 +115,35 @@ def _is_usable(figure: Figure) -> bool:
 
 
 def repeats_vgprs(arch: str, row: LaunchConfiguration) -> bool:
-    """Whether the AGPRs of a row are only its VGPRs again, as profilers write where the two files are separate."""
+    """Whether the AGPRs of a row only repeat its VGPRs, as profilers write on targets with separate register files."""
     target = find_target(arch)
     separate = target is not None and target.agprs == "separate"
     return separate and bool(row.agprs) and row.agprs == row.vgprs
 
 
 def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration], dynamic_lds_bytes: int) -> list[Note]:
-    """What the columns of a profile leave open about registers and LDS."""
+    """Notes on what the profile does not state about registers and LDS."""
     notes, target = [], find_target(arch)
     if workload.manifest.vendor == "amd" and not dynamic_lds_bytes:
         static = (
-            "LDS is static LDS only if this was imported from CSV files of rocprofv3 of ROCm 7.0 or later: then"
+            "LDS is only static LDS if this was imported from CSV files of rocprofv3 of ROCm 7.0 or later: then"
             if workload.manifest.format == "rocprofv3"
-            else "Profiler CSV files hold static LDS only;"
+            else "Profiler CSV files contain only static LDS;"
         )
-        text = f"{static} give dynamic_lds_bytes where the launch adds LDS."
+        text = f"{static} pass dynamic_lds_bytes if the launch adds LDS."
         notes.append(Note("static_lds_only", text))
     if any(row.agprs is None for row in rows) and target and target.agprs == "unified":
-        text = "The profile has no column of accumulation registers; with any, occupancy may be lower."
+        text = "The profile has no column for accumulation registers; if the kernel uses any, occupancy may be lower."
         notes.append(Note("no_agprs", text))
     halved = sum(bool(row.vgprs and not row.agprs) for row in rows)
     if halved and target and any(defect.halves_registers for defect in target.defect):
         text = (
             f"{halved} of {count_text(len(rows), 'row states', 'rows state')} no AGPRs: profilers of ROCm SDK 1.0 "
             "report half of the registers "
-            f"on {arch}. If this profile is one of theirs, vgprs must be doubled; the code object tells."
+            f"on {arch}. If one of them wrote this profile, vgprs must be doubled; the code object is exact."
         )
         notes.append(Note("halved_registers", text))
     if any(repeats_vgprs(arch, row) for row in rows):
-        text = f"Profilers repeat vgprs as agprs on {arch}, where they do not add up: such agprs are taken as 0."
+        text = f"On {arch} the two do not add up, and profilers repeat vgprs as agprs: such agprs are taken as 0."
         notes.append(Note("repeated_vgprs", text))
     return notes

@@ -1,7 +1,7 @@
-"""The rule that turns registers, LDS and work-group size into resident waves: facts of a target applied to one launch.
+"""The rule that computes resident waves from registers, LDS and work-group size, using the facts of a target.
 
-All limits are waves per CU. What shares the LDS counts as one CU: a compute unit on gfx9, a work-group processor of two
-compute units on gfx10 and later (unless the code was built with cumode), an SM on NVIDIA.
+All limits are in waves per CU. A CU here is the unit that shares one LDS: a compute unit on gfx9, a work-group
+processor with two compute units on gfx10 and later (unless the code was built with cumode), an SM on NVIDIA.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..catalogue import targets
 
 Mode = Literal["hardware", "compiler"]
 _ARCH_ALIGNMENT = 4
-"""In a unified file AGPRs start at a multiple of this many registers (LLVM AMDGPU backend, getTotalNumVGPRs)."""
+"""In a unified register file AGPRs start at a multiple of this (LLVM AMDGPU backend, getTotalNumVGPRs)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OccupancyRule:
-    """The numbers of one target, as plain integers; their units and sources are in gpus/<target>.toml, [occupancy]."""
+    """The limits of one target as integers; their units and sources are in gpus/<target>.toml, [occupancy]."""
 
     target: str
     unit: str
@@ -44,13 +44,13 @@ class OccupancyRule:
 
     @property
     def slots(self) -> int:
-        """Waves that one CU can hold."""
+        """The most waves that one CU can hold."""
         return self.simds * self.waves
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchResources:
-    """What one kernel launch asks for: registers per work-item, SGPRs per wave, bytes and work-items per work-group."""
+    """The resources of one launch: registers per work-item, SGPRs per wave, LDS bytes and work-items per work-group."""
 
     vgprs: int
     agprs: int
@@ -66,10 +66,10 @@ class LaunchResources:
 
 @cache
 def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) -> OccupancyRule:
-    """The rule of a target. NotFound names near targets; BadArgument where it has no such waves or mode.
+    """The rule of a target. Raises NotFound with similar targets, or BadArgument for an unsupported wave size or mode.
 
-    ``wave_size`` and ``cu_mode`` matter on gfx10 and later: code for waves of 64 finds half as many registers a lane,
-    and code built with cumode runs on one of the two compute units, with half of their SIMDs and LDS.
+    ``wave_size`` and ``cu_mode`` matter on gfx10 and later: code for waves of 64 has half as many registers per lane,
+    and code built with cumode runs on one of the two compute units, with half of the SIMDs and LDS.
     """
     facts = targets.gpu(target).occupancy
     if facts is None:
@@ -81,7 +81,7 @@ def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) ->
     if wave_size is not None and wave_size not in sizes:
         raise BadArgument(f"{target} has no waves of {wave_size}", f"allowed: {' or '.join(map(str, sizes))}")
     if cu_mode and facts.cu_mode_workgroup_slots is None:
-        raise BadArgument(f"{target} has no choice between CU and WGP mode", fix="Leave cu_mode out")
+        raise BadArgument(f"{target} has no choice between CU and WGP mode", fix="Omit cu_mode")
     wide = (wave_size or native) // native
     halves, slots = (2, facts.cu_mode_workgroup_slots) if cu_mode else (1, None)
     reserved = facts.lds_reserved_bytes
@@ -113,7 +113,7 @@ def targets_with_occupancy() -> list[str]:
 
 
 def check_launch(rule: OccupancyRule, launch: LaunchResources) -> LaunchResources:
-    """The launch with plain integers; BadArgument says which number the target cannot have and what is allowed."""
+    """The launch with checked integers. Raises BadArgument with the impossible number and the allowed range."""
     target, most = rule.target, rule.sgpr_waves[-1][0] if rule.sgpr_waves else 0
     every, accumulation = range(rule.max_vgprs + 1), range(1 if rule.agprs == "none" else rule.max_vgprs + 1)
     vgprs = _check_range(target, "vgprs", launch.vgprs, every, "registers per work-item")
@@ -121,42 +121,44 @@ def check_launch(rule: OccupancyRule, launch: LaunchResources) -> LaunchResource
     sgprs = _check_range(target, "sgprs", launch.sgprs, range(most + 1), "scalar registers per wave")
     static = _check_range(target, "lds_bytes", launch.lds_bytes, range(rule.lds_per_group + 1), "bytes per work-group")
     left = range(rule.lds_per_group - static + 1)
-    dynamic = _check_range(target, "dynamic_lds_bytes", launch.dynamic_lds_bytes, left, "bytes beside the static ones")
+    dynamic = _check_range(
+        target, "dynamic_lds_bytes", launch.dynamic_lds_bytes, left, "bytes in addition to the static ones"
+    )
     sizes = range(1, rule.workgroup_size + 1)
     size = _check_range(target, "workgroup_size", launch.workgroup_size, sizes, "work-items")
     done = LaunchResources(vgprs, agprs, sgprs, static, dynamic, size)
     if registers(rule, done) > rule.max_vgprs:
         raise BadArgument(
             f"vgprs={vgprs} and agprs={agprs} do not fit {rule.target}",
-            f"its one file gives a work-item {rule.max_vgprs} registers; "
+            f"its unified file has {rule.max_vgprs} registers per work-item; "
             f"VGPRs are rounded up to {_ARCH_ALIGNMENT} before AGPRs are added",
-            "Where vgprs is .vgpr_count of a code object, the AGPRs are in it already",
+            "If vgprs is .vgpr_count of a code object, it already includes the AGPRs",
         )
     return done
 
 
 def registers(rule: OccupancyRule, launch: LaunchResources) -> int:
-    """Vector registers of one work-item by the target's AGPR rule, before the allocation granule."""
+    """The vector registers of one work-item by the target's AGPR rule, before rounding up to the allocation granule."""
     if rule.agprs == "unified":
         return _round_up(launch.vgprs, _ARCH_ALIGNMENT) + launch.agprs
     return max(launch.vgprs, launch.agprs)
 
 
 def allocated_vgprs(rule: OccupancyRule, launch: LaunchResources) -> int:
-    """Vector registers that the hardware sets aside for one work-item."""
+    """The vector registers that the hardware allocates for one work-item."""
     return _round_up(registers(rule, launch), rule.granule)
 
 
 def allocated_lds(rule: OccupancyRule, launch: LaunchResources) -> int:
-    """Bytes of LDS that the hardware sets aside for one work-group."""
+    """The bytes of LDS that the hardware allocates for one work-group."""
     return _round_up(launch.lds + rule.lds_reserved, rule.lds_block)
 
 
 def limits(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> dict[str, int]:
-    """Waves per CU that each resource alone would allow; the least of them is the occupancy.
+    """The waves per CU that each resource alone would allow; the minimum is the occupancy.
 
-    hardware: whole work-groups are placed, and LDS is given in blocks. compiler: what clang's remark
-    kernel-resource-usage counts, each limit per SIMD, LDS to the byte (LLVM AMDGPU backend, computeOccupancy).
+    "hardware" places whole work-groups and allocates LDS in blocks. "compiler" computes the figure of clang's remark
+    kernel-resource-usage, each limit per SIMD and LDS to the byte (LLVM AMDGPU backend, computeOccupancy).
     """
     n = -(-launch.workgroup_size // rule.wave_size)
     grouped = n > 1 or rule.single_wave_groups_take_slots
@@ -187,12 +189,12 @@ def limits(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> dict[str
 
 
 def _sgpr_waves(rule: OccupancyRule, sgprs: int) -> int:
-    """Waves per SIMD that the scalar registers allow."""
+    """The waves per SIMD that the scalar registers allow."""
     return next((waves for most, waves in rule.sgpr_waves if sgprs <= most), rule.waves)
 
 
 def _whole_simds(rule: OccupancyRule, waves: int) -> int:
-    """Waves per CU when every SIMD is taken to hold as many as the fullest."""
+    """The waves per CU if every SIMD has as many as the fullest one."""
     return -(-waves // rule.simds) * rule.simds
 
 
@@ -205,7 +207,7 @@ def _check_range(target: str, name: str, value: int, possible: range, meaning: s
     try:
         whole = index(value)
     except TypeError:
-        raise BadArgument(f"{name}={value!r} is no whole number", fix=f"Give {low} to {high} ({meaning})") from None
+        raise BadArgument(f"{name}={value!r} is not an integer", fix=f"Give {low} to {high} ({meaning})") from None
     if whole not in possible:
         allowed = f"{low} to {high} are allowed" if high else "it has none, so only 0 is allowed"
         raise BadArgument(f"{name}={whole} is not possible on {target}", f"{allowed} ({meaning})")

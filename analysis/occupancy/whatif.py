@@ -1,4 +1,4 @@
-"""What would raise the occupancy of a launch: for each resource, the most that still gives more waves."""
+"""What would raise the occupancy of a launch: for each resource, the largest amount that allows more waves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REDUCIBLE = ("vgprs", "sgprs", "lds")
 
 @dataclass(frozen=True, slots=True)
 class ArgumentChange:
-    """One argument of the launch: what it is now, and what it must become (a smaller work-group may need less LDS)."""
+    """One argument of the launch: its current value, and the required one (a smaller work-group may need less LDS)."""
 
     argument: str
     now: int
@@ -20,13 +20,14 @@ class ArgumentChange:
 
     @property
     def less(self) -> int:
-        """By how much it shrinks; negative where it must grow."""
+        """The reduction; negative if the value must grow."""
         return self.now - self.to
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Changes which, made together and with all else equal, give this occupancy; each is the smallest that does."""
+    """Changes that, made together, give this occupancy with everything else unchanged; each is the smallest
+    possible."""
 
     changes: tuple[ArgumentChange, ...]
     waves_per_simd: float
@@ -35,7 +36,7 @@ class WhatIf:
 
 
 def what_if(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> tuple[WhatIf, ...]:
-    """The next thresholds: every single resource that can raise the occupancy, else all that limit it together."""
+    """The next thresholds: every single resource that can raise the occupancy, or else all limiters together."""
     allowed = limits(rule, launch, mode)
     current = min(allowed.values())
     if current == rule.slots:
@@ -53,7 +54,7 @@ def what_if(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> tuple[W
 
 
 def per_simd(rule: OccupancyRule, waves_per_cu: int) -> float:
-    """Mean waves per SIMD; a whole number where the waves divide evenly."""
+    """The mean number of waves per SIMD."""
     return waves_per_cu // rule.simds if waves_per_cu % rule.simds == 0 else waves_per_cu / rule.simds
 
 
@@ -69,7 +70,7 @@ def _agprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> Laun
 
 
 def _both_registers(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
-    """VGPRs and AGPRs in proportion, where neither alone is enough."""
+    """Reduce VGPRs and AGPRs in proportion, if neither alone is enough."""
     if not launch.agprs or _vgprs(rule, launch, better) or _agprs(rule, launch, better):
         return None
     total = registers(rule, launch)
@@ -87,7 +88,7 @@ def _sgprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> Laun
 
 
 def _lds(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
-    """Static LDS shrinks first, then dynamic LDS."""
+    """Reduce static LDS first, then dynamic LDS."""
 
     def with_total(total: int) -> LaunchResources:
         dynamic = min(launch.dynamic_lds_bytes, total)
@@ -100,7 +101,7 @@ _SHRINKERS = (_vgprs, _agprs, _both_registers, _sgprs, _lds)
 
 
 def _largest(now: int, at: Callable[[int], LaunchResources], better: Better) -> LaunchResources | None:
-    """The launch with the largest amount below ``now`` that is better; occupancy never falls as an amount shrinks."""
+    """The launch with the largest amount below ``now`` that is better, as less of a resource never lowers occupancy."""
     if not now or not better(at(0)):
         return None
     good, bad = 0, now
@@ -113,7 +114,7 @@ def _largest(now: int, at: Callable[[int], LaunchResources], better: Better) -> 
 def _shrink_all_limiters(
     rule: OccupancyRule, launch: LaunchResources, mode: Mode, allowed: dict[str, int], current: int
 ) -> LaunchResources | None:
-    """Every resource that limits, each shrunk until it no longer does; None where one cannot be shrunk."""
+    """Reduce every limiter until it no longer limits; None if one cannot be reduced enough."""
     changed = launch
     for name in (n for n in allowed if allowed[n] == current):
         if name not in _REDUCIBLE:
@@ -132,7 +133,8 @@ def _shrink_all_limiters(
 def _resize_workgroup(
     rule: OccupancyRule, launch: LaunchResources, mode: Mode, allowed: dict[str, int], better: Better
 ) -> LaunchResources | None:
-    """The nearest smaller work-group that is better with the same LDS; a larger one where work-groups run out."""
+    """The nearest smaller work-group that is better with the same LDS, or a larger one if work-group slots are the
+    limit."""
     n = -(-launch.workgroup_size // rule.wave_size)
     sizes = list(range(n - 1, 0, -1))
     if allowed.get("workgroup_slots", rule.slots) == min(allowed.values()):

@@ -1,8 +1,8 @@
-"""Events packed into as few passes as the hardware allows, so that as many groups as possible lie whole in one pass.
+"""Pack events into as few passes as the hardware allows, so that as many groups as possible fit completely in one pass.
 
-Events are bits of an integer, so that a pass, a block and a group of events are each one number. Passes are few and
-nearly full, which makes this a hard packing problem; taking a few passes apart and filling them anew, over and over,
-finds in a fraction of a second what an integer solver proves to be the best in minutes.
+Events are bits of an integer, so that a pass, a block and a group of events are each one number. There are few passes
+and they are nearly full, which makes this a hard packing problem. Repeatedly emptying and refilling a few passes finds,
+in a fraction of a second, the solution that an integer solver needs minutes to prove optimal.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import reduce
 from operator import or_
 
 _PATIENCE = 300
-"""Attempts without any gain after which the search ends; the best is usually there after 30."""
+"""The search ends after this many attempts without improvement; the best result is usually found after 30."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Events that share counter registers, and how many of them one pass can hold."""
+    """Events that share counter registers, and how many of them fit in one pass."""
 
     events: int
     limit: int
@@ -27,12 +27,12 @@ class Block:
 
 @dataclass(frozen=True)
 class _EventGroup:
-    """Events that should lie in one pass, what that is worth, and the blocks that they load."""
+    """Events that should be in one pass, the weight of that, and the blocks that they use."""
 
     events: int
     weight: int
     loads: tuple[tuple[int, Block], ...]
-    """Each block with its position."""
+    """Each block with its index."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class _PackingTask:
     groups: list[_EventGroup]
     blocks: Sequence[Block]
     fixed: list[int]
-    """What each pass holds from the start."""
+    """The events that each pass contains from the start."""
     spare: list[int]
-    """Per block: registers over all passes beyond those that the events need once."""
+    """Per block: the registers in all passes that remain after every event has been placed once."""
 
 
 def least_passes(blocks: Iterable[Block], events: int) -> int:
-    """The fewest passes that can hold all events: no pass holds more of a block than it has registers."""
+    """The lower bound of the number of passes: no pass takes more events of a block than the block has registers."""
     return max((-(-(events & block.events).bit_count() // block.limit) for block in blocks), default=0)
 
 
 def union(masks: Iterable[int]) -> int:
-    """The events of all masks together."""
+    """The union of all masks."""
     return reduce(or_, masks, 0)
 
 
@@ -61,13 +61,13 @@ def pack(
     apart: Sequence[int] = (),
     optional: Iterable[int] = (),
 ) -> list[int]:
-    """Passes that hold every event of ``groups`` (pairs of events and weight), in the least number of passes.
+    """Return the fewest passes that contain every event of ``groups`` (pairs of events and weight).
 
-    ``apart`` lists bundles of events, each of which must lie in one pass and no two in the same; at most as many as
-    there are passes. The summed weight of the groups that are whole in some pass is made as large as the search can
-    make it, for which spare registers measure an event again; no event is measured again without need. Groups that
-    are ``optional`` get the registers that are left, first come first served. The passes with most whole groups come
-    first. The same blocks and groups give the same passes, in whatever order the groups are.
+    ``apart`` lists bundles of events; each bundle must be in one pass, and no two in the same pass, so there are at
+    most as many bundles as passes. The search maximises the total weight of the groups that are complete in a pass,
+    using spare registers to measure an event again; no event is repeated without need. ``optional`` groups get the
+    remaining registers in the given order. The passes with the most complete groups come first. The result does not
+    depend on the order of the groups.
     """
     wanted = sorted(groups)
     everything = union([*(events for events, _ in wanted), *apart])
@@ -88,8 +88,8 @@ def _group(blocks: Sequence[Block], events: int, weight: int) -> _EventGroup:
 
 
 def _search(puzzle: _PackingTask) -> list[int]:
-    """The best passes found, not yet with the events that no whole group needs."""
-    chance = random.Random(0).random  # The one method whose sequence Python promises to keep.
+    """The best passes found, without the events that no complete group needs."""
+    chance = random.Random(0).random  # The only method whose sequence Python guarantees to be reproducible.
     groups, count = puzzle.groups, len(puzzle.fixed)
     passes, places = puzzle.fixed[:], [-1] * len(groups)
     order = sorted(range(len(groups)), key=lambda i: (-groups[i].events.bit_count(), -groups[i].weight, i))
@@ -119,7 +119,7 @@ def _score(groups: Sequence[_EventGroup], places: Sequence[int]) -> int:
 
 
 def _pick_passes(passes: Sequence[int], group: int, number: int, chance: Callable[[], float]) -> set[int]:
-    """Passes to take apart: one or two that hold a part of the group, and others by chance."""
+    """The passes to empty: one or two that contain part of the group, and others at random."""
     related = sorted((chance(), p) for p, one in enumerate(passes) if one & group)[: 1 + int(chance() * 2)]
     others = sorted((chance(), p) for p in range(len(passes)))
     picked = [p for _, p in [*related, *others]]
@@ -129,7 +129,7 @@ def _pick_passes(passes: Sequence[int], group: int, number: int, chance: Callabl
 def _place(
     puzzle: _PackingTask, passes: list[int], places: list[int], order: Iterable[int], chance: Callable[[], float]
 ) -> None:
-    """Put groups, one by one, into the pass that each costs least; one that fits nowhere stays homeless."""
+    """Put each group into the pass where it costs least; a group that fits nowhere is not placed."""
     placed = union(passes)
     spare = list(puzzle.spare)
     for i, block in enumerate(puzzle.blocks):
@@ -152,7 +152,7 @@ def _place(
 
 
 def _price(group: _EventGroup, one: int, placed: int, spare: Sequence[int]) -> float | None:
-    """What it takes to complete a group in the pass ``one``, in parts of blocks; None where it does not fit."""
+    """The cost of completing a group in the pass ``one``, as shares of blocks, or None if it does not fit."""
     added, price = group.events & ~one, 0.0
     for i, block in group.loads:
         if new := added & block.events:
@@ -164,7 +164,7 @@ def _price(group: _EventGroup, one: int, placed: int, spare: Sequence[int]) -> f
 
 
 def _fill(blocks: Sequence[Block], passes: list[int], rest: int) -> None:
-    """Put single events where their block has most room."""
+    """Put single events into the passes where their block has most room."""
     while rest:
         event = rest & -rest
         rest ^= event
@@ -173,7 +173,7 @@ def _fill(blocks: Sequence[Block], passes: list[int], rest: int) -> None:
 
 
 def _prune(passes: list[int], groups: Sequence[_EventGroup], fixed: Sequence[int]) -> None:
-    """Drop events from passes where no group needs them that is not whole in another pass as well."""
+    """Remove events from passes where no group needs them, or where the group is also complete in another pass."""
     for p, one in enumerate(passes):
         others = passes[:p] + passes[p + 1 :]
         needed = fixed[p] | one & ~union(others)
@@ -182,7 +182,7 @@ def _prune(passes: list[int], groups: Sequence[_EventGroup], fixed: Sequence[int
 
 
 def _admit(blocks: Sequence[Block], passes: list[int], group: int) -> None:
-    """Add a group to the pass that lacks least of it, or its events one by one, as far as registers are left."""
+    """Add a group to the pass that lacks the least of it, or its events one by one, while registers are left."""
     room = [p for p, one in enumerate(passes) if least_passes(blocks, one | group) <= 1]
     if room:
         passes[min(room, key=lambda p: (group & ~passes[p]).bit_count())] |= group

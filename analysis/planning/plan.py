@@ -1,4 +1,4 @@
-"""Plan the passes of a profile: which counters, in how many runs, and which metrics stay whole."""
+"""Plan the passes of a profile: which counters, in how many passes, and which metrics are complete in one pass."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from .packing import Block, least_passes, pack, union
 ROOFLINE = "roofline"
 _INSTRUCTION = "instruction"
 _EVENT = re.compile(r"(?=.*[-_:/.\d])[A-Za-z][\w.:/=+-]*")
-"""Events such as LLC-load-misses, r1a8, sched:sched_switch: more than a plain word, which is rather a misspelt one."""
+"""Events such as LLC-load-misses, r1a8, sched:sched_switch; a plain word does not match, as it is likely a typo."""
 
 
 @dataclass
 class CounterSets:
-    """Named sets of counters in the order asked for, and what the target cannot give, with the reason."""
+    """Named sets of counters in the requested order, and what the target does not support, with the reason."""
 
     target: str
     sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
     optional: list[tuple[str, ...]] = field(default_factory=list)
-    """Sets that nobody asked for but that explain what was asked for, to be measured where registers are left."""
+    """Sets that were not requested but that explain the requested ones; they are measured if registers are left."""
 
     def add(self, name: str, counters: Iterable[str]) -> None:
-        """A set, unless the target lacks one of its counters."""
+        """Add a set, unless the target lacks one of its counters."""
         needed = tuple(counters)
         if reason := next((why for c in needed if (why := why_not_countable(self.target, c))), None):
             self.unsupported[name] = reason
@@ -50,12 +50,12 @@ class CounterSets:
             self.sets.setdefault(name, needed)
 
     def add_metrics(self, word: str) -> None:
-        """The metrics that a word means, a set each."""
+        """Add the metrics that a word selects, one set each."""
         for metric in catalog.select(self.target, [word]):
             self.add(metric.name, counters_of(self.target, metric))
 
     def add_preset(self, names: Iterable[str]) -> None:
-        """The metrics of a preset; those of other families are passed over."""
+        """Add the metrics of a preset; those of other families are skipped."""
         for name in names:
             if reason := _only_elsewhere(self.target, name):
                 self.unsupported[name] = reason
@@ -63,20 +63,20 @@ class CounterSets:
                 self.add_metrics(name)
 
     def add_counter(self, word: str) -> None:
-        """A counter asked for by name; whether the hardware has it, only the profiler can tell."""
+        """Add a counter by its name; only the profiler knows whether the hardware has it."""
         if not targets.gpu(self.target).counter_limits:
             self.sets.setdefault(word, (word,))
             return
         name = in_total(spelling(self.target, word))
         if word.startswith("SQ_ACCUM_PREV") or (name.endswith("_ACCUM") and not level_of(name)):
-            self.unsupported[word] = "only level counters are accumulated: ask for one as in SQ_LEVEL_WAVES_ACCUM"
+            self.unsupported[word] = "only level counters can be accumulated: write it as in SQ_LEVEL_WAVES_ACCUM"
         elif ours := _our_spelling(self.target, name):
             self.unsupported[word] = f"{self.target} calls it {ours}"
         else:
             self.sets.setdefault(name, (name,))
 
     def add_rooflines(self, word: str) -> None:
-        """One set per data type and level of memory: what one point of the roofline is made of. Integers on request."""
+        """Add one set per data type and memory level, for one point of the roofline each. Integers only on request."""
         formulas = work_formulas(targets.gpu(self.target).family, self.target)
         parts = word.split(".")[1:]
         instructions = _INSTRUCTION in parts
@@ -92,13 +92,15 @@ class CounterSets:
             )
         if wrong := [part for part in parts if part not in types and part not in levels]:
             raise BadArgument(
-                f"{word!r} is no roofline of {self.target}",
-                f"{wrong[0]!r} is no data type whose operations it counts, nor a level of memory",
+                f"{word!r} is not a roofline of {self.target}",
+                f"{wrong[0]!r} is neither a data type whose operations it counts nor a memory level",
                 f"Data types: {', '.join(types) or 'none'}; levels: {', '.join(levels)}; or {_INSTRUCTION}",
             )
         floats = [t for t, operations in types.items() if instructions or operations[0].kind == "flop"]
         if not floats:
-            self.unsupported[f"{ROOFLINE}.flop"] = f"{self.target} counts no floating-point operations by data type"
+            self.unsupported[f"{ROOFLINE}.flop"] = (
+                f"{self.target} does not count floating-point operations by data type"
+            )
         for level in [v for v in levels if v in parts] or levels:
             for datatype in [t for t in types if t in parts] or floats or [""]:
                 of_point = [levels[level], *past[level], *(o.count for o in types.get(datatype, []))]
@@ -108,11 +110,11 @@ class CounterSets:
 
 
 def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
-    """The counters that metrics, rooflines and counters need on a target, as the target spells them.
+    """The counters needed for metrics, rooflines and counters on a target, in the target's spelling.
 
-    Words are those of catalog.select; ``roofline``, alone or narrowed by data types and levels (roofline.f32.hbm,
-    roofline.instruction); and counters. A metric is unsupported where only other targets of the family have it, or
-    where the target lacks one of its counters. Raises BadArgument with near names for a word that means nothing.
+    Words are those of catalog.select; ``roofline``, alone or restricted to data types and levels (roofline.f32.hbm,
+    roofline.instruction); and counters. A metric is unsupported if only other targets of the family have it, or if the
+    target lacks one of its counters. Raises BadArgument with similar names for an unknown word.
     """
     needed = CounterSets(target)
     for word in dict.fromkeys(word.strip() for word in wanted):
@@ -130,7 +132,7 @@ def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
 
 
 def counters_of(target: str, metric: Metric) -> tuple[str, ...]:
-    """The counters that a metric needs on a target, with those of the metrics that its ``finish`` uses."""
+    """The counters that a metric needs on a target, including those of the metrics that its ``finish`` uses."""
     here = catalog.by_name(target)
     names = {
         name for one in (metric, *map(here.get, metric.uses.values())) if one for name in _counters_read(target, one)
@@ -139,14 +141,14 @@ def counters_of(target: str, metric: Metric) -> tuple[str, ...]:
 
 
 def _counters_read(target: str, metric: Metric) -> list[str]:
-    """What a metric's own formulas read, each counter as it must be measured: in whatever pass, and per channel
-    where the metric is."""
+    """The counters that a metric's own formulas read, as they must be measured: in any pass, and per channel if the
+    metric is per channel."""
     names = [name.split("@")[0] for name in catalog.counters(target, metric)]
     return [per_instance(name) for name in names] if metric.per == "l2_channel" else names
 
 
 def _only_elsewhere(target: str, name: str) -> str | None:
-    """Why a metric that other targets of the family have is not there on this one."""
+    """Why a metric of other targets of the family does not exist on this one, or None if no target has it."""
     if name in catalog.by_name(target):
         return None
     relatives = [t for t in catalog.known_targets(name) if targets.gpu(t).family == targets.gpu(target).family]
@@ -154,8 +156,8 @@ def _only_elsewhere(target: str, name: str) -> str | None:
 
 
 def _is_counter(target: str, word: str) -> bool:
-    """Whether a word is a counter: of a block of the target, or, where those have no names, one that its metrics use or
-    that is spelled like an event of the profiler and like nothing else."""
+    """Whether a word is a counter: of a block of the target, or, if its blocks have no names, one that its metrics use
+    or that is spelled like an event of the profiler."""
     if limits := targets.gpu(target).counter_limits:
         return block_of(word) in limits
     if word in _in_formulas(target):
@@ -171,13 +173,13 @@ def _in_formulas(target: str) -> frozenset[str]:
 
 
 def _our_spelling(target: str, name: str) -> str | None:
-    """What plans for a target call a counter that is spelled as on another one."""
+    """The target's name of a counter that is spelled as on another target."""
     ours = canonical(target, name)
     return ours if ours != name else None
 
 
 def _explaining_sets(target: str, formulas: WorkFormulas) -> list[tuple[str, ...]]:
-    """What tells why a point lies where it does: busy cycles of units, other work, counts of instructions."""
+    """The counters that explain the position of a point: busy cycles of units, other work, instruction counts."""
     explaining = [[unit.busy, unit.cycles] for unit in formulas.busy if targets.holds(unit.gpus, target)]
     explaining += [[o.count] for o in formulas.operations(target, "inst", "iop")]
     explaining += [[formula] for formula in formulas.extra.values()]
@@ -187,37 +189,39 @@ def _explaining_sets(target: str, formulas: WorkFormulas) -> list[tuple[str, ...
 
 @dataclass(frozen=True)
 class PassPlan:
-    """The passes that answer a question on one target.
+    """The passes that collect the requested metrics on one target.
 
-    A metric is whole where one pass holds all of its counters, so that numerator and denominator come from the same
-    run of the program; one that reads no counter is whole too. Counters asked for by name are listed like metrics.
+    A metric is whole if one pass contains all its counters, so that numerator and denominator come from the same run of
+    the program; a metric without counters is whole too. Counters requested by name are listed like metrics.
     """
 
     target: str
     passes: tuple[tuple[str, ...], ...]
-    """Counters of each pass, spelled as on the target; ``X_sum``, ``X[*]`` and ``L_ACCUM`` as in events.py, the level
-    counter L always directly before its integral. The passes with most whole metrics come first."""
+    """The counters of each pass in the target's spelling; ``X_sum``, ``X[*]`` and ``L_ACCUM`` as in events.py, the
+    level counter L always directly before its integral. The passes with the most whole metrics come first."""
     whole: tuple[str, ...]
     split: tuple[str, ...]
     unsupported: dict[str, str]
-    """Metric or word -> why the target cannot give it."""
+    """Metric or word -> why the target does not support it."""
     left_out: dict[str, str]
-    """Metric -> why ``max_passes`` leaves no room for it."""
+    """Metric -> why it does not fit into ``max_passes``."""
     least_passes: int
-    """Lower bound, which the plan reaches: registers needed over registers there are, of the scarcest block."""
+    """The lower bound, which the plan reaches: registers needed divided by registers available, of the scarcest
+    block."""
     whole_in: dict[str, int]
-    """Whole metric -> the first pass, from 1, that holds all of its counters; none for a metric without counters."""
+    """Whole metric -> the first pass, counted from 1, with all its counters; metrics without counters are not
+    included."""
 
 
 def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -> PassPlan:
     """Plan the passes for metrics (names, ids, tables, panels, subsystems, presets, ``*``), rooflines and counters.
 
-    The passes do not depend on the order of ``wanted``, unless ``max_passes`` leaves no room for all: then what was
-    asked for first is kept. A target without counter limits has a profiler that schedules counters itself and gets
-    one pass. Raises BadArgument for a word that means nothing there, NotFound for an unknown target.
+    The passes do not depend on the order of ``wanted``, unless not everything fits into ``max_passes``: then the words
+    that come first are kept. A target without counter limits has a profiler that schedules counters itself and gets
+    one pass. Raises BadArgument for an unknown word, NotFound for an unknown target.
     """
     if max_passes is not None and max_passes < 1:
-        raise BadArgument(f"max_passes is {max_passes}", "counters take at least one pass", "Give 1 or more")
+        raise BadArgument(f"max_passes is {max_passes}", "counters need at least one pass", "Give 1 or more")
     limits = targets.gpu(target).counter_limits
     needed = resolve(target, wanted)
     if not limits and not catalog.metrics(target):
@@ -248,7 +252,7 @@ def _make_plan(
     passes: Sequence[tuple[str, ...]],
     least: int,
 ) -> PassPlan:
-    """The plan, with every set told to be whole or split."""
+    """Build the plan, with every set classified as whole or split."""
     counters_of_passes = [set(one) for one in passes]
     places = {
         name: next((i for i, one in enumerate(counters_of_passes, 1) if one.issuperset(c)), 0)
@@ -267,7 +271,7 @@ def _make_plan(
 
 
 def _drop_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:
-    """Move sets with a counter that no block can hold to ``unsupported``; nobody misses the optional ones."""
+    """Move sets with a counter of an unknown block to ``unsupported``; drop such optional sets."""
     needed.optional = [counters for counters in needed.optional if all(limits.get(block_of(c) or "") for c in counters)]
     for name, counters in list(needed.sets.items()):
         if bad := next((c for c in counters if not limits.get(block_of(c) or "")), None):
@@ -276,7 +280,8 @@ def _drop_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:
 
 
 def _registers(needed: CounterSets, limits: dict[str, int]) -> tuple[dict[str, int], list[Block]]:
-    """A bit for every event, and the blocks; that a pass holds one integral is a block with one register."""
+    """A bit for every event, and the blocks; the limit of one integral per pass is modelled as a block with one
+    register."""
     counters = {c for one in (*needed.sets.values(), *needed.optional) for c in one}
     bits = {event: 1 << i for i, event in enumerate(sorted({e for c in counters for e in events_of(c)}))}
     members: dict[str, int] = {}
@@ -290,7 +295,7 @@ def _registers(needed: CounterSets, limits: dict[str, int]) -> tuple[dict[str, i
 def _fit_into_passes(
     sets: dict[str, tuple[str, ...]], bits: dict[str, int], blocks: list[Block], max_passes: int | None
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """The sets that fit into ``max_passes``, first come first served, and why the others do not."""
+    """The sets that fit into ``max_passes``, in the requested order, and why the others do not."""
     if max_passes is None:
         return sets, {}
     fitting: dict[str, tuple[str, ...]] = {}
@@ -305,7 +310,7 @@ def _fit_into_passes(
             left_out[name] = f"it needs {count_text(alone, 'pass')}, max_passes is {max_passes}"
         else:
             left_out[name] = (
-                f"it would make {count_text(needed, 'pass')} with what was asked for before, max_passes is {max_passes}"
+                f"it would need {count_text(needed, 'pass')} together with those before it, max_passes is {max_passes}"
             )
     return fitting, left_out
 

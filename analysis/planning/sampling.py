@@ -1,4 +1,4 @@
-"""Which launch configurations of a program to count, and how many launches of each, so that a budget is kept."""
+"""Choose which launch configurations of a program to count, and how many launches of each, within a time budget."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 ENOUGH_PCT = 95.0
-"""Share of the time of all launches that the configurations worth counting make up."""
+"""The share of the total launch time, in percent, that the counted configurations should cover."""
 USUAL_LAUNCHES = 5
-"""Launches of each configuration that are counted where nobody says otherwise."""
+"""How many launches of each configuration are counted by default."""
 _FIRST = 3
-"""Kernels with the longest total time, which come first whatever they cost."""
+"""How many kernels with the longest total time come first, whatever they cost."""
 _MOST_SHARE = 2 / 3
-"""Share of the launches that can be afforded which the longest kernels may take for themselves."""
+"""The share of the affordable launches that the longest kernels may use."""
 _CHEAP_S, _CHEAP_SHARE = 1.0, 0.1
-"""Every launch is counted where that adds no more than this, in seconds or as a share of the program's own time."""
+"""Every launch is counted if that adds at most this, in seconds or as a share of the program's own time."""
 
 
 @dataclass(frozen=True)
 class ConfigurationTime:
-    """One launch configuration: its kernel, how often it was launched, and the time of all of its launches."""
+    """One launch configuration: its kernel, the number of its launches, and their total time."""
 
     kernel: str
     launches: int
@@ -28,47 +28,47 @@ class ConfigurationTime:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds that counting takes: for the program under the profiler, and for every launch that is counted."""
+    """The cost of counting in seconds: of the program under the profiler, and of every counted launch."""
 
     run_s: float
     launch_s: float
     known_by: str = "assumed"
-    """Where the figures come from, in words."""
+    """The origin of the figures, in words."""
 
     def estimate_s(self, launches: int) -> float:
-        """The estimate for so many counted launches."""
+        """The estimated seconds for this many counted launches."""
         return self.run_s + self.launch_s * launches
 
 
 @dataclass(frozen=True)
 class CountingChoice:
-    """The kernels to count, and how many launches of each of their configurations, after how many."""
+    """The kernels to count, how many launches of each configuration, and how many launches to skip before."""
 
     kernels: tuple[str, ...]
     skip: int
     launches: int
     counted: int
-    """Launches that will be counted."""
+    """The number of launches that will be counted."""
     configurations: int
-    """Configurations that they belong to."""
+    """The number of configurations that they belong to."""
     launches_pct: float
-    """Share of all launches that they stand for."""
+    """The share of all launches that they represent."""
     time_pct: float | None
-    """Share of the time that they stand for; None without times."""
+    """The share of the time that they represent; None without times."""
     estimate_s: float
 
 
 def choose_launches(
     known: Sequence[ConfigurationTime], launches: int | None, cost: Cost, budget_s: float
 ) -> CountingChoice:
-    """The kernels to count, and how many launches of each of their configurations.
+    """Choose the kernels to count, and how many launches of each of their configurations.
 
-    Without ``launches`` all are counted where that is cheap, else USUAL of each. All kernels are counted where that
-    fits into the budget, else those that make up ENOUGH_PCT of the time; where that does not fit either, fewer launches
-    of each, down to one; then fewer kernels, down to one: the longest, unless they would take most of the budget with
-    their many configurations, and those that tell most for each counted launch. The first launch of a configuration
-    is passed over, as it warms up, where all of them have launches enough. Where no launch has a time, launches count
-    instead of it.
+    Without ``launches``, all launches are counted if that is cheap, otherwise USUAL_LAUNCHES of each configuration. All
+    kernels are counted if that fits the budget, otherwise those that make up ENOUGH_PCT of the time. If these do not
+    fit either, fewer launches of each are counted, down to one; then fewer kernels, down to one: the longest ones,
+    unless their many configurations would use most of the budget, and those with most time per counted launch. The
+    first launch of a configuration is a warm-up and is skipped if all configurations have enough launches. If no launch
+    has a time, the number of launches is used instead.
     """
     if not any(c.total_ns for c in known):
         alike = [replace(c, total_ns=float(c.launches)) for c in known]
@@ -93,13 +93,13 @@ def choose_launches(
 
 
 def least_choice(known: Sequence[ConfigurationTime], cost: Cost) -> CountingChoice:
-    """One launch of every configuration of the kernels that make up ENOUGH_PCT of the time, whatever that costs."""
+    """Choose one launch of every configuration of the kernels that make up ENOUGH_PCT of the time, at any cost."""
     return _make_choice(known, _worthwhile_kernels(_by_kernel(known)), 1, cost)
 
 
 @dataclass(frozen=True)
 class _PlannedKernel:
-    """A kernel, the time of its launches, and how many configurations it has."""
+    """A kernel, the total time of its launches, and the number of its configurations."""
 
     name: str
     total_ns: float
@@ -107,12 +107,12 @@ class _PlannedKernel:
 
     @property
     def ns_per_counted_launch(self) -> float:
-        """The time that one counted launch stands for."""
+        """The time that one counted launch represents."""
         return self.total_ns / self.configurations
 
 
 def _by_kernel(known: Sequence[ConfigurationTime]) -> list[_PlannedKernel]:
-    """Every kernel, the longest first."""
+    """Every kernel, the one with the longest total time first."""
     of: dict[str, list[float]] = {}
     for one in known:
         of.setdefault(one.kernel, []).append(one.total_ns)
@@ -120,7 +120,7 @@ def _by_kernel(known: Sequence[ConfigurationTime]) -> list[_PlannedKernel]:
 
 
 def _worthwhile_kernels(by_time: Sequence[_PlannedKernel]) -> list[str]:
-    """The kernels that make up enough of the time: the longest, then those that tell most for each counted launch."""
+    """The kernels that make up enough of the time: the longest, then those with most time per counted launch."""
     enough = sum(k.total_ns for k in by_time) * ENOUGH_PCT / 100
     covered, kernels = 0.0, list[str]()
     for kernel in [*by_time[:_FIRST], *sorted(by_time[_FIRST:], key=lambda k: -k.ns_per_counted_launch)]:
@@ -132,7 +132,7 @@ def _worthwhile_kernels(by_time: Sequence[_PlannedKernel]) -> list[str]:
 
 
 def _affordable_kernels(by_time: Sequence[_PlannedKernel], launches: float) -> list[str]:
-    """The kernels to count with so many launches, one of each configuration; one kernel at least."""
+    """The kernels that fit this many launches with one launch per configuration; at least one kernel."""
     order = sorted(by_time, key=lambda k: -k.ns_per_counted_launch)
     for count in range(_FIRST, 0, -1):
         longest = by_time[:count]

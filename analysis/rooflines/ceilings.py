@@ -1,4 +1,5 @@
-"""The ceilings of a device, theoretical or measured or stated by hand, and the choice of one kind; never mixed."""
+"""The ceilings of a device: theoretical, measured or given by the caller. Kinds are chosen as a whole and never
+mixed."""
 
 from __future__ import annotations
 
@@ -26,19 +27,19 @@ if TYPE_CHECKING:
 CeilingSource = Literal["empirical", "theoretical"]
 _MEMORY = ("max_mclk", "num_hbm_channels", "hbm_bw_gbs")
 _MODES = ("full", "quick")
-"""The fuller measurement counts."""
+"""The modes of a measurement; the more complete one is preferred."""
 _STALE_DAYS = count_threshold("roofline.stale_ceiling_days")
 _DOUBTS = 3
-"""Suspect ceilings that are named with their reasons."""
+"""How many suspect ceilings are listed with their reasons."""
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a device reaches of one thing, in GB/s, GFLOP/s, GIOP/s or GIPS.
+    """A peak rate of a device in GB/s, GFLOP/s, GIOP/s or GIPS.
 
-    ``source`` says how it was found: the formula with its inputs, or the tool that measured it and when.
-    ``low`` and ``high`` are the interval of a measurement, where it states one. ``derived_from`` is the measured
-    ceiling that it follows from, where it was not measured itself.
+    ``source`` is its origin: the formula with its inputs, or the tool that measured it and the date. ``low`` and
+    ``high`` are the interval of a measurement, if stated. ``derived_from`` is the measured ceiling that it was derived
+    from if it was not measured itself.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """What was reached at one intensity (operations per byte of device memory): a point of the measured roof."""
+    """The rate reached at one intensity (operations per byte of device memory): a point of the measured roof."""
 
     ceiling: str
     intensity: float
@@ -64,7 +65,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """A set of ceilings of one kind for one device; ``missing`` says why some have no value."""
+    """A set of ceilings of one kind for one device; ``missing`` maps ceilings without a value to the reason."""
 
     kind: CeilingSource
     device: str
@@ -74,7 +75,7 @@ class Ceilings:
     sweep: tuple[SweepPoint, ...] = ()
 
     def value(self, name: str) -> float | None:
-        """One ceiling in its unit, or None."""
+        """The value of one ceiling in its unit, or None."""
         return self.known[name].value if name in self.known else None
 
     def ridge(self, compute: str, level: str) -> float | None:
@@ -86,11 +87,11 @@ class Ceilings:
 def choose(
     workload: Workload, source: CeilingSource, by_hand: Mapping[str, float] | None = None
 ) -> tuple[Ceilings, Ceilings]:
-    """The set of ceilings to use, and the theoretical one to judge by what is possible.
+    """The ceilings to use, and the theoretical ceilings, which decide what is possible.
 
-    Asked for empirical ones where there are none, it falls back to theory as a whole and says so. ``by_hand`` are
-    ceilings that the caller states (GB/s, GFLOP/s, GIOP/s, GIPS by name); they replace measured ones of that name.
-    Raises BadArgument where their names or values are wrong.
+    If empirical ceilings are requested but none exist, all theoretical ones are returned with a note. ``by_hand`` maps
+    names to ceilings given by the caller (GB/s, GFLOP/s, GIOP/s, GIPS); they replace measured ones of the same name.
+    Raises BadArgument if a name or a value is wrong.
     """
     theory = theoretical_ceilings(workload)
     if source == "theoretical":
@@ -106,22 +107,22 @@ def choose(
         return _with_stated(reached, by_hand, workload), theory
     if reached is not None:
         return reached, theory
-    text = "No measured ceilings of this device are stored: these are theoretical, never quite reached."
+    text = "No measured ceilings of this device are stored: these are theoretical and never quite reached."
     return replace(theory, notes=[Note("none_measured", text), *theory.notes]), theory
 
 
 def theoretical_ceilings(workload: Workload) -> Ceilings:
-    """The theoretical ceilings of the device that a workload ran on, from its facts."""
+    """The theoretical ceilings of the device that a workload ran on, computed from the device's facts."""
     facts, notes = device_facts(workload)
     device = f"{workload.manifest.device or workload.target.title} ({workload.target.target})"
     return replace(from_facts(workload.cursor, _formulas(workload), facts, device), notes=notes)
 
 
 def device_facts(workload: Workload) -> tuple[dict[str, float], list[Note]]:
-    """The facts of the device that a workload ran on, and what is to be known of them.
+    """The facts of the device that a workload ran on, and notes on them.
 
-    Those of the profile count first; what they leave open, and the memory, comes from the data sheet where the product
-    is known beyond doubt.
+    The facts of the profile come first; missing ones, and those of the memory, are taken from the data sheet if the
+    product is known for certain.
     """
     target, manifest = workload.target, workload.manifest
     facts = {n: f.value for n, f in (_formulas(workload).facts | target.facts).items()} | manifest.facts
@@ -133,17 +134,15 @@ def device_facts(workload: Workload) -> tuple[dict[str, float], list[Note]]:
         )
         facts |= {n: sheet[n] for n in from_sheet} | {n: sheet[n] for n in _MEMORY if n in sheet}
         if from_sheet:
-            text = (
-                f"Not stated in the profile and taken from the data sheet of {product.title}: {', '.join(from_sheet)}."
-            )
+            text = f"Not in the profile, so taken from the data sheet of {product.title}: {', '.join(from_sheet)}."
             notes.append(Note("data_sheet", text))
         for clause in contradicted_facts(workload).values():
-            notes.append(Note("data_sheet_differs", f"{clause}; the data sheet counts here."))
+            notes.append(Note("data_sheet_differs", f"{clause}; the data sheet is used."))
     return facts, notes
 
 
 def contradicted_facts(workload: Workload) -> dict[str, str]:
-    """The facts of the memory that a profile states otherwise than the data sheet, each with a clause that says so."""
+    """The facts of the memory on which the profile and the data sheet differ, each with a clause that states both."""
     stated = workload.manifest.facts
     product = identify(workload.manifest.device, workload.manifest.arch, stated)
     sheet = {name: product.facts[name].value for name in _MEMORY if name in product.facts} if product else {}
@@ -159,7 +158,7 @@ def from_facts(
 ) -> Ceilings:
     """Evaluate the ceiling formulas of a family over facts: clock x units x rate per clock.
 
-    A rate that the target does not have is left out; a device figure that is unknown (a clock) is named in ``missing``.
+    Rates that the target does not have are omitted; ceilings with an unknown fact (such as a clock) go to ``missing``.
     """
     needs = references([f for b in formulas.bounds for f in b.ceiling])
     ready: dict[str, tuple[CeilingEntry, str]] = {}
@@ -184,10 +183,11 @@ def from_facts(
 
 
 def empirical_ceilings(workload: Workload) -> Ceilings | None:
-    """What a workload's device reached: by run_peak_benchmarks on that very device, else as recorded with the workload,
-    else by run_peak_benchmarks on another device of its product, else as recorded with another workload of it.
+    """The measured ceilings of a workload's device, from the first source that has any, or None.
 
-    Ceilings of another machine or an old measurement are used with a note; those of another product never.
+    In order: run_peak_benchmarks on the same device, ceilings recorded with the workload, run_peak_benchmarks on
+    another device of the same product, ceilings recorded with another workload on the same product. Ceilings of another
+    machine and old measurements are used with a note; those of another product never.
     """
     benchmarked = _ceilings_of_benchmarks(workload)
     if benchmarked and benchmarked.exact:
@@ -211,7 +211,7 @@ def _inputs(names: frozenset[str], facts: Mapping[str, float]) -> str:
 
 
 def _with_derived(ceilings: Ceilings, formulas: WorkFormulas) -> Ceilings:
-    """Add ceilings that follow from a measured one, such as instruction issue from the rate of FP32 multiply-adds."""
+    """Add the ceilings that can be derived from a measured one, such as instruction issue from the FP32 FMA rate."""
     derived = {}
     for bound in formulas.bounds:
         like = bound.like
@@ -224,7 +224,7 @@ def _with_derived(ceilings: Ceilings, formulas: WorkFormulas) -> Ceilings:
 
 
 def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: Workload) -> Ceilings:
-    """Measured ceilings with those that the caller states in their place."""
+    """The measured ceilings, replaced by those given by the caller where the names match."""
     formulas, manifest = _formulas(workload), workload.manifest
     units = {b.key: b.unit for b in formulas.bounds}
     stated = {}
@@ -237,7 +237,7 @@ def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: W
         stated[name] = Ceiling(name, units[name], float(value), "empirical", "given by the caller", by_hand=True)
     base = base or Ceilings("empirical", manifest.device or manifest.arch or "unknown device", {})
     measured_ones = {n: c for n, c in base.known.items() if c.derived_from is None}
-    note = Note("by_hand", f"Given by the caller: {', '.join(stated)}; these count before measured ones.")
+    note = Note("by_hand", f"Given by the caller: {', '.join(stated)}; these take precedence over measured ones.")
     return _with_derived(replace(base, known=measured_ones | stated, notes=[*base.notes, note]), formulas)
 
 
@@ -247,14 +247,14 @@ def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: W
 class _BenchmarkedCeilings(NamedTuple):
     ceilings: Ceilings
     exact: bool
-    """Whether they are of the very device that the workload ran on."""
+    """Whether they were measured on the same device that the workload ran on."""
 
 
 def _ceilings_of_benchmarks(workload: Workload) -> _BenchmarkedCeilings | None:
-    """The ceilings and the sweeps of the device that a workload ran on, else of another of its product.
+    """The benchmarked ceilings and sweeps of the device that a workload ran on, or else of another device of its
+    product.
 
-    Devices of the workload's machine come before others, then newer measurements before older ones. Figures above
-    theory never count.
+    Devices of the workload's machine are preferred, then newer measurements. Figures above theory are never used.
     """
     manifest = workload.manifest
     devices: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
@@ -289,7 +289,7 @@ def _is_of_device(row: dict[str, Any], manifest: Manifest) -> bool:
 
 
 def _is_of_product(row: dict[str, Any], manifest: Manifest) -> bool:
-    """Whether a device is of the workload's product, and no larger or smaller part of it."""
+    """Whether a device is of the workload's product, and the same partition size."""
     if not (row["device"] and manifest.device):
         return False
     mine = identify(manifest.device, manifest.arch, manifest.facts)
@@ -299,13 +299,13 @@ def _is_of_product(row: dict[str, Any], manifest: Manifest) -> bool:
 
 
 def _as_large(row: dict[str, Any], manifest: Manifest) -> bool:
-    """Whether both have as many compute units, as far as that is known; a partition has fewer."""
+    """Whether both have the same number of compute units, if known; a partition has fewer."""
     units = manifest.facts.get("cu_per_gpu")
     return units is None or row["compute_units"] is None or row["compute_units"] == units
 
 
 def _fullest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of every name in the fullest mode that it was measured in."""
+    """For each ceiling, the rows of the most complete mode that it was measured in."""
     best: dict[str, int] = {}
     for row in rows:
         rank = _MODES.index(row["mode"])
@@ -326,8 +326,8 @@ def _benchmark_notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool
         whose = f"{'the same machine, a device' if here else 'ANOTHER device'} of the same product"
     text = (
         f"The ceilings are of {whose}, measured by run_peak_benchmarks "
-        f"({first['measured_at']}, driver {first['driver'] or 'unknown'}): what kernels made for it reached, so "
-        "a little more can be right."
+        f"({first['measured_at']}, driver {first['driver'] or 'unknown'}): reached by purpose-built kernels, so "
+        "slightly higher rates are possible."
     )
     notes = [Note("benchmarked", text)]
     ways = [r for r in rows if r["ceiling"].startswith("hbm.") and r["unit"] == "GB/s" and r["ceiling"] != "hbm.bw"]
@@ -336,7 +336,7 @@ def _benchmark_notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool
         notes.append(Note("best_of", f"hbm.bw is the best of: {listed} GB/s."))
     if doubtful := [f"{r['ceiling']} ({r['reason'] or 'no reason kept'})" for r in rows if r["status"] == "suspect"]:
         more = f" and {len(doubtful) - _DOUBTS} more" if len(doubtful) > _DOUBTS else ""
-        notes.append(Note("suspect_ceilings", f"Suspect when measured: {'; '.join(doubtful[:_DOUBTS])}{more}."))
+        notes.append(Note("suspect_ceilings", f"Suspect in the measurement: {'; '.join(doubtful[:_DOUBTS])}{more}."))
     return notes
 
 
@@ -355,7 +355,7 @@ class _CeilingRow(NamedTuple):
 
 
 def _others_of_product(workload: Workload) -> Iterator[Manifest]:
-    """Other workloads of a device like this one: those of the same machine first, then newer ones."""
+    """Other workloads on a device of the same product: those of the same machine first, then newer ones."""
     mine = workload.manifest
     others = [m for m in reversed(workload.store.scan()[0]) if m.id != mine.id and _same_product(m, mine)]
     others.sort(key=lambda m: m.host is None or m.host != mine.host)
@@ -363,16 +363,16 @@ def _others_of_product(workload: Workload) -> Iterator[Manifest]:
 
 
 def _same_product(one: Manifest, other: Manifest) -> bool:
-    """Whether ceilings of one workload's device say anything about another's: same target, units and clock."""
+    """Whether the ceilings of one workload's device apply to another's: same target, compute units and clock."""
     facts = ("cu_per_gpu", "max_sclk", "num_xcd")
     alike = all(one.facts.get(f) == other.facts.get(f) for f in facts)
     return one.arch == other.arch and (one.device or "") == (other.device or "") and alike
 
 
 def _ceilings_of_profile(workload: Workload, origin: Manifest) -> Ceilings | None:
-    """The ceilings that came with the workload ``origin``; None where it has none for this target.
+    """The ceilings that were recorded with the workload ``origin``, or None if it has none for this target.
 
-    Of several devices in one file, the first is taken, as profilers and benchmarks number GPUs differently.
+    If the file contains several devices, the first is used, because profilers and benchmarks number GPUs differently.
     """
     if workload.store.file(origin, "ceilings") is None:
         return None
@@ -403,20 +403,20 @@ def _date_suffix(row: _CeilingRow) -> str:
 
 
 def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[_CeilingRow]) -> list[Note]:
-    """Where recorded ceilings come from, and what speaks against them."""
+    """Notes on the origin of recorded ceilings, and on reasons to distrust them."""
     first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
     text = (
         f"Measured by {first.method or 'an unnamed benchmark'}{_date_suffix(first)}, device {first.device_id}: "
-        "lower bounds, so more than 100 % can be right."
+        "lower bounds, so more than 100 % is possible."
     )
     notes = [Note("recorded", text)]
     if len(devices) > 1:
-        text = f"That file holds devices {', '.join(map(str, devices))}; their ceilings differ by a few percent."
+        text = f"That file contains devices {', '.join(map(str, devices))}; their ceilings differ by a few percent."
         notes.append(Note("several_devices", text))
     if origin.id != manifest.id:
         same = origin.host is not None and origin.host == manifest.host
         where = "of the same machine" if same else "of ANOTHER device of the same product"
-        text = f"The ceilings are {where}: they came with workload {origin.id}, not with this one."
+        text = f"The ceilings are {where}: they were recorded with workload {origin.id}, not with this one."
         notes += [Note("from_other_workload", text), *_stale_notes(str(first.measured_at or ""), manifest)]
     return notes
 
@@ -429,7 +429,7 @@ def _stale_notes(measured_at: str, manifest: Manifest) -> list[Note]:
 
 
 def _days_apart(at: str, manifest: Manifest) -> float | None:
-    """Days between a measurement and a workload's entry into the store; None where the date cannot be read."""
+    """The days between a measurement and the import of a workload, or None if the date cannot be parsed."""
     text = at.split(" (")[0].strip()
     for read in (datetime.fromisoformat, lambda t: datetime.strptime(t, "%a %b %d %H:%M:%S %Y")):
         try:

@@ -22,18 +22,18 @@ _SUSPECT = threshold("figures.suspect_pct") / 100
 _IMPOSSIBLE = threshold("figures.impossible_pct") / 100
 _TRIFLE = threshold("roofline.negligible_operations")
 _MUCH = threshold("roofline.missing_operations")
-_CAUSES = "replays were mixed, a clock is wrong, or units are miscounted"
-_CACHED = "the Infinity Cache answers faster than HBM"
-_DUAL = "instructions were issued in pairs, or the clock was above the one quoted"
+_CAUSES = "replays were mixed, a clock is wrong, or units were miscounted"
+_CACHED = "the Infinity Cache delivers faster than HBM"
+_DUAL = "instructions were issued in pairs, or the clock was above the nominal one"
 NO_TIME = Reason("no_timing", "time: the dispatches have no usable timing")
 NO_TRAFFIC = Reason("no_bytes", "no traffic at this level")
-NEGATIVE_BYTES = Reason("negative", "negative bytes: counters of different replays do not fit together")
+NEGATIVE_BYTES = Reason("negative", "negative bytes: the counters come from different replays that do not agree")
 
 
 @dataclass(frozen=True)
 class PointTally:
-    """What a point adds up to, over ``n`` dispatches: operations, bytes at ``level``, run time and the least times that
-    they need."""
+    """The sums behind a point over ``n`` dispatches: operations, bytes at ``level``, run time, and the least times for
+    the operations and the bytes."""
 
     level: Level
     operations: list[WorkOperation]
@@ -44,16 +44,16 @@ class PointTally:
     traffic: float | None
     time_ns: float | None
     roof_ns: float | Reason
-    """The least time of the operations, or the ceiling that is missing for it."""
+    """The least time of the operations in ns, or the reason for a missing ceiling."""
     wait_ns: float | None
-    """The least time of the bytes."""
+    """The least time of the bytes in ns."""
 
 
 def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
-    """The status of a point and, where it is not plainly ok, the reason."""
+    """The status of a point and, unless it is simply ok, the reason."""
     level = tally.level
     if not tally.operations:
-        text = f"{inputs.target} has no counters of floating-point operations; bandwidth only"
+        text = f"{inputs.target} has no counters of floating-point operations; only the bandwidth is known"
         return "not_supported", Reason("no_counter", text)
     if work.kernel in inputs.uncounted:
         return "not_collected", NOT_COUNTED
@@ -64,7 +64,7 @@ def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[
             text += f"; {_why_no_bytes(level, work, inputs).text}"
         return "not_collected", Reason(why.code, text)
     if not tally.n:
-        return "not_collected", Reason("no_dispatch", "no dispatch has all of its counters")
+        return "not_collected", Reason("no_dispatch", "no dispatch has all the necessary counters")
     if tally.time_ns is None:
         return "not_collected", NO_TIME
     if tally.traffic is None:
@@ -76,7 +76,7 @@ def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[
         return "bypassed", past
     nominal, at_best = _theory_shares(level, tally.counted, work, inputs)
     if at_best is not None and at_best > _SUSPECT:
-        reason = Reason("above_limit", f"{at_best:.1%} of what theory allows: {_CAUSES}")
+        reason = Reason("above_limit", f"{at_best:.1%} of the theoretical maximum: {_CAUSES}")
         return ("impossible" if at_best > _IMPOSSIBLE else "suspect"), reason
     if nominal is not None and nominal > _SUSPECT:
         text = f"{nominal:.1%} of the theoretical ceiling: {_CACHED if level.cache else _DUAL}, or {_CAUSES}"
@@ -87,25 +87,25 @@ def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[
     roof = tally.roof_ns if isinstance(tally.roof_ns, float) else 0.0
     share = max(roof, tally.wait_ns or 0.0) / tally.time_ns
     if share > _SUSPECT:
-        text = f"{share:.1%} of a recorded ceiling, which is a lower bound of what is possible"
+        text = f"{share:.1%} of a recorded ceiling, which is a lower bound of the possible rate"
         reasons.append(Reason("above_ceiling", text))
     if isinstance(tally.roof_ns, Reason):
         reasons.append(tally.roof_ns)
     if tally.wait_ns is None:
         reasons.append(limits.no_ceiling(inputs.ceilings, level.key))
     if not tally.amount:
-        reasons.append(Reason("no_operations", "no such operations: judge by bandwidth"))
+        reasons.append(Reason("no_operations", "no operations of this type: judge by bandwidth"))
     elif not tally.traffic:
         reasons.append(NO_TRAFFIC)
     if doubtful:
-        reasons.append(Reason("doubtful", "bytes and bandwidth are not concerned"))
+        reasons.append(Reason("doubtful", "bytes and bandwidth are not affected"))
     suspect = bool(tally.missing) or doubtful or (share > _SUSPECT and nominal is None)
     joined = Reason(reasons[0].code, "; ".join(r.text for r in reasons)) if reasons else None
     return ("suspect" if suspect else "ok"), joined
 
 
 def _doubts(tally: PointTally, work: KernelWork) -> tuple[list[Reason], bool]:
-    """What may be no arithmetic at all, where it is more than a trifle of several kinds; whether it is much."""
+    """The operations that may not be arithmetic, if their share matters, and whether that share is large."""
     doubts, most = [], 0.0
     for operation in tally.counted if tally.amount and len(tally.counted) > 1 else []:
         share = work.sums_over([operation.name])[1].get(operation.name, 0.0) / (tally.amount or 1.0)
@@ -119,7 +119,8 @@ def _doubts(tally: PointTally, work: KernelWork) -> tuple[list[Reason], bool]:
 def _theory_shares(
     level: Level, counted: list[WorkOperation], work: KernelWork, inputs: RooflineInputs
 ) -> tuple[float | None, float | None]:
-    """The least time by theory as a share of the run time: at nominal ceilings, and at the most that is possible."""
+    """The theoretical least time as a share of the run time: at the nominal ceilings, and at the highest possible
+    ones."""
     n, sums = work.sums_over([*(o.name for o in counted), level.name, TIME])
     nominal, most = inputs.theory.value(level.key), limits.most_gbs(level, inputs.theory)
     if not n or nominal is None or most is None:
@@ -132,7 +133,7 @@ def _theory_shares(
 
 
 def _why_no_bytes(level: Level, work: KernelWork, inputs: RooflineInputs) -> Reason:
-    """Why a level has no bytes, with the range in which they lie where one is known."""
+    """The reason why a level has no bytes, with their range if it is known."""
     reason = limits.no_bytes(level, work, inputs.collected)
     n, sums = work.sums_over([f"{level.name}.least", f"{level.name}.most"])
     between = f"between {sums[f'{level.name}.least']:.6g} and {sums[f'{level.name}.most']:.6g}; " if n else ""
@@ -141,12 +142,12 @@ def _why_no_bytes(level: Level, work: KernelWork, inputs: RooflineInputs) -> Rea
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One point under one roof: sums over ``n`` dispatches, all of which have every quantity in it.
+    """One point under one roof: sums over ``n`` dispatches, all of which have every quantity of the point.
 
     ``performance`` = operations / time and ``bandwidth`` = bytes / time, so neither grows with the number of
-    dispatches; a level that most of the bytes go past has no intensity. ``attainable`` = operations / max(least compute
-    time, bytes / bandwidth ceiling): the classical min(peak, intensity x bandwidth), also for mixed data types.
-    ``bound`` and ``limiter`` are those of the whole kernel (see limits.py): it has one limit and not one per level.
+    dispatches; a level that most bytes bypass has no intensity. ``attainable`` = operations / max(least compute time,
+    bytes / bandwidth ceiling): the classical min(peak, intensity x bandwidth), generalised to mixed data types.
+    ``bound`` and ``limiter`` are those of the whole kernel (see limits.py), which has one limit, not one per level.
     """
 
     rank: int
@@ -173,7 +174,7 @@ class RooflinePoint:
 
 @dataclass(frozen=True)
 class OperationRate:
-    """One kind of operation of one kernel: how much, how fast, against its own ceiling."""
+    """One type of operation of one kernel: its amount and rate, and the share of its own ceiling."""
 
     rank: int
     operation: str
@@ -187,21 +188,21 @@ class OperationRate:
 
 @dataclass(frozen=True)
 class FlopRoofline:
-    """Points, what limits every kernel, and the work by data type, longest kernel first."""
+    """The points, the limits of every kernel, and the work by data type, longest kernel first."""
 
     inputs: RooflineInputs
     points: list[RooflinePoint]
     limits: list[KernelLimits]
     rates: list[OperationRate]
     not_counted: dict[str, Reason]
-    """Kinds of operation that no kernel's counters tell, and why: FLOP are at least the figures shown."""
+    """Types of operation that were not counted for any kernel, and why; the FLOP shown are lower bounds then."""
 
 
 def flop_roofline(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = None) -> FlopRoofline:
-    """The points of kernels at the levels asked for.
+    """The points of the kernels at the requested memory levels.
 
-    ``datatype``: None is all floating point together (and integers, where a kernel has no floating point), "iop" all
-    integers together, a type (f32) or a pipe's type (matrix.f32) that alone, "all" every one that occurs.
+    ``datatype``: None adds up all floating-point types (and integers, if a kernel has no floating point), "iop" adds up
+    all integer types, a type (f32) or the type of a pipe (matrix.f32) selects that one, "all" shows each separately.
     """
     known = inputs.formulas.operations(inputs.target, "flop", "iop")
     kinds = _kinds(known, datatype)
@@ -225,7 +226,8 @@ def flop_roofline(inputs: RooflineInputs, levels: Sequence[str], datatype: str |
 
 
 def _kinds(known: list[WorkOperation], datatype: str | None) -> dict[str, list[WorkOperation]]:
-    """Labels of points -> the operations they add up. Raises BadArgument for a type that the GPU does not count."""
+    """Labels of points -> the operations that they add up. Raises BadArgument for a type that the GPU does not
+    count."""
     floats, integers = [o for o in known if o.kind == "flop"], [o for o in known if o.kind == "iop"]
     single = {o.name: [o] for o in known}
     typed: dict[str, list[WorkOperation]] = {}
@@ -250,7 +252,7 @@ def _kinds(known: list[WorkOperation], datatype: str | None) -> dict[str, list[W
 def _with_integers(
     kinds: dict[str, list[WorkOperation]], known: list[WorkOperation], work: KernelWork
 ) -> dict[str, list[WorkOperation]]:
-    """A kernel without floating point is shown by its integer operations too, if it has any."""
+    """Add the integer operations of a kernel without floating point, if it has any."""
     integers = [o for o in known if o.kind == "iop"]
     if _amount(work, kinds["flop"]) == 0 and _amount(work, integers):
         return {**kinds, "iop": integers}
@@ -258,7 +260,7 @@ def _with_integers(
 
 
 def _amount(work: KernelWork, operations: list[WorkOperation]) -> float | None:
-    """How many of these operations a kernel did, as far as counted; None where nothing was counted."""
+    """How many of these operations a kernel executed, as far as they were counted; None if nothing was counted."""
     counted = [o.name for o in operations if work.has(o.name)]
     return sum(work.sums_over([name])[1][name] for name in counted) if counted else None
 
@@ -314,7 +316,7 @@ def _point(
 
 
 def _rates(rank: int, work: KernelWork, known: list[WorkOperation], ceilings: Ceilings) -> list[OperationRate]:
-    """The kinds of operation that a kernel did, each with its own ceiling."""
+    """The types of operation that a kernel executed, each with its own ceiling."""
     rates = []
     for operation in known:
         n, sums = work.sums_over([operation.name, TIME])

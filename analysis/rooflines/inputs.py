@@ -1,4 +1,4 @@
-"""What every roofline starts from: the work that kernels did, and the ceilings that it is held against."""
+"""The inputs of every roofline: the work of the kernels, and the ceilings that it is compared with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .ceilings import Ceilings, CeilingSource, choose, device_facts
 
 @dataclass(frozen=True)
 class RooflineRequest:
-    """Which kernels (or dispatches) a roofline shows, as ``Workload.select`` and ``WorkSelection`` take them."""
+    """Which kernels (or dispatches) a roofline shows; arguments of ``Workload.select`` and ``WorkSelection``."""
 
     kernel: str | Sequence[str] | None = None
     dispatches: str | Sequence[int] | None = None
@@ -30,12 +30,12 @@ class RooflineRequest:
     limit: int = 100_000
     offset: int = 0
     called: str | None = None
-    """What the rows are called, where not kernels or dispatches."""
+    """The name of the rows in notes, if they are not kernels or dispatches."""
 
 
 @dataclass(frozen=True)
 class RooflineInputs:
-    """What both kinds of roofline start from: the work done, the ceilings, the formulas and the device's facts."""
+    """The inputs of both kinds of roofline: the work, the ceilings, the formulas and the facts of the device."""
 
     target: str
     formulas: WorkFormulas
@@ -43,19 +43,19 @@ class RooflineInputs:
     collected: WorkSums
     ceilings: Ceilings
     sustained: Ceilings
-    """What units are known to sustain, whatever ceilings are shown: loads are held against these."""
+    """The rates that units are known to sustain, whatever ceilings are shown; loads are relative to these."""
     theory: Ceilings
     asked: RooflineRequest
     uncounted: set[str]
-    """Kernels of which no launch was counted, in a profile that counted others."""
+    """Kernels without any counted launch, in a profile with counters for others."""
     doubts: Doubts
     scattered: list[str]
-    """Levels whose bytes were counted in another pass than the operations, or these in several."""
+    """Levels whose bytes and operations were counted in different passes."""
     figures: Mapping[str, Values]
-    """Kernel -> the metrics and facts from which the loads of its units are told; empty for single dispatches."""
+    """Kernel -> the metrics and facts that the loads of its units are computed from; empty for single dispatches."""
 
     def doubt(self, kernel: str, quantities: Iterable[str]) -> Reason | None:
-        """Why a figure made of these quantities of a kernel and its time is not to be trusted."""
+        """The reason why a figure computed from these quantities of a kernel and its time is doubted, or None."""
         return self.doubts.about(self.collected.columns_behind([*quantities, TIME]), [kernel])
 
 
@@ -66,9 +66,9 @@ def prepare_inputs(
     by_hand: Mapping[str, float] | None = None,
     known: Mapping[str, Values] | None = None,
 ) -> RooflineInputs:
-    """Collect the work of the kernels asked for and choose the ceilings. Raises BadInput for an unknown target.
+    """Collect the work of the requested kernels and choose the ceilings. Raises BadInput for an unknown target.
 
-    ``known`` are the figures of kernels where they are there already.
+    ``known`` are the figures of the kernels, if the caller already has them.
     """
     target = workload.arch
     if target not in catalog.targets_with_metrics():
@@ -91,7 +91,7 @@ def prepare_inputs(
 
 
 def _figures(workload: Workload, asked: RooflineRequest, kernels: list[str]) -> dict[str, Values]:
-    """The figures behind the loads of these kernels."""
+    """The figures that the loads of these kernels are computed from."""
     wanted = rules.metrics_of_limits(workload.arch)
     if not wanted or not kernels:
         return {}

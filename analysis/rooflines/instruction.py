@@ -18,14 +18,15 @@ from .limits import KernelLimits, PointStatus
 
 _ALL, _VALU = "issue", "valu_instructions"
 _NEAR = 1e-3
-"""How far below a wall a value may be and still lie on it: counters of different replays differ by as much."""
+"""The tolerance for a value to be on a wall: counters of different replays differ by about this much."""
 
 
 @dataclass(frozen=True)
 class InstructionPoint:
-    """One kernel at one memory level: instructions of waves (warps) against bytes and transactions.
+    """One kernel at one memory level: wave (warp) instructions relative to bytes and transactions.
 
-    On CDNA they are those of VALU and SALU, on NVIDIA all; each counts once, whatever its lanes. Performance in GIPS.
+    On CDNA the VALU and SALU instructions are counted, on NVIDIA all instructions; each counts once, however many lanes
+    are active. Performance is in GIPS.
     """
 
     rank: int
@@ -38,7 +39,7 @@ class InstructionPoint:
     unit: str
     bytes: float | None
     operations: float | None
-    """Instructions of waves."""
+    """The number of wave instructions."""
     transactions: float | None
     gtxn: float | None
     time_ns: float | None
@@ -54,9 +55,9 @@ class InstructionPoint:
 
 @dataclass(frozen=True)
 class Wall:
-    """Where a kernel's accesses lie between the walls of an instruction roofline (Ding and Williams, PMBS 2019).
+    """Where a kernel's accesses are between the walls of an instruction roofline (Ding and Williams, PMBS 2019).
 
-    ``value`` is transactions per memory instruction; ``walls`` names the marks it lies between, in the same unit.
+    ``value`` is in transactions per memory instruction; ``walls`` are the named walls around it, in the same unit.
     """
 
     rank: int
@@ -69,7 +70,7 @@ class Wall:
 
 @dataclass(frozen=True)
 class InstructionRoofline:
-    """Points, what limits every kernel, and the readings of the walls, longest kernel first."""
+    """The points, the limits of every kernel, and the readings of the walls, longest kernel first."""
 
     inputs: RooflineInputs
     points: list[InstructionPoint]
@@ -78,7 +79,7 @@ class InstructionRoofline:
 
 
 def instruction_roofline(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoofline:
-    """The points of kernels at the levels asked for, and where their accesses lie between the walls."""
+    """The points of the kernels at the requested memory levels, and where their accesses are between the walls."""
     roofline = InstructionRoofline(inputs, [], [], [])
     roofline.limits.extend(limits.limits_of_kernels(inputs))
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
@@ -130,13 +131,13 @@ def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, input
 def _judge(
     work: KernelWork, level: Level, sums: Mapping[str, float], least: float | None, inputs: RooflineInputs
 ) -> tuple[PointStatus, Reason | None]:
-    """The status of a point and, where it is not plainly ok, the reason; ``least`` is the least time by the model."""
+    """The status of a point and, unless it is simply ok, the reason; ``least`` is the least time of the model in ns."""
     missing, ceilings = inputs.collected.missing, inputs.ceilings
     time_ns, traffic = sums.get(TIME), sums.get(level.name)
     if work.kernel in inputs.uncounted:
         return "not_collected", NOT_COUNTED
     if sums.get(_ALL) is None:
-        return "not_collected", missing.get(_ALL, Reason("no_dispatch", "no dispatch has all of its counters"))
+        return "not_collected", missing.get(_ALL, Reason("no_dispatch", "no dispatch has all the necessary counters"))
     if not time_ns:
         return "not_collected", NO_TIME
     if traffic is None:
@@ -152,7 +153,7 @@ def _judge(
         vector = work.sums_over([_VALU, TIME])[1].get(_VALU)
         waiting = traffic / (ceilings.value(level.key) or 1.0)
         if vector is not None and max(vector / (ceilings.value(_ALL) or 1.0), waiting) <= time_ns:
-            text = "above the model's peak of one instruction per cycle, as scalar ones issue beside vector ones"
+            text = "above the model's peak of one instruction per cycle, as scalar and vector ones issue in parallel"
             return "ok", Reason("above_ceiling", text)
         share = f"{least / time_ns:.1%}"
         text = f"{share} of its ceiling: recorded ceilings are lower bounds, or replays were mixed"
@@ -193,7 +194,7 @@ def _memory_reading(value: float, walls: Mapping[str, float], words: VendorWords
     above = [name for name, mark in walls.items() if mark > reached]
     place = f"{value:.3g} {words.lookup}s per {words.vector_memory}"
     if not below:
-        return f"{place}: fewer than one, so counters of different replays do not fit together"
+        return f"{place}: fewer than one, so the counters come from different replays that do not agree"
     if not above:
         return f"{place}: at or beyond the wall of scattered accesses ({below[-1]})"
     return f"{place}: between {below[-1]} ({walls[below[-1]]:g}) and {above[0]} ({walls[above[0]]:g})"
@@ -203,5 +204,5 @@ def _bank_reading(value: float) -> str:
     if value < 1.05:
         return f"{value:.3g} cycles per conflict-free cycle: on the wall without bank conflicts"
     return (
-        f"{value:.3g} cycles per conflict-free cycle: bank conflicts take {100 * (1 - 1 / value):.0f} % of LDS cycles"
+        f"{value:.3g} cycles per conflict-free cycle: bank conflicts cost {100 * (1 - 1 / value):.0f} % of LDS cycles"
     )

@@ -1,4 +1,36 @@
-"""What limits a kernel: the least time that it needs on each pipe and memory level, and the loads of its units."""
+"""What limits a kernel: the least time that it needs on each pipe and memory level, and the loads of its units.
+
+A roofline point is compared with one bandwidth slope per memory level and one ceiling per compute pipe (log-log axes)::
+
+    GFLOP/s
+      ^               LDS  L2  HBM        slope of a memory level: bandwidth [GB/s] x intensity
+      |               /   /   /
+      |==============/===/===/=========   ceiling of the matrix pipe [GFLOP/s]
+      |             /   /   /
+      |------------/---/---x-----------   ceiling of the vector pipe; x: ridge point = ceiling / bandwidth
+      |           /   /   /
+      |          /   /   a                a: attainable, the lowest limit at this intensity (here the HBM slope)
+      |         /   /   /|
+      |        /   /   / |                distance to the lowest limit: a / o = 1 / (greatest share)
+      |       /   /   /  |
+      |      /   /   /   o                o: the point at (operations / bytes of HBM, operations / time)
+      |     /   /   /
+      +---------------------------------> arithmetic intensity [operations/B]
+
+The distance is computed from times, so that a kernel with one point per level still has a single limit::
+
+    least time of a level = bytes / bandwidth             share = least time / run time
+    least time of a pipe  = sum of operations / ceiling    (data types on the same unit add up)
+    attainable time       = greatest least time            (levels and pipes are assumed to overlap)
+
+    hbm        ##################............ 60 %   greatest share, so HBM is the lowest limit: 1 / 0.6 = 1.67 times
+    the point l2         ########...................... 27 %
+    valu       #####......................... 17 %
+               0 %                      100 % of the run time
+
+The load of a unit is the larger of its share and of what its own counters report (``loads.Load``); a unit whose load
+is 60 % or more is the limit (``limits_of_kernels``).
+"""
 
 from __future__ import annotations
 
@@ -21,9 +53,9 @@ from .inputs import RooflineInputs
 from .loads import OF_THEORY, REACHED, LeastTimeShare, Limit, Load
 
 PointStatus = Status | Literal["bypassed"]
-"""Of a point; ``why_bypassed`` where most of a kernel's bytes do not pass the level, so that it has no place there."""
+"""The status of a point. "bypassed" (see ``why_bypassed``): most bytes of the kernel do not pass through this level."""
 _SATURATED = {"empirical": REACHED / 100, "theoretical": OF_THEORY / 100}
-"""Share of the run time from which on a lower bound of it is enough to know."""
+"""From this share of the run time on, a lower bound of the share is enough to identify a limit."""
 _TOO_MUCH = threshold("figures.impossible_pct") / 100
 _LEAST_BYPASS_RATIO = threshold("roofline.bypass_ratio")
 NO_VALUE = Reason("no_value", "no value for this kernel")
@@ -33,19 +65,19 @@ NO_VALUE = Reason("no_value", "no value for this kernel")
 class Share:
     """The least time that one pipe or level needs for the work of a kernel, as a share of its run time.
 
-    Without a value, ``reason`` says why.
+    If ``value`` is None, ``reason`` says why.
     """
 
     name: str
     value: float | None
     reason: Reason | None = None
     spare: float | None = 0.0
-    """The part of it that dense accesses would save, None where that is not known."""
+    """The part of the share that dense accesses would save, or None if unknown."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of device memory of one launch: those that it carried, and those that threads asked for, where known."""
+    """Device memory traffic of one launch in bytes: what memory transferred, and what threads requested (if known)."""
 
     carried: float
     asked: float | None
@@ -53,8 +85,9 @@ class Traffic:
 
 @dataclass(frozen=True)
 class KernelLimits:
-    """Shares of pipes and levels, busy cycles and loads of units, and what bounds one kernel or dispatch, with a
-    sentence why. ``shares`` are held against the ceilings asked for, ``loads`` against what units sustain."""
+    """What bounds one kernel or dispatch, with the reason in words: shares of pipes and levels, busy cycles and loads.
+
+    ``shares`` are relative to the requested ceilings, ``loads`` relative to what the units can sustain."""
 
     kernel: str
     dispatch: int | None
@@ -69,15 +102,15 @@ class KernelLimits:
     why: str
     traffic: Traffic | None
     doubted: dict[str, Reason]
-    """Shares and units whose figures are built on counters or times that are doubted, and why."""
+    """Shares and units whose figures are built on doubted counters or times, with the reason."""
 
 
 def least_time_ns(
     operations: Iterable[WorkOperation], sums: dict[str, float], ceilings: Ceilings, *, at_best: bool = False
 ) -> float | Reason:
-    """The least time for these operations: types that share a unit add up, units and pipes run side by side.
+    """The least time in ns for these operations: data types that share a unit add up, units and pipes run in parallel.
 
-    A Reason instead names the ceiling that is missing for work that was done. ``at_best`` allows for dual issue.
+    Returns a Reason if a ceiling is missing for work that was done. ``at_best`` assumes dual issue.
     """
     units: dict[str, float] = {}
     for operation in operations:
@@ -92,12 +125,12 @@ def least_time_ns(
 
 
 def no_ceiling(ceilings: Ceilings, name: str) -> Reason:
-    """The reason where a ceiling is missing."""
+    """The reason for a missing ceiling."""
     return Reason("no_ceiling", f"no {ceilings.kind} ceiling {name}")
 
 
 def most_gbs(level: Level, theory: Ceilings) -> float | None:
-    """The bandwidth that a level cannot exceed by theory; a cache in front of it may answer faster than it could."""
+    """The theoretical maximum bandwidth of a level in GB/s; a cache in front of it can deliver more than the level."""
     ceiling = theory.value(level.key)
     if ceiling is None or not level.cache:
         return ceiling
@@ -105,16 +138,16 @@ def most_gbs(level: Level, theory: Ceilings) -> float | None:
 
 
 def why_bypassed(level: Level, work: KernelWork) -> Reason | None:
-    """Why a level says nothing of a kernel: most of its bytes go past the level instead of through it."""
+    """The reason why a level has no point for a kernel: most bytes bypass the level. None if they do not."""
     n, sums = work.sums_over([level.name, f"{level.name}.past"])
     past, through = sums.get(f"{level.name}.past", 0.0), sums.get(level.name, 0.0)
     if not n or past <= _LEAST_BYPASS_RATIO * through:
         return None
-    return Reason("bypassed", f"{past / (past + through):.1%} of the bytes go past this level, by {level.past_by}")
+    return Reason("bypassed", f"{past / (past + through):.1%} of the bytes bypass this level through {level.past_by}")
 
 
 def no_bytes(level: Level, work: KernelWork, collected: WorkSums) -> Reason:
-    """Why a level has no bytes of a kernel: its counters do not see them all, or were not collected."""
+    """The reason why a level has no bytes for a kernel: its counters do not see all bytes, or were not collected."""
     unseen = f"{level.name}.unseen"
     if work.sums_over([unseen])[1].get(unseen):
         return Reason("unseen", level.unseen_why)
@@ -124,10 +157,10 @@ def no_bytes(level: Level, work: KernelWork, collected: WorkSums) -> Reason:
 def countable(
     operations: list[WorkOperation], work: KernelWork, collected: WorkSums, *, every: bool = False
 ) -> tuple[list[WorkOperation], dict[str, Reason]]:
-    """The operations that a kernel's counters tell, and those that they do not, with the reason.
+    """The operations that were counted for a kernel, and those that were not, with the reason.
 
-    Optional ones are missed only where ``every`` is asked for: a point that is made of them. Where no matrix
-    instruction was issued, a matrix type without a counter has done nothing and is not missed.
+    Optional operations are reported as missing only with ``every``, for points that are made of them. If no matrix
+    instruction was issued, matrix data types without a counter did no work and are not missing.
     """
     n, sums = work.sums_over(["mfma_instructions"])
     counted = [o for o in operations if work.has(o.name)]
@@ -144,7 +177,7 @@ def countable(
 
 @dataclass(frozen=True)
 class _UndecidedKernel:
-    """What is known of one kernel before its limit is decided."""
+    """The measurements of one kernel before its limit is decided."""
 
     work: KernelWork
     shares: dict[str, Share]
@@ -155,11 +188,11 @@ class _UndecidedKernel:
 
 
 def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
-    """The shares and loads of every kernel and what limits it, in the order of the inputs.
+    """The shares, the loads and the limit of every kernel, in the order of the inputs.
 
-    A unit that is loaded to 60 % or more of what it sustains is the limit; where none is, the kernel waits (latency),
-    unless the load of one is unknown. Attainable time is the greatest of the shares' times. What theory rules out
-    decides nothing.
+    A unit with a load of 60 % or more of what it can sustain is the limit. If there is none, the kernel is bound by
+    latency, unless the load of a unit is unknown. The attainable time is the longest of the shares' least times.
+    Figures that are theoretically impossible are not used for the decision.
     """
     groups = inputs.collected.groups
     if not groups:
@@ -195,7 +228,7 @@ def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[W
     shares = {level.name: _level_share(level, work, inputs) for level in inputs.formulas.level}
     shares |= {pipe: _pipe_share(pipe, operations, work, inputs) for pipe, operations in pipes.items()}
     if not pipes["valu"] and shares["valu.issue"].value is not None:
-        del shares["valu"]  # instructions stand for operations that are not counted
+        del shares["valu"]  # instruction issue is used instead of operations that cannot be counted
     return shares
 
 
@@ -225,7 +258,7 @@ def _doubted_shares(
     work: KernelWork,
     inputs: RooflineInputs,
 ) -> dict[str, Reason]:
-    """The shares that are known and the units, by their names in answers, of which something is doubted."""
+    """The known shares and the units with doubted figures, by their names in answers, with the reason."""
     made_of = {
         name: [o.name for o in pipes.get(name, [])] or [name] for name, s in shares.items() if s.value is not None
     }
@@ -246,15 +279,15 @@ def _traffic(levels: Iterable[Level], work: KernelWork) -> Traffic | None:
 
 
 def decide_bound(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, str | None, str]:
-    """Bound, limiter and a sentence why, from the loads of units and those of them that are at their limit."""
+    """The bound, the limiter and the reason in words, from the loads of units and from the units at their limit."""
     if reached:
         first = reached[0]
         here = next((load for load in loads if load.signal == first.severity), None)
-        why = f"the unit nearest to its limit: {first.words} of {_held_against(here)}"
+        why = f"unit nearest to its limit: {first.words} of {_held_against(here)}"
         at_limit = {one.severity for one in reached}
         fuller = [o for o in loads if o.is_at_limit and o.status != "impossible" and (o.pct or 0.0) > first.pct]
         if serving := [load.words for load in fuller if load.signal not in at_limit]:
-            why += f"; {', '.join(serving)} serves what another unit asks for"
+            why += f"; {', '.join(serving)} serves the requests of another unit"
         return BOUNDS[first.subsystem], first.subsystem, why
     known = [load for load in loads if load.pct is not None]
     busy = [load for load in known if load.is_at_limit and load.status != "impossible"]
@@ -262,19 +295,19 @@ def decide_bound(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound
     unknown = [load for load in loads if load.decides and (load.pct is None or load.status == "impossible")]
     if unknown or not top:
         listed = ", ".join(_name_unknown_load(load) for load in unknown)
-        return "unknown", None, f"nothing known is near its limit, and these are not known: {listed}"
-    why = f"no unit is at its limit, which begins at {REACHED:.0f} %; the nearest is {top.words}"
+        return "unknown", None, f"no unit with a known load is near its limit; unknown: {listed}"
+    why = f"no unit is at its limit, which starts at {REACHED:.0f} %; the nearest is {top.words}"
     if busy:
-        why += f"; {', '.join(load.words for load in busy)} serves what another unit asks for"
+        why += f"; {', '.join(load.words for load in busy)} serves the requests of another unit"
     return "latency", "latency", why
 
 
 def _held_against(load: Load | None) -> str:
-    return "its peak in theory" if load and load.of_theory else "what it sustains"
+    return "its theoretical peak" if load and load.of_theory else "what it sustains"
 
 
 def _name_unknown_load(load: Load) -> str:
-    """A unit whose load is not known; counters that lack are named by the points in full."""
+    """The label of a unit with an unknown load, with the reason; missing counters are listed by the points in full."""
     says_why = load.reason is not None and load.reason.code not in ("no_counter", "not_countable", "partly_counted")
     return f"{load.label} ({load.reason})" if says_why else load.label
 
@@ -296,19 +329,19 @@ def _level_share(level: Level, work: KernelWork, inputs: RooflineInputs) -> Shar
         return Share(name, None, no_bytes(level, work, inputs.collected))
     n, sums = work.sums_over([name, TIME])
     if not n:
-        return Share(name, None, Reason("no_dispatch", "no dispatch has its counters and a time"))
+        return Share(name, None, Reason("no_dispatch", "no dispatch has both its counters and a time"))
     if sums[name] < 0:
-        text = "negative traffic: counters of different replays do not fit together"
+        text = "negative traffic: the counters come from different replays that do not agree"
         return Share(name, None, Reason("negative", text))
     share = sums[name] / bandwidth / sums[TIME]
     if share > 1 and level.cache and ceilings.value(level.cache) is None:
-        text = f"{_pct(share)} of its bandwidth: the cache before it, whose bandwidth is not known, answered a part"
+        text = f"{_pct(share)} of its bandwidth: the cache in front of it, whose bandwidth is unknown, answered a part"
         return Share(name, None, Reason("no_ceiling", text))
     return Share(name, share, spare=_spare(level, work, bandwidth, share))
 
 
 def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> float | None:
-    """What the share is above that of the bytes which threads asked for; 0 where a target tells no such bytes."""
+    """The share minus that of the bytes that threads requested; 0 if the target does not count those bytes."""
     if not level.asked:
         return 0.0
     n, sums = work.sums_over([f"{level.name}.asked", TIME])
@@ -330,7 +363,7 @@ def _pipe_share(name: str, operations: list[WorkOperation], work: KernelWork, in
     share = least / sums[TIME]
     if share < 0:
         return Share(
-            name, None, Reason("negative", "negative count: counters of different replays do not fit together")
+            name, None, Reason("negative", "negative count: the counters come from different replays that do not agree")
         )
     if missing and share < _SATURATED[inputs.ceilings.kind]:
         return Share(name, None, not_counted(missing))
@@ -338,12 +371,12 @@ def _pipe_share(name: str, operations: list[WorkOperation], work: KernelWork, in
 
 
 def not_counted(missing: Iterable[str]) -> Reason:
-    """The reason where some operations have no counters."""
+    """The reason for operations that were not counted."""
     return Reason("partly_counted", f"not counted: {', '.join(missing)}")
 
 
 def _excess(levels: list[Level], operations: list[WorkOperation], work: KernelWork, theory: Ceilings) -> str | None:
-    """A sentence naming the first pipe or level whose work would take longer by theory than the kernel ran."""
+    """A sentence naming the first pipe or level whose work would in theory take longer than the kernel ran, or None."""
     for level in levels:
         n, sums = work.sums_over([level.name, TIME])
         most = most_gbs(level, theory)
@@ -358,7 +391,7 @@ def _excess(levels: list[Level], operations: list[WorkOperation], work: KernelWo
 
 
 def _contradiction(name: str, share: float) -> str:
-    return f"{name} would need {_pct(share)} of the run time by theory, which cannot be"
+    return f"{name} would need {_pct(share)} of the run time in theory, which is impossible"
 
 
 def _busy_share(name: str, work: KernelWork) -> float | None:

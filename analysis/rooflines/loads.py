@@ -1,4 +1,4 @@
-"""The load of every unit of a kernel: the one view that roofline, diagnosis and words are made from."""
+"""The load that a kernel puts on each hardware unit; rooflines, diagnoses and their texts are all derived from it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from ..catalogue.thresholds import threshold
 from ..engine.expressions import Values, evaluate
 
 REACHED = threshold("roofline.reached_pct")
-"""From this load on a unit is the limit, and waiting is its consequence."""
+"""A unit with at least this load, in percent, is the limit, and waiting is a consequence of it."""
 OF_THEORY = threshold("roofline.reached_of_theory_pct")
-"""The same for counted work held against theory: kernels reach less of it."""
+"""The same threshold for counted work compared with a theoretical peak, of which kernels reach less."""
 IMPOSSIBLE = threshold("figures.impossible_pct")
-"""A load above this is a wrong counter or clock: it decides nothing."""
+"""A load above this means that a counter or a clock is wrong, so it is not used for decisions."""
 _SIGNAL, _RATE = "load.", "_gbs"
 _ISSUE, _PIPE = "issue", "valu"
 _UNIT_OF = {"valu.issue": _ISSUE}
-"""Pipes of the mixed-pipe view whose unit has another name."""
+"""Pipes of the mixed-pipe view whose unit has a different name."""
 _SUBSYSTEM_OF = {_ISSUE: _PIPE}
 _SAME = threshold("roofline.same_load")
 _IDLE = threshold("roofline.idle_pct")
 _APART = threshold("roofline.load_difference_points")
-_CACHED = Reason("above_ceiling", "a cache before it answers a part of the traffic")
-_TOO_MUCH = Reason("above_limit", "more than it can: a counter, a clock or a time is wrong")
-UNKNOWN = Reason("no_value", "its counters were not collected, or do not tell it")
+_CACHED = Reason("above_ceiling", "a cache in front of it answers part of the traffic")
+_TOO_MUCH = Reason("above_limit", "more than possible: a counter, a clock or a time is wrong")
+UNKNOWN = Reason("no_value", "its counters were not collected, or do not determine it")
 
 
 @dataclass(frozen=True)
 class Load:
-    """How much of what a unit sustains a kernel uses, in percent.
+    """The load of one unit: how much of what it can sustain a kernel uses, in percent.
 
-    ``cycles_pct`` is what the unit's own counters say (busy cycles, or its rate against its peak), ``work_pct`` the
-    least time of the counted work at the ceiling as a share of the run time. ``pct`` is the larger, None where neither
-    is known: work leaves out stalls and conflicts, cycles leave out that a ceiling is below the peak.
+    ``cycles_pct`` comes from the unit's own counters (busy cycles, or its rate relative to its peak), ``work_pct`` is
+    the least time of the counted work at the ceiling, as a share of the run time. ``pct`` is the larger of the two, or
+    None if neither is known: the work does not include stalls and conflicts, and the cycles do not take into account
+    that a ceiling is below the peak.
     """
 
     unit: str
@@ -50,13 +51,13 @@ class Load:
     status: Literal["ok", "suspect", "impossible", "not_collected"]
     reason: Reason | None = None
     decides: Annotated[bool, Field(exclude=True)] = False
-    """Whether a verdict is open while it is not known: pipes and levels, not every special unit."""
+    """Whether no verdict is possible while this load is unknown: true for pipes and levels, not for special units."""
 
     at_least: Annotated[bool, Field(exclude=True)] = False
-    """Whether the unit has counters of its own that were not collected: stalls and conflicts may come on top."""
+    """Whether the load is a lower bound: the counters of the unit, which include stalls, were not collected."""
 
     of_theory: Annotated[bool, Field(exclude=True)] = False
-    """Whether it is counted work held against theory, with no cycles that say more."""
+    """Whether the load is counted work relative to a theoretical peak, and no cycle counter shows a higher load."""
 
     @property
     def is_at_limit(self) -> bool:
@@ -66,22 +67,22 @@ class Load:
 
     @property
     def signal(self) -> str:
-        """Its name in the expressions of rules."""
+        """The name of the load in the expressions of rules."""
         return _SIGNAL + self.unit
 
     @property
     def value_for_rules(self) -> float | None:
-        """Its value for rules: a lower bound tells only that a limit is reached, and what cannot be tells nothing."""
+        """The value that rules use: None if it is impossible, or a lower bound that does not reach the limit."""
         return None if self.status == "impossible" or (self.at_least and not self.is_at_limit) else self.pct
 
     @property
     def words(self) -> str:
-        """It as a part of a line; where cycles and work differ, both."""
+        """The load as part of a line of text; shows both figures if cycles and work differ."""
         if self.pct is None:
             return f"{self.label} ?"
         text = f"{self.label} {self.pct:.3g} %"
         if self.status == "impossible":
-            return f"{text} (cannot be)"
+            return f"{text} (impossible)"
         if self.work_pct is not None and self.work_pct > IMPOSSIBLE >= self.pct:
             return f"{text} ({self.work_pct:.3g} % of the ceiling by work)"
         if self.cycles_pct is not None and self.work_pct is not None and self.cycles_pct - self.work_pct >= _APART:
@@ -91,40 +92,40 @@ class Load:
 
 @dataclass(frozen=True)
 class Limit:
-    """A unit that is at its limit: the subsystem and the severity of the rule that says so, and its load."""
+    """A unit at its limit: the subsystem and severity expression of the rule that found it, and its load."""
 
     subsystem: str
     severity: str
     pct: float
     words: str
     weight: float
-    """Its load as a share of the most that kernels reach of it."""
+    """The load as a share of the highest load that kernels reach in practice."""
 
 
 def loads_text(loads: Iterable[Load]) -> str:
-    """The loads of all units in one line; those that hardly work are not listed one by one."""
+    """The loads of all units in one line; nearly idle units are summarised."""
     every = list(loads)
     texts = [load.words for load in every if load.pct is None or load.pct >= _IDLE]
     return ", ".join([*texts, *([f"all others below {_IDLE:.0f} %"] if len(texts) < len(every) else [])])
 
 
 def label_of(name: str) -> str:
-    """What the unit of a pipe or level is called."""
+    """The label of the unit of a pipe or level."""
     unit = _UNIT_OF.get(name, name)
     return next((s.label for s in rules.signals_and_rules()[0] if s.name == _SIGNAL + unit and s.label), unit)
 
 
 def signals_of_loads(target: str) -> list[str]:
-    """The signals that are loads of units, in the order in which they are stated.
+    """The signals that are loads of units, in the order of the catalogue.
 
-    Where the counters do not tell issue from the arithmetic pipe, both are one unit.
+    If the counters do not distinguish issue from the arithmetic pipe, both are one unit.
     """
     names = [name for name in rules.signals(target) if name.startswith(_SIGNAL)]
     return [name for name in names if not (_issues_as_pipe(target) and name == _SIGNAL + _ISSUE)]
 
 
 def loads_by_signal(target: str, loads: Iterable[Load]) -> dict[str, Load]:
-    """The loads by their names in expressions; issue has that of the arithmetic pipe where both are one unit."""
+    """The loads by their signal names; issue gets the load of the arithmetic pipe if both are one unit."""
     known = {load.signal: load for load in loads}
     if _issues_as_pipe(target) and _SIGNAL + _PIPE in known:
         known[_SIGNAL + _ISSUE] = known[_SIGNAL + _PIPE]
@@ -137,15 +138,15 @@ def _issues_as_pipe(target: str) -> bool:
 
 
 def measured_loads(target: str, inputs: Sequence[Values]) -> list[dict[str, float | None]]:
-    """For each kernel the loads that its own counters tell, by signal; ``inputs`` as expressions take them."""
+    """For each kernel the loads that the units' own counters show, by signal; ``inputs`` are inputs of expressions."""
     return evaluate(target, inputs, signals_of_loads(target))
 
 
 @dataclass(frozen=True)
 class LeastTimeShare:
-    """The least time of the counted work on one pipe or level as a share of the run time; without it, why.
+    """The least time of the counted work on one pipe or level as a share of the run time, or why it is unknown.
 
-    ``cached`` says that a cache in front may answer more than the level itself could.
+    ``cached`` means that a cache in front of the level may deliver more than the level itself could.
     """
 
     share: float | None
@@ -160,8 +161,8 @@ def loads_of_units(
 ) -> list[Load]:
     """The loads of one kernel.
 
-    ``measured`` holds what counters say by signal, in percent; ``work`` is by pipe or level, ``busy`` the shares of
-    busy cycles by unit, which stand in for signals that are not known.
+    ``measured`` maps signals to the loads by counters, in percent; ``work`` maps pipes and levels to their least times;
+    ``busy`` maps units to their shares of busy cycles, which replace unknown signals.
     """
     labels = {s.name.removeprefix(_SIGNAL): s.label for s in rules.signals_and_rules()[0]}
     known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
@@ -202,7 +203,7 @@ def _load(
 
 
 def _rates(target: str) -> set[str]:
-    """The units of which counters tell a rate against its peak and no cycles."""
+    """The units whose counters give a rate relative to a peak rather than busy cycles."""
     known = {name: every[0] for name, every in rules.signals(target).items() if name.startswith(_SIGNAL)}
     return {
         name.removeprefix(_SIGNAL)
@@ -219,15 +220,15 @@ def _of_theory(cycles: float | None, work: Sequence[LeastTimeShare], rate: bool)
 def _larger(cycles: float | None, by_work: float | None) -> float | None:
     if cycles is None or by_work is None:
         return by_work if cycles is None else cycles
-    # A ceiling that a kernel passes is no measure where its own counters say how full the unit is.
+    # A ceiling that the kernel exceeds is not a valid reference if the unit's own counters show its load.
     return cycles if by_work > IMPOSSIBLE >= cycles else max(cycles, by_work)
 
 
 def units_at_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequence[Load]]) -> list[list[Limit]]:
-    """For each kernel the units at their limit, the one nearest to what it can reach first.
+    """For each kernel the units at their limit, the one nearest to its reachable maximum first.
 
-    The rules of kind limit say which they are, as one unit can keep another busy; a unit that no rule of the target
-    reads counts by its load alone.
+    The rules of kind "limit" decide which units these are, because one unit can keep another one busy; a unit that no
+    rule of the target reads is judged by its load alone.
     """
     limits = [rule for rule in rules.rules(target) if rule.kind == "limit"]
     ruled = {name for rule in limits for e in (rule.when, rule.severity) for name in paths(e)}

@@ -1,4 +1,4 @@
-"""The dispatch ids that a caller names, as ranges and as a condition in SQL: as cheap for a million ids as for one."""
+"""Dispatch ids given by a caller, as ranges and as an SQL condition that is as cheap for a million ids as for one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Iterable, Sequence
 from ..base.problems import BadArgument, LimitExceeded
 
 MOST_RANGES = 100_000
-"""Separate ranges of ids in one call; neighbours count as one."""
+"""The maximum number of separate id ranges in one call; adjacent ids form one range."""
 _MOST_LISTED = 1_000_000
-"""Ids in those ranges that are not looked up one by one."""
+"""The maximum number of ids in ranges that are listed instead of compared."""
 _MOST_COMPARED = 32
 _HIGHEST = 2**63 - 1
 _RANGE = re.compile(r"\s*(\d{1,30})\s*(?:-\s*(\d{1,30})\s*)?", re.ASCII)
-_EXAMPLE = 'Write ids and ranges such as "0,2,5-9", or leave it out for all'
+_EXAMPLE = 'Write ids and ranges such as "0,2,5-9", or omit it for all'
 
 Range = tuple[int, int]
-"""First and last id."""
+"""The first and the last id."""
 
 
 def ranges(dispatches: str | Sequence[int] | None) -> list[Range] | None:
     """Sorted, separate ranges for a list of ids or a text such as "0,2,5-9"; None for all.
 
-    BadArgument for what is no id, LimitExceeded for more than MOST_RANGES.
+    Raises BadArgument for an invalid id, LimitExceeded for more than MOST_RANGES.
     """
     if dispatches is None:
         return None
@@ -40,15 +40,15 @@ def ranges(dispatches: str | Sequence[int] | None) -> list[Range] | None:
         raise _too_many(f"it names {len(merged)} separate ranges", f"{MOST_RANGES} are allowed")
     id_count = sum(high - low + 1 for low, high in _all_but_widest(merged))
     if id_count > _MOST_LISTED:
-        raise _too_many(f"its {len(merged)} separate ranges hold {id_count} ids", f"{_MOST_LISTED} are allowed so")
+        raise _too_many(f"its {len(merged)} separate ranges contain {id_count} ids", f"{_MOST_LISTED} are allowed")
     return merged
 
 
 def condition(chosen: Sequence[Range], column: str) -> str:
-    """SQL that is true where ``column`` lies in one of the ranges.
+    """SQL that is true if ``column`` is in one of the ranges.
 
-    A few wide ranges are compared one by one; all others are listed in a text, which is joined: DuckDB takes many
-    seconds and gigabytes for as many comparisons.
+    The few widest ranges are compared one by one; all others are listed in a string and joined, because DuckDB needs
+    many seconds and gigabytes for the same number of comparisons.
     """
     narrow = _all_but_widest(chosen)
     wide = set(chosen).difference(narrow)
@@ -63,7 +63,7 @@ def condition(chosen: Sequence[Range], column: str) -> str:
 
 
 def _all_but_widest(chosen: Sequence[Range]) -> list[Range]:
-    """All ranges but the widest few."""
+    """All ranges except the few widest."""
     by_width = sorted(chosen, key=lambda r: r[0] - r[1])
     return sorted(by_width[_MOST_COMPARED:])
 
@@ -80,12 +80,14 @@ def _parse_ranges(text: str) -> Iterable[Range]:
         low = int(match[1])
         high = int(match[2] or low)
         if high < low:
-            raise BadArgument(f"dispatches {_quote(text)} cannot be read", f"{low}-{high} runs backwards", _EXAMPLE)
+            raise BadArgument(
+                f"dispatches {_quote(text)} cannot be read", f"{low}-{high} is a descending range", _EXAMPLE
+            )
         yield low, high
 
 
 def _merge_ranges(in_order: Iterable[Range]) -> list[Range]:
-    """Ranges without overlaps and neighbours."""
+    """The ranges, with overlapping and adjacent ones merged."""
     merged: list[Range] = []
     for low, high in in_order:
         if merged and low <= merged[-1][1] + 1:
@@ -96,7 +98,9 @@ def _merge_ranges(in_order: Iterable[Range]) -> list[Range]:
 
 
 def _too_many(why: str, allowed: str) -> LimitExceeded:
-    return LimitExceeded("dispatches names too much", f"{why}; {allowed}", "Name ranges such as 0-99999, or a kernel")
+    return LimitExceeded(
+        "dispatches selects too much", f"{why}; {allowed}", "Use ranges such as 0-99999, or select a kernel"
+    )
 
 
 def _quote(text: str) -> str:

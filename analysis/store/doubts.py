@@ -1,4 +1,4 @@
-"""Doubts about what a profile holds: counters and times that are not to be trusted, and the figures that they reach."""
+"""Doubts about the counters and times of a profile, and the figures that they affect."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from ..base.notes import Reason
 
 DURATION = "duration_ns"
-"""What a figure reads that needs the time of a launch."""
+"""The name of the launch time among the inputs of figures."""
 EVERY_COUNTER = "*"
 _MOST_IN_REASON = 2
-"""Doubts that one figure's reason tells."""
+"""How many doubts the reason of one figure lists."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """What a check found: ``counters`` (columns of counters or dispatches, ``*`` for all) or times that may be wrong.
+    """A suspicion from a check: ``counters`` (columns of counters or dispatches, ``*`` for all) or times may be wrong.
 
-    ``across`` doubts only figures that join passes. ``kernels`` are those in which it was seen; None for all.
+    ``across`` affects only figures that combine passes. ``kernels`` are those in which it was seen; None for all.
     """
 
     code: str
@@ -29,7 +29,7 @@ class Doubt:
     kernels: tuple[str, ...] | None = None
 
     def touches(self, reads: frozenset[str], several_passes: bool) -> bool:
-        """Whether a figure with these inputs, possibly of ``several_passes``, is built on what is doubted."""
+        """Whether a figure with these inputs, possibly from ``several_passes``, is built on something doubted."""
         if self.across:
             return several_passes
         if self.times and DURATION in reads:
@@ -37,7 +37,7 @@ class Doubt:
         return (EVERY_COUNTER in self.counters and bool(reads - {DURATION})) or not reads.isdisjoint(self.counters)
 
     def seen_in(self, kernels: Iterable[str]) -> bool:
-        """Whether it was seen in any of these kernels, or in what a launch configuration of one is called."""
+        """Whether it was seen in any of these kernels or in their launch configurations."""
         known = self.kernels
         if known is None:
             return True
@@ -47,14 +47,14 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Doubts:
-    """All doubts about a workload, and what tells which figures join passes."""
+    """All doubts about a workload, and the passes, to find out which figures combine several."""
 
     known: Sequence[Doubt]
     passes: Mapping[str, frozenset[str]]
-    """Pass -> its columns; times are those of the first."""
+    """Pass -> its columns; the times belong to the first pass."""
 
     def about(self, reads: frozenset[str], kernels: Iterable[str]) -> Reason | None:
-        """Why a figure of these kernels with these inputs is not to be trusted; None where nothing says so."""
+        """The reason why a figure of these kernels with these inputs is doubted, or None."""
         if not self.known:
             return None
         several_passes = self._needs_several_passes(reads)

@@ -1,4 +1,4 @@
-"""What is wrong with a workload whose files could not be read: looked for after a failure only, as it costs time."""
+"""Find out what is wrong with a workload whose files could not be read; used only after a failure, as it takes time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .manifest import Manifest, read_manifest
 from .store import Store
 
 _NEEDED = {"dispatches": {"dispatch_id", "kernel", "duration_ns"}, "counters": {"dispatch_id"}}
-"""Columns without which a table cannot be what its name says."""
+"""The columns that a table must have."""
 
 
 def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
-    """Why a workload cannot be read: its files are gone, cut, damaged or exchanged; None where nothing is wrong."""
+    """Why a workload cannot be read: its files are missing, truncated, damaged or replaced; None if nothing is
+    wrong."""
     what = f"Workload {manifest.id} cannot be read"
     try:
         folder = store.folder(manifest)
@@ -25,7 +26,7 @@ def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
     except StoreProblem as problem:
         return StoreProblem(f"{what}: {problem.what}", problem.why, problem.fix)
     if not folder.is_dir():
-        return StoreProblem(what, "it was deleted meanwhile", "list_workloads shows what is left")
+        return StoreProblem(what, "it was deleted in the meantime", "list_workloads shows the remaining ones")
     try:
         read_manifest(str(folder), linked=folder.is_symlink())
     except StoreProblem as problem:
@@ -37,15 +38,15 @@ def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
 
 
 def readable_workloads(store: Store, manifests: Iterable[Manifest]) -> tuple[list[Manifest], list[str]]:
-    """The workloads that can be read as a whole, and a sentence for each of the others. Raises Unreachable.
+    """The workloads that can be read completely, and a message for each of the others. Raises Unreachable.
 
-    Damaged files among those that are computed from workloads are removed: the next query computes them anew.
+    Damaged files that were computed from workloads are deleted, so that the next query computes them again.
     """
     readable, sentences = [], []
     manifests = list(manifests)
     distant_ids = {m.id for m in distant.manifests} if (distant := store.distant(manifests)) else set()
     for manifest in manifests:
-        if manifest.id in distant_ids:  # never looked at here
+        if manifest.id in distant_ids:  # not read on this machine
             readable.append(manifest)
         elif problem := damage(store, manifest):
             sentences.append(problem.text)
@@ -57,7 +58,7 @@ def readable_workloads(store: Store, manifests: Iterable[Manifest]) -> tuple[lis
 
 
 def store_problem_behind(store: Store, error: BaseException) -> StoreProblem | None:
-    """The problem behind an error of the system or of DuckDB: a file of the store that vanished; else None."""
+    """The problem if a file of the store disappeared, behind an error of the system or of DuckDB; otherwise None."""
     import duckdb
 
     if isinstance(error, OSError):
@@ -66,23 +67,25 @@ def store_problem_behind(store: Store, error: BaseException) -> StoreProblem | N
             return None
         why = error.strerror or str(error)
     elif isinstance(error, duckdb.IOException):
-        why = "a file that was there a moment ago cannot be read"
+        why = "a file that existed a moment ago cannot be read"
     else:
         return None
     return StoreProblem(
-        f"The store {store.address} changed meanwhile", why, "Call list_workloads to see what is left, and try again"
+        f"The store {store.address} changed in the meantime",
+        why,
+        "Call list_workloads to see what remains, and try again",
     )
 
 
 def why_unreadable(path: Path) -> str:
-    """Why a Parquet file cannot be read to its end; empty where it can."""
+    """Why a Parquet file cannot be read completely; empty if it can."""
     import duckdb
 
     with connect() as con:
         try:
             con.execute(f"SELECT max(hash(t)) FROM read_parquet({sql_path(path)}) t").fetchall()
         except duckdb.Error:
-            return "it is no Parquet file, or not as it was written"
+            return "it is not a Parquet file, or was changed after it was written"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The manifest of a workload: what it is, where it came from, and the files that hold it, whole or not."""
+"""The manifest of a workload: its description, its origin, and its files with their integrity."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ PREFIX = "workload="
 ID = re.compile(r"[0-9a-z]{1,64}")
 MANIFEST = "manifest.json"
 MANIFEST_BYTES = 16 << 20
-"""Of a manifest, which has some kilobytes; a tenth of a megabyte with thousands of counters."""
+"""The maximum size of a manifest; it usually has some kilobytes, or a tenth of a megabyte with thousands of
+counters."""
 _AGAIN = "Import the profile again"
 _Whole = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
 
 
 class Binary(pydantic.BaseModel):
-    """The file of a program as it was when it was profiled."""
+    """The program file at the time of profiling."""
 
     path: str
     size: _Whole
     sha256: str | None = None
-    """None for a file that was too large to be read for it."""
+    """None if the file was too large to be hashed."""
     modified_ns: _Whole = 0
 
 
 def _note_of_warning(warning: object) -> object:
-    """A warning of an old manifest, which held words alone."""
+    """Convert a warning of an old manifest, which contained only text."""
     return Note("recorded", warning) if isinstance(warning, str) else warning
 
 
 class Manifest(pydantic.BaseModel):
-    """What one workload is: where it came from, on what device, and the files that hold it."""
+    """The description of one workload: its origin, its device, and its files."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
@@ -56,58 +57,58 @@ class Manifest(pydantic.BaseModel):
     arch: str | None = None
     device: str | None = None
     device_uuid: str | None = None
-    """Where one device is known beyond doubt to be the one."""
+    """The uuid of the device, if it is certain which device was used."""
     link: PcieLink | None = None
-    """Its PCIe link, where rooflens profiled it."""
+    """Its PCIe link, if rooflens profiled it."""
     command: str | None = None
     binary: Binary | None = None
-    """The file that was really profiled, where rooflens started it."""
+    """The file that was actually profiled, if rooflens started it."""
     format: str
     tool: str | None = None
     tool_version: str | None = None
     host: str | None = None
     rank: _Whole | None = None
     ranks: _Whole = 0
-    """Rows of the table ranks: processes of a program that has several; 0 for a program of one."""
+    """The number of rows in the table ranks: the processes of a program with several; 0 for a single process."""
     commit: str | None = None
-    """Of the sources that were profiled, where known (tools/running/program_revision.py)."""
+    """The commit of the profiled sources, if known (tools/running/program_revision.py)."""
     branch: str | None = None
     tags: Annotated[list[str], pydantic.FailFast()] = []
     multiplexed: str | None = None
-    """How the groups of counters took turns, where each launch of a kernel collected another one."""
+    """How the groups of counters took turns, if each launch of a kernel collected a different one."""
     sampled: bool = False
-    """Whether only some launches of each launch configuration were counted, which stand for the others."""
+    """Whether only some launches of each launch configuration were counted, which represent the others."""
     replayed: Annotated[list[str], pydantic.FailFast()] = []
-    """Passes beside the main one that replayed single kernels: their counters go with the times of that pass."""
+    """Additional passes that replayed single kernels; their counters belong to the times of that pass."""
     facts: dict[str, pydantic.FiniteFloat] = {}
-    """Numeric facts of the profiled device, as the profile states them (names of analysis/catalogue/gpus)."""
+    """Numeric facts of the profiled device as stated in the profile (names of analysis/catalogue/gpus)."""
     dispatches: _Whole = 0
     kernels: _Whole = 0
     events: _Whole = 0
-    """Rows of the table events: a workload that has some has a timeline."""
+    """The number of rows in the table events; a workload with events has a timeline."""
     samples: _Whole = 0
-    """Samples of the program counter: a workload with some can be asked for its hot lines."""
+    """The number of program counter samples; a workload with samples has hot lines."""
     counters: Annotated[list[str], pydantic.FailFast()] = []
-    """Columns of the table counters that hold counters, with their pass suffix where they have one."""
+    """The columns of the table counters that are counters, with their pass suffix if they have one."""
     warnings: Annotated[
         list[Annotated[Note, pydantic.BeforeValidator(_note_of_warning), pydantic.PlainSerializer(vars)]],
         pydantic.FailFast(),
     ] = []
     doubts: list[Doubt] | None = None
-    """What those warnings say of counters and times; None in a manifest from before they were kept."""
+    """The doubts that these warnings raise; None in older manifests, which did not store them."""
     files: dict[str, _Whole] = {}
-    """Bytes of every Parquet file, by file name: a truncated file is noticed without opening it."""
+    """The size of every Parquet file in bytes, by file name, so that a truncated file is noticed without opening it."""
     sha256: dict[str, str] = {}
-    """Checksum of every file, of a workload that is or was in a shared store."""
+    """The checksum of every file, if the workload is or was in a shared store."""
 
     @property
     def kernel_count(self) -> int | None:
-        """The number of kernels; None where samples are all there is, and they do not name theirs."""
+        """The number of kernels; None if there are only samples, which do not name their kernels."""
         return None if self._holds_samples_only and not self.kernels else self.kernels
 
     @property
     def dispatch_count(self) -> int | None:
-        """The number of launches; None where samples are all there is: they tell none."""
+        """The number of launches; None if there are only samples, which do not count launches."""
         return None if self._holds_samples_only else self.dispatches
 
     @property
@@ -116,12 +117,15 @@ class Manifest(pydantic.BaseModel):
 
 
 def read_manifest(folder: str, *, linked: bool) -> Manifest:
-    """The manifest of a workload whose files all have their size; StoreProblem for any other folder.
+    """The manifest of a workload whose files all have the right size. Raises StoreProblem for any other folder.
 
-    Links are not followed, neither to files nor, where it is ``linked``, to the folder: a workload lies in its store.
+    Symbolic links are not followed, neither to files nor to the folder (``linked``): a workload must be inside its
+    store.
     """
     if linked:
-        raise StoreProblem("the folder is a link", "a workload lies in its store", "Import the profile there")
+        raise StoreProblem(
+            "the folder is a symbolic link", "a workload must be inside its store", "Import the profile there"
+        )
     try:
         with os.scandir(folder) as entries:
             files = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
@@ -134,26 +138,29 @@ def read_manifest(folder: str, *, linked: bool) -> Manifest:
     except OSError as error:
         raise StoreProblem(f"{MANIFEST} cannot be read", error.strerror or str(error), _AGAIN) from error
     if manifest.layout > LAYOUT:
-        raise StoreProblem(f"layout {manifest.layout} is newer than this rooflens knows", fix="Update rooflens")
+        raise StoreProblem(
+            f"layout {manifest.layout} is newer than this version of rooflens supports", fix="Update rooflens"
+        )
     if not ID.fullmatch(manifest.id) or not folder.endswith(f"/{PREFIX}{manifest.id}"):
         raise StoreProblem("the manifest belongs to another workload", fix=_AGAIN)
     for name, size in manifest.files.items():
         if name not in files:
             raise StoreProblem(f"{name} is missing", fix=_AGAIN)
         if not stat.S_ISREG(files[name].st_mode):
-            raise StoreProblem(f"{name} is no regular file", "a workload lies in its store", _AGAIN)
+            raise StoreProblem(f"{name} is not a regular file", "a workload must be inside its store", _AGAIN)
         if (actual := files[name].st_size) != size:
             raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)", fix=_AGAIN)
     return manifest
 
 
 def read_small(path: str | Path, most: int) -> bytes:
-    """The content of a regular file of at most ``most`` bytes; OSError for a link, a pipe, a folder or a larger one."""
+    """The content of a regular file of at most ``most`` bytes. Raises OSError for a link, pipe, folder or larger
+    file."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         state = os.fstat(handle)
         if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if state.st_size > most:
             raise OSError(errno.EFBIG, f"it has more than {most} bytes")
         return os.read(handle, state.st_size + 1)
@@ -163,40 +170,41 @@ def read_small(path: str | Path, most: int) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def _read_cached(path: str, _state: tuple[int, ...]) -> Manifest:
-    """A manifest, parsed once as long as its file stays the same: a store of a thousand is listed at every call."""
+    """A manifest, cached until its file changes, because every call lists the store, which may have a thousand
+    workloads."""
     return Manifest.model_validate_json(read_small(path, MANIFEST_BYTES))
 
 
 def _first_error(error: pydantic.ValidationError) -> str:
-    """Where a manifest is wrong, without its content, which may be anything."""
+    """The first error in a manifest, without its content, which may be arbitrary."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part)[:40] for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def manifest_doubts(manifest: Manifest) -> list[Doubt]:
-    """The doubts of a manifest; of one that was written before these were kept, as far as its warnings' codes tell."""
+    """The doubts of a manifest; for older manifests they are derived from the codes of its warnings."""
     if manifest.doubts is not None:
         return manifest.doubts
     codes = dict.fromkeys(w.code for w in manifest.warnings)
     return [doubt for code in codes for doubt in _doubts_of_code(code, manifest)]
 
 
-_AGAIN = "Import the profile again to see which figures it concerns"
+_AGAIN = "Import the profile again to see which figures are affected"
 _OLD_CHECKS: dict[str, tuple[str, str]] = {
-    "all_zero": (".*", "a pass held zeros only"),
+    "all_zero": (".*", "a pass contains only zeros"),
     "negative": (".*", "some counters are below zero"),
     "overflow": (".*", "some counters exceed 2^64"),
-    "no_instructions": (".*", "some launches counted no instruction"),
-    "waves_vs_grid": (r"SQ_WAVES|smsp?__warps_launched\.sum", "the waves counted are not those of the launch"),
+    "no_instructions": (".*", "some launches counted no instructions"),
+    "waves_vs_grid": (r"SQ_WAVES|smsp?__warps_launched\.sum", "the counted waves do not match the launch"),
     "clock": (
         r"GRBM_GUI_ACTIVE|(sm|smsp|gpc)__cycles_elapsed\..+|cycles|cpu-cycles",
-        "more cycles were counted than the time holds",
+        "more cycles were counted than the time allows",
     ),
     "accumulate_zero": (r".+_ACCUM", "the time integral of a level is zero"),
     "above_100": (r".+_hit_rate\.pct|.+\.(avg|sum)\.pct_of_peak_sustained_elapsed", "some shares exceed the whole"),
 }
-"""Code of a check -> the counters that it can doubt, and what it found."""
+"""Code of a check -> the counters that it can put in doubt, and its finding."""
 
 
 def _doubts_of_code(code: str, manifest: Manifest) -> list[Doubt]:

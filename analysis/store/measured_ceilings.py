@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
 USABLE = ("ok", "suspect")
-"""States of a figure that may count as a ceiling."""
+"""The statuses of figures that can be used as ceilings."""
 COLUMNS = {
     **dict.fromkeys(
         ("vendor", "device_uuid", "partition", "device", "gpu", "host", "run_id", "mode", "ceiling", "unit", "status",
@@ -35,12 +35,13 @@ COLUMNS = {
     ),
     **dict.fromkeys(("n", "compute_units", "grid", "workgroup_size"), "BIGINT"),
 }  # fmt: skip
-"""Of every file, with their types in DuckDB."""
+"""The columns of every file, with their DuckDB types."""
 _MAGIC = b"PAR1"
 
 
 def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Publish the rows of one run on one device; what a row lacks is NULL. StoreProblem where the disk refuses."""
+    """Store the rows of one run on one device; missing values are NULL. Raises StoreProblem if the disk cannot be
+    written."""
     first, now = rows[0], time.time_ns()
     words = (str(first.get(name) or "") for name in ("vendor", "device_uuid", "partition"))
     key = "-".join(re.sub(r"[^\w.-]+", "_", word).strip("._")[:80] for word in words if word)
@@ -67,7 +68,7 @@ def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def files(store: Store) -> list[Path]:
-    """The complete files, oldest first, whatever their device."""
+    """The complete files of all devices, oldest first."""
     store.verify()
     complete_files = [path for path in store.root.glob("peak/*/*.parquet") if is_complete(path)]
     return sorted(complete_files, key=lambda path: path.name.rpartition("-")[2])
@@ -96,7 +97,7 @@ def latest(con: duckdb.DuckDBPyConnection, store: Store) -> list[dict[str, Any]]
 
 
 def relation(store: Store) -> str | None:
-    """Trusted SQL for the table ``ceilings``: what was measured, and beside it the theoretical figure of each."""
+    """Trusted SQL for the table ``ceilings``: the measured figures, and the theoretical figure of each."""
     source = _source(files(store))
     if source is None:
         return None
@@ -110,7 +111,7 @@ def relation(store: Store) -> str | None:
 
 
 def _source(paths: Iterable[Path]) -> str | None:
-    """SQL that reads files with all of ``COLUMNS``, also where an older rooflens did not know some."""
+    """SQL that reads files with all of ``COLUMNS``, including files of older versions that lack some."""
     listed = ", ".join(map(sql_path, paths))
     if not listed:
         return None
@@ -122,9 +123,9 @@ def _source(paths: Iterable[Path]) -> str | None:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether a regular file begins and ends as Parquet does; one that was cut off would fail every query."""
+    """Whether a regular file starts and ends like Parquet; a truncated file would make every query fail."""
     try:
-        # A pipe of that name would block for ever.
+        # A pipe with this name would block forever.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(handle, "rb") as file:  # noqa: PTH123  the descriptor is read; a path could have been swapped
             head = file.read(4)

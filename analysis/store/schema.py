@@ -1,4 +1,4 @@
-"""The tables that SQL sees: their columns, units and meaning, and how each is read from the store."""
+"""The tables available in SQL: their columns, units and meaning, and how each is read from the store."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from . import measured_ceilings as peaks
 from .store import TABLES, DistantWorkloads, Manifest, Store
 
 COLUMNS = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes", "cluster")
-"""Columns of dispatches that, with the kernel, make a launch configuration."""
+"""The columns of dispatches that, together with the kernel, define a launch configuration."""
 _SIZE = (
     "CASE WHEN grid % nullif(workgroup_size, 0) = 0 THEN concat(grid // workgroup_size, ' x ', workgroup_size) "
     "ELSE concat(coalesce(grid::VARCHAR, '?'), ' / ', coalesce(workgroup_size::VARCHAR, '?')) END"
 )
-"""Work-groups and their size where they are known, else work-items."""
+"""Work-groups and their size if known, or else work-items."""
 _TOLD_WHERE_DIFFERENT = {
     "vgpr": "concat(', ', vgpr, ' VGPRs')", "agpr": "concat(', ', agpr, ' AGPRs')",
     "sgpr": "concat(', ', sgpr, ' SGPRs')", "lds_bytes": "concat(', ', lds_bytes, ' B LDS')",
     "scratch_bytes": "concat(', ', scratch_bytes, ' B scratch')", "cluster": "concat(', clusters of ', cluster)",
 }  # fmt: skip
-"""What is told only where configurations of one size differ in it, so that versions of a program keep the names."""
+"""Included in the name only if configurations of the same size differ, so that names are stable across versions."""
 
 
 def number_configurations(dispatches: str, within: str = "kernel") -> str:
-    """SQL that adds to rows of dispatches ``launch`` and ``configuration``, which describes it within its kernel.
+    """SQL that adds to rows of dispatches the columns ``launch`` and ``configuration``, its description within the
+    kernel.
 
     ``launch`` numbers the configurations of each kernel from 1, longest total time first. Rows of several workloads
     are numbered ``within`` "workload, kernel".
@@ -57,7 +58,7 @@ def number_configurations(dispatches: str, within: str = "kernel") -> str:
 
 
 def label(kernel: str = "kernel", configuration: str = "configuration") -> str:
-    """SQL for what a configuration is called where it stands for a kernel of its own."""
+    """SQL for the name of a configuration that is treated as a kernel."""
     return f"concat({kernel}, ' [', {configuration}, ']')"
 
 
@@ -65,30 +66,30 @@ _LABEL = re.compile(r"(.+)( \[[^\[\]]{1,200}\])", re.DOTALL)
 
 
 def split_label(name: str) -> tuple[str, str]:
-    """A name as its kernel and its configuration in brackets, which is empty where it has none."""
+    """Split a name into the kernel and its configuration in brackets, which is empty if there is none."""
     match = _LABEL.fullmatch(name)
     return (match[1], match[2]) if match else (name, "")
 
 
 def kernel_of(label: str, configuration: str) -> str:
-    """The kernel of a configuration that is called so."""
+    """The kernel of a configuration with this name."""
     return label.removesuffix(f" [{configuration}]")
 
 
 _PASS_TIME = "duration_ns@"
 _RULES = """\
 -- One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN) a query, DuckDB's dialect, read-only.
--- NULL is not collected, 0 is measured zero. Ratios: sum(a) / nullif(sum(b), 0), over the same launches.
+-- NULL means not collected, 0 is a measured zero. Ratios: sum(a) / nullif(sum(b), 0), over the same launches.
 -- Names with @ need double quotes: "SQ_INSTS_LDS@SQ_INST_LEVEL_LDS". Text needs single quotes.
 -- Per launch configuration: SELECT kernel, configuration, sum(SQ_WAVES) FROM counters JOIN dispatches
 -- USING (workload, dispatch_id, kernel) GROUP BY ALL
--- DESCRIBE counters lists the counters that were collected; a counter with several names answers to each
+-- DESCRIBE counters lists the collected counters; a counter with several names can be used by each
 -- (TCC_EA_RDREQ_sum is TCC_EA0_RDREQ_sum)."""
 
 
 @dataclass(frozen=True)
 class SchemaColumn:
-    """One column: its DuckDB type, its unit where it has one, and what it means."""
+    """One column: its DuckDB type, its unit if any, and its meaning."""
 
     type: str
     description: str
@@ -97,7 +98,7 @@ class SchemaColumn:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One table; ``open`` describes the columns that workloads add to it, if they do."""
+    """One table; ``open`` describes the columns that workloads add to it, if any."""
 
     description: str
     columns: dict[str, SchemaColumn]
@@ -121,7 +122,7 @@ def schema() -> dict[str, TableSchema]:
 def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] = ()) -> dict[str, SchemaColumn]:
     """The columns of ``table`` in order; for counters, with those that the given workloads collected.
 
-    ``more`` names further columns of an open table: what ``pass_times`` found.
+    ``more`` lists additional columns of an open table, from ``pass_times``.
     """
     known = schema()[table]
     described = dict(known.columns)
@@ -135,7 +136,7 @@ def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] 
 
 
 def further_names(manifests: Iterable[Manifest], words: Collection[str]) -> list[str]:
-    """Of ``words``, in lower case, those that are further names of counters that a workload collected."""
+    """The lower-case ``words`` that are other names of counters that a workload collected."""
     names = set()
     for arch in {m.arch for m in manifests}:
         if not any(other_names(arch, word.upper()) for word in words):
@@ -146,11 +147,11 @@ def further_names(manifests: Iterable[Manifest], words: Collection[str]) -> list
 
 
 _pass_times_of_file: dict[str, list[str]] = {}
-"""The columns ``duration_ns@PASS`` of files that were looked at; files never change."""
+"""A cache of the columns ``duration_ns@PASS`` of files; files never change."""
 
 
 def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
-    """The columns ``duration_ns@PASS`` of the table counters, sorted; manifests do not name them."""
+    """The columns ``duration_ns@PASS`` of the table counters, sorted; manifests do not list them."""
     holders = [m for m in manifests if "counters.parquet" in m.files]
     distant = store.distant(holders)
     files = [str(path) for path in _files(store, _exclude(holders, distant), "counters")]
@@ -172,8 +173,8 @@ def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
 
 
 def unreadable_table_problem() -> StoreProblem:
-    """A file of the store that was there a moment ago cannot be read."""
-    why = "A workload was removed or damaged meanwhile"
+    """The error for a file of the store that existed a moment ago and cannot be read."""
+    why = "A workload was removed or damaged in the meantime"
     return StoreProblem("A table of the store could not be read", why, "Call list_workloads to see which are left")
 
 
@@ -186,9 +187,9 @@ def relation(
 ) -> str | None:
     """Trusted SQL that reads ``table`` of the given workloads from their files.
 
-    Its columns are ``names``, or all that the manifests know, with their declared types; what a file lacks
-    is NULL. None where no workload has the table, or where it is not kept in files. ``scratch_folder`` is a folder that
-    takes what is brought from afar for it; without one, copies of workloads are.
+    Its columns are ``names``, or all that the manifests list, with their declared types; columns that a file lacks are
+    NULL. None if no workload has the table, or if it is not stored in files. ``scratch_folder`` receives data fetched
+    from shared stores; without it, local copies of the workloads are used.
     """
     holders = [m for m in manifests if f"{table}.parquet" in m.files] if table in TABLES else []
     distant = store.distant(holders) if scratch_folder and names is not None else None
@@ -205,7 +206,7 @@ def relation(
     known = columns(table, manifests, names or ())
     names = list(known) if names is None else names
     spellings = _other_spellings(manifests, names) if table == "counters" else {}
-    # The branch without rows gives every column its name and type, whatever each file holds.
+    # The branch without rows defines the name and type of every column, whatever the files contain.
     needed = dict.fromkeys([*names, *(name for by_id in spellings.values() for name in by_id)])
     if distant:
         assert scratch_folder
@@ -225,7 +226,7 @@ def _exclude(manifests: Iterable[Manifest], others: DistantWorkloads | None) -> 
 
 
 def _read_files_sql(files: Sequence[Path]) -> str:
-    """SQL for the rows of some files, each with the workload that it belongs to."""
+    """SQL for the rows of some files, each with the id of its workload."""
     listed = ", ".join(map(sql_path, files))
     return (
         "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
@@ -238,7 +239,7 @@ def _names_configurations(names: Sequence[str] | None) -> bool:
 
 
 _launch_columns: dict[Path, frozenset[str]] = {}
-"""The columns of files of dispatches that were looked at; files never change."""
+"""A cache of the columns of dispatches files; files never change."""
 
 
 def _files_without_numbers(files: Sequence[Path]) -> list[Path]:
@@ -259,7 +260,7 @@ def _files_without_numbers(files: Sequence[Path]) -> list[Path]:
 
 
 def _number_rows(files: Sequence[Path]) -> str:
-    """SQL for the rows of such files with their configurations numbered."""
+    """SQL for the rows of these files with their configurations numbered."""
     stated = frozenset[str]().union(*(_launch_columns[file] for file in files))
     lacking = "".join(f", NULL::BIGINT AS {name}" for name in COLUMNS if name not in stated)
     return number_configurations(f"SELECT *{lacking} FROM ({_read_files_sql(files)})", within="workload, kernel")
@@ -283,7 +284,7 @@ def _other_spellings(manifests: Iterable[Manifest], names: Iterable[str]) -> dic
 
 
 def _pick(name: str, spellings: Mapping[str, list[str]]) -> str:
-    """A column, or for the workloads that call it otherwise that."""
+    """A column, or its other name for the workloads that use that one."""
     if not spellings:
         return sql_name(name)
     cases = " ".join(
@@ -294,7 +295,7 @@ def _pick(name: str, spellings: Mapping[str, list[str]]) -> str:
 
 
 def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
-    """The rows of ``workloads`` or ``facts``, which live in the manifests, by column."""
+    """The rows of ``workloads`` or ``facts``, which are stored in the manifests, by column."""
     if table == "facts":
         return [{"workload": m.id, "fact": fact, "value": value} for m in manifests for fact, value in m.facts.items()]
     rows = []

@@ -3,14 +3,14 @@
 Layout, relative to the store's root::
 
     format.json                      {"layout": 1}
-    tmp/<mark>/                      a draft being written; swept when its owner is dead (owners.py)
+    tmp/<mark>/                      a draft being written; deleted when its owner is gone (owners.py)
     workload=<id>/manifest.json      what was profiled, with the size of every file
     workload=<id>/<table>.parquet    the tables of TABLES: passes, dispatches, counters, ceilings, clocks, ...
     peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (measured_ceilings.py)
-    derived/<digest>/<id>/<table>    what is computed from a workload once (tools/sql/sources.py); may go at any time
-    runs/<run_id>/                   what profiling and benchmarks are doing (tools/runner); readable by the owner alone
+    derived/<digest>/<id>/<table>    results cached per workload (tools/sql/sources.py); may be deleted at any time
+    runs/<run_id>/                   state of profiling and benchmark runs (tools/runner); readable only by the owner
 
-Many processes may share a store: no lock, no server. A folder is either complete or absent.
+Many processes can share a store without a lock or server. A folder is either complete or absent.
 """
 
 from __future__ import annotations
@@ -57,55 +57,55 @@ _KNOWN_ENTRIES = {"tmp", "format.json", "peak", "note", "comparison", "runs", "p
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")
-"""Names of the drafts of ``draft_of``."""
+"""The names of drafts made by ``draft_of``."""
 _SHARED_PREFIXES = ("s3://", "ducklake:")
-"""How the addresses of shared stores begin; what is more of them is loaded when one is named."""
+"""The prefixes of shared store addresses; their modules are imported only when one is used."""
 _FORMAT = "format.json"
 _FORMAT_BYTES = 4096
 
 
 ProgressListener = Callable[[str], None]
-"""Hears how far a long work is."""
+"""Receives the progress of a long operation."""
 
 
 def quiet(_: str) -> None:
-    """Nobody wants to hear."""
+    """A listener that ignores progress."""
 
 
 class DistantWorkloads(Protocol):
-    """Workloads whose tables are read where they lie, by columns, without copying the workloads here."""
+    """Workloads whose tables are read remotely, by columns, without copying the workloads."""
 
     @property
     def manifests(self) -> Sequence[Manifest]:
-        """Which ones."""
+        """Their manifests."""
         ...
 
     def extract(self, table: str, names: Sequence[str], target: Path) -> None:
-        """Write those of the columns ``names`` that ``table`` has to a new Parquet file."""
+        """Write the columns ``names`` that exist in ``table`` to a new Parquet file."""
         ...
 
     def columns(self, table: str) -> list[str]:
-        """The columns that ``table`` has."""
+        """The columns of ``table``."""
         ...
 
 
 class Store:
-    """A store at ``root``; every method opens what it needs and keeps nothing open."""
+    """A store at ``root``; every method opens what it needs and leaves nothing open."""
 
     def __init__(self, root: str | Path, *, read_only: bool = False) -> None:
         self.root = Path(root).expanduser().absolute()
-        """Where its files are on this machine; of a shared store, the copies of them."""
+        """The folder of its files on this machine; for a shared store, of the local copies."""
         self.address = str(self.root)
-        """By which ``locate`` finds it again, in this process and in others."""
+        """The address with which ``locate`` finds it again, also in other processes."""
         self.read_only = read_only
-        """Whether everything that writes refuses to."""
+        """Whether all writing operations are rejected."""
 
     @staticmethod
     def locate(explicit: str | Path | None = None, *, read_only: bool = False) -> Store:
-        """The store named by the caller, else ``$ROOFLENS_STORE``, else the user's data folder.
+        """The store given by the caller, or else ``$ROOFLENS_STORE``, or else the user's data folder.
 
-        A name is a path, or the address of a shared store: ``s3://bucket/prefix``, ``ducklake:...`` (remote/).
-        Reaches no network. Raises BadArgument for an address that means nothing or holds a password.
+        A name is a path or the address of a shared store: ``s3://bucket/prefix``, ``ducklake:...`` (remote/). Does not
+        access the network. Raises BadArgument for an invalid address or one that contains a password.
         """
         address = str(explicit) if explicit else os.environ.get("ROOFLENS_STORE") or ""
         if address.startswith(_SHARED_PREFIXES):
@@ -119,7 +119,7 @@ class Store:
     # -- reading -----------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """StoreProblem for a store of a newer rooflens: it may mean something else by the same names."""
+        """Raise StoreProblem for a store of a newer rooflens, which may use the same names with another meaning."""
         marker = self.root / _FORMAT
         try:
             stated = json.loads(read_small(marker, _FORMAT_BYTES))
@@ -134,11 +134,11 @@ class Store:
             raise StoreProblem(f"{marker} cannot be read", why, f"Write {json.dumps({'layout': LAYOUT})} into it")
         if layout > LAYOUT:
             raise StoreProblem(
-                f"The store {self.root} has layout {layout}", f"this rooflens knows {LAYOUT}", "Update rooflens"
+                f"The store {self.root} has layout {layout}", f"this rooflens supports {LAYOUT}", "Update rooflens"
             )
 
     def scan(self) -> tuple[list[Manifest], list[str]]:
-        """All readable workloads, oldest first, and one sentence for every damaged or foreign entry."""
+        """All readable workloads, oldest first, and a message for every damaged or unknown entry."""
         self.verify()
         manifests: list[Manifest] = []
         broken: list[str] = []
@@ -150,28 +150,28 @@ class Store:
             raise StoreProblem(
                 f"The store {self.root} cannot be read",
                 error.strerror or str(error),
-                "Name another with --store or ROOFLENS_STORE",
+                "Select another one with --store or ROOFLENS_STORE",
             ) from error
         for entry in entries:
             if not entry.name.startswith(PREFIX):
                 if entry.name not in _KNOWN_ENTRIES and not _DRAFT.fullmatch(entry.name):
-                    broken.append(f"{entry.name}: not a part of a store, ignored.")
+                    broken.append(f"{entry.name}: not part of a store, ignored.")
                 continue
             try:
                 manifests.append(read_manifest(entry.path, linked=entry.is_symlink()))
             except StoreProblem as problem:
-                if os.path.lexists(entry.path):  # else it was deleted meanwhile
+                if os.path.lexists(entry.path):  # otherwise it was deleted in the meantime
                     broken.append(f"{entry.name}: {problem.text}")
         return sorted(manifests, key=lambda m: (m.created_ns, m.id)), broken
 
     def resolve(self, reference: str) -> Manifest:
-        """The workload meant by an id, a unique id prefix, a name (its newest) or ``latest``.
+        """The workload for an id, a unique id prefix, a name (the newest one) or ``latest``.
 
-        Raises NotFound with near names when nothing, or more than one id, fits; BadArgument for an empty reference,
-        which an unset variable of a script leaves.
+        Raises NotFound with similar names if nothing matches or several ids do; BadArgument for an empty reference,
+        such as from an unset variable in a script.
         """
         if not reference.strip():
-            raise BadArgument("The name of the workload is empty", fix='Name one; "latest" is the newest')
+            raise BadArgument("The name of the workload is empty", fix='Give a name; "latest" is the newest')
         self.verify()
         if ID.fullmatch(reference):
             try:
@@ -184,7 +184,7 @@ class Store:
         known, broken = self.scan()
         if not known and broken:
             what = f"There is no workload {reference!r}"
-            raise NotFound(what, f"nothing in the store can be read; {broken[0]}", "list_workloads names all of it")
+            raise NotFound(what, f"nothing in the store can be read; {broken[0]}", "list_workloads lists all entries")
         if not known:
             raise NotFound(
                 f"There is no workload {reference!r}",
@@ -201,14 +201,14 @@ class Store:
         if by_prefix:
             raise NotFound(
                 f"The id prefix {reference!r} is not unique",
-                f"it fits {', '.join(m.id for m in by_prefix[:8])}",
-                "Give more of the id",
+                f"it matches {', '.join(m.id for m in by_prefix[:8])}",
+                "Give more characters of the id",
             )
         hint = near(reference, [*(m.name for m in known), *(m.id for m in known)])
         raise NotFound(f"There is no workload {reference!r}", hint, "list_workloads shows all")
 
     def file(self, manifest: Manifest, table: str) -> Path | None:
-        """The Parquet file of one table of a workload, or None where the workload has no such table."""
+        """The Parquet file of one table of a workload, or None if the workload does not have the table."""
         name = f"{table}.parquet"
         return self.folder(manifest) / name if name in manifest.files else None
 
@@ -217,19 +217,19 @@ class Store:
         return self.root / f"{PREFIX}{manifest.id}"
 
     def prepare(self, manifests: Sequence[Manifest]) -> None:
-        """Get ready to read several workloads; files of one's own are."""
+        """Prepare to read several workloads; a local store needs no preparation."""
 
     def distant(self, manifests: Sequence[Manifest]) -> DistantWorkloads | None:
-        """Those whose tables are better read where they lie than copied here, if any are; of one's own, none."""
+        """The workloads whose tables are better read remotely than copied, if any; a local store has none."""
         return None
 
     def _direct(self, reference: str) -> Manifest | None:
-        """The workload of this id, found without looking at others."""
+        """The workload with this id, found without reading others."""
         folder = self.root / f"{PREFIX}{reference}"
         return read_manifest(str(folder), linked=folder.is_symlink()) if folder.is_dir() else None
 
     def derived_folder(self, digest: str) -> Path:
-        """Where files computed from workloads by the code and catalogue of ``digest`` are kept, if any are."""
+        """The folder of files computed from workloads with the code and catalogue of ``digest``; it may not exist."""
         return self.root / "derived" / digest
 
     @property
@@ -246,7 +246,7 @@ class Store:
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
-        """A fresh folder to write tables into; it is removed unless ``publish`` moved it away."""
+        """A new folder to write tables into; it is deleted unless ``publish`` moved it."""
         with self.writing():
             self._create_if_missing()
             (self.root / "tmp").mkdir(exist_ok=True)
@@ -260,7 +260,7 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def new_run(self, run_id: str) -> Path:
-        """Make the folder of a run, closed to other users: what programs print may be private."""
+        """Create the folder of a run, not accessible to other users, because the output of programs may be private."""
         with self.writing():
             self._create_if_missing()
             self.runs.mkdir(mode=0o700, exist_ok=True)
@@ -293,10 +293,10 @@ class Store:
                 return done
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
-        """Copy workloads of another store under their ids, each visible when it is whole; whether each was new here.
+        """Copy workloads of another store with their ids, each visible once complete; returns whether each was new.
 
-        What is here already stays as it is, so this can be repeated after anything. StoreProblem where another
-        workload of that id is here, or where a file is not what its manifest says.
+        Existing workloads stay unchanged, so this can be repeated after any failure. Raises StoreProblem if a different
+        workload with the same id exists, or if a file does not match its manifest.
         """
         new = []
         for number, manifest in enumerate(manifests, 1):
@@ -315,7 +315,7 @@ class Store:
                 shutil.copyfile(folder / name, draft / name, follow_symlinks=False)
                 stated = manifest.sha256.get(name)
                 if (draft / name).stat().st_size != size or (stated and sha256_of(draft / name) != stated):
-                    raise StoreProblem(f"{name} of {manifest.id} is not what its manifest says", fix="Try again")
+                    raise StoreProblem(f"{name} of {manifest.id} does not match its manifest", fix="Try again")
                 _fsync(draft / name)
             (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
             _fsync(draft / MANIFEST)
@@ -323,21 +323,21 @@ class Store:
             try:
                 draft.rename(target)
             except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was first
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
                     return False
                 raise
             _fsync(self.root)
         return True
 
     def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
-        """Give a workload these tags instead of those it has, in one step. Of several writers the last one counts."""
+        """Replace the tags of a workload in one step. The last of several writers wins."""
         done = manifest.model_copy(update={"tags": list(tags)})
         with self.writing():
             write_atomically(self.folder(manifest) / MANIFEST, done.model_dump_json(indent=1))
         return done
 
     def remove(self, manifests: Sequence[Manifest]) -> None:
-        """Delete workloads: each is gone in one step, and its files after it."""
+        """Delete workloads: each disappears in one step, then its files are deleted."""
         with self.writing():
             self._create_if_missing()
             (self.root / "tmp").mkdir(exist_ok=True)
@@ -348,45 +348,43 @@ class Store:
                 remove(away)
 
     def writing(self) -> AbstractContextManager[None]:
-        """Within, a disk that refuses is a StoreProblem about this store."""
+        """A context in which disk errors are raised as StoreProblem about this store."""
         return _disk_errors_as_problems(self.root)
 
     def keep(self, draft: Path, target: Path) -> None:
-        """Move a complete file of a draft to its place in the store, in one step; it replaces one of that name."""
+        """Move a complete file of a draft to its place in the store in one step, replacing a file of that name."""
         with self.writing():
             _fsync(draft)
             target.parent.mkdir(parents=True, exist_ok=True)
             draft.rename(target)
 
     def sweep_derived(self, digest: str) -> None:
-        """Remove derived files of workloads that are gone, and those of other digests that nobody used for a week."""
+        """Delete derived files of deleted workloads, and those of other digests that were not used for a week."""
         for folder in self.root.glob("derived/*"):
             try:
                 if folder.name == digest:
                     gone = [f for f in folder.iterdir() if not (self.root / f"{PREFIX}{f.name}").is_dir()]
                 else:
                     gone = [folder] if time.time() - folder.stat().st_mtime > _DERIVED_LIFETIME_S else []
-            except OSError:  # another process sweeps as well
+            except OSError:  # another process is cleaning up as well
                 continue
             for unused in gone:
                 shutil.rmtree(unused, ignore_errors=True)
 
     def sweep_drafts(self) -> None:
-        """Remove what processes that are gone were writing."""
+        """Delete the drafts of processes that no longer exist."""
         sweep(list(self.root.glob("tmp/*")))
 
     def discard_drafts(self, pid: int) -> None:
-        """Remove what a process of this machine was writing when it was killed."""
+        """Delete the drafts of a process of this machine that was killed."""
         for draft in self.root.glob("tmp/*"):
             if is_made_by(draft.name, pid):
                 remove(draft)
 
     def _create_if_missing(self) -> None:
-        """Make the store where there is none; NotAllowed where it may only be read."""
+        """Create the store if it does not exist. Raises NotAllowed if it is read-only."""
         if self.read_only:
-            raise NotAllowed(
-                f"The store {self.address} is open for reading only", fix="Start the server without --read-only"
-            )
+            raise NotAllowed(f"The store {self.address} is open read-only", fix="Start the server without --read-only")
         self.root.mkdir(parents=True, exist_ok=True)
         self.verify()
         sweep(path for path in self.root.glob(".*") if _DRAFT.fullmatch(path.name))
@@ -398,7 +396,7 @@ class Store:
 def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
     """Stream the rows of ``select`` into one Parquet file and return how many there were.
 
-    A disk that fills up or refuses the file is a StoreProblem; any other DuckDB error passes through.
+    Raises StoreProblem if the disk is full or the file cannot be written; other DuckDB errors are passed on.
     """
     import duckdb
 
@@ -415,7 +413,7 @@ def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
 
 
 def write_problem(path: Path, error: Exception) -> StoreProblem | None:
-    """The StoreProblem behind a DuckDB error while writing ``path``; None where reading failed or memory ran out."""
+    """The StoreProblem behind a DuckDB error while writing ``path``; None if reading failed or memory ran out."""
     text, root = str(error), next((p.parent for p in path.parents if p.name == "tmp"), path.parent)
     if any(sign in text for sign in ("No space left", "Disk quota", "File too large", "max_temp_directory_size")):
         return _disk_problem(root, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
@@ -425,7 +423,7 @@ def write_problem(path: Path, error: Exception) -> StoreProblem | None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the content of a small file in one step: a reader sees the old or the new, never a part."""
+    """Replace the content of a small file in one step: a reader sees the old or the new content, never a part."""
     with draft_of(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
@@ -442,12 +440,12 @@ def is_store(names: Iterable[str]) -> bool:
 
 
 def refuse_other_workload(there: Manifest, ours: Manifest, place: str) -> None:
-    """StoreProblem where two workloads of one id are not the same, by their sizes and what checksums there are."""
+    """Raise StoreProblem if two workloads with the same id differ in their sizes or checksums."""
     if there.files != ours.files or (there.sha256 and ours.sha256 and there.sha256 != ours.sha256):
         raise StoreProblem(
             f"{place} has another workload {ours.id}",
             "its files differ from these",
-            "One of both was changed after it was stored: import the profile again, under a new id",
+            "One of them was changed after it was stored: import the profile again, under a new id",
         )
 
 
@@ -481,8 +479,8 @@ def _disk_problem(root: Path, error: OSError) -> StoreProblem:
     why = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreProblem(
-            f"The store {root} is full", why, "Free space or name another store with --store; nothing was imported"
+            f"The store {root} is full", why, "Free space or select another store with --store; nothing was imported"
         )
     return StoreProblem(
-        f"The store {root} cannot be written", why, "Check its permissions, or name another with --store"
+        f"The store {root} cannot be written", why, "Check its permissions, or select another one with --store"
     )

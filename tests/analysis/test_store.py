@@ -192,8 +192,8 @@ def test_damaged_and_foreign_entries_are_named_while_the_rest_works(store):
         (bad[1].id, "counters.parquet is missing"),
         (bad[2].id, "manifest.json cannot be read"),
         ("copied", "belongs to another workload"),
-        (bad[4].id, "newer than this rooflens"),
-        ("notes.txt", "not a part of a store"),
+        (bad[4].id, "newer than this version of rooflens"),
+        ("notes.txt", "not part of a store"),
         ("file", "cannot be read"),
         ("empty", "no manifest.json"),
     ):
@@ -244,7 +244,7 @@ def test_a_marker_of_the_layout_that_is_a_pipe_blocks_nobody(store):
     ingest(store, "first")
     (store.root / "format.json").unlink()
     os.mkfifo(store.root / "format.json")
-    with pytest.raises(StoreProblem, match="no regular file"):
+    with pytest.raises(StoreProblem, match="not a regular file"):
         store.scan()
 
 
@@ -310,7 +310,7 @@ def test_a_workload_that_is_a_link_out_of_the_store_is_not_followed(store, tmp_p
     folder = store.root / f"workload={bad.id}"
     shutil.move(folder, tmp_path / "outside")
     folder.symlink_to(tmp_path / "outside")
-    assert [m.id for m in store.scan()[0]] == [good.id] and "is a link" in store.scan()[1][0]
+    assert [m.id for m in store.scan()[0]] == [good.id] and "is a symbolic link" in store.scan()[1][0]
 
 
 def test_pipes_and_huge_files_among_notes_and_ceilings_block_nobody(store):
@@ -486,7 +486,7 @@ def test_the_place_of_the_store(monkeypatch, tmp_path):
 
 def test_a_store_for_reading_refuses_to_write(tmp_path: Path) -> None:
     reading = Store(tmp_path, read_only=True)
-    with pytest.raises(NotAllowed, match="reading only"), reading.draft():
+    with pytest.raises(NotAllowed, match="read-only"), reading.draft():
         pass
     with pytest.raises(NotAllowed):
         reading.new_run("run-0")

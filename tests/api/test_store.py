@@ -126,9 +126,9 @@ def test_a_store_that_is_only_read_must_exist(tmp_path: Path) -> None:
 def test_a_read_only_store_refuses_what_writes(store: rooflens.OpenStore, profile: Profile) -> None:
     reading = rooflens.open(store.root, read_only=True)
     assert reading.read_only and "read-only" in repr(reading) and not store.read_only
-    with pytest.raises(rooflens.Problem, match="reading only"):
+    with pytest.raises(rooflens.Problem, match="read-only"):
         reading.import_profile(profile())
-    with pytest.raises(rooflens.Problem, match="reading only"):
+    with pytest.raises(rooflens.Problem, match="read-only"):
         reading.profile(["true"])
     assert len(reading["yax_before"].metrics()) > 10
 

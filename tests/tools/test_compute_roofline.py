@@ -175,7 +175,7 @@ def test_an_empty_profile_says_what_lacks_of_operations_and_bytes_and_claims_no_
     assert "operations: counter" in reason and "bytes: counter dram" in reason
     assert found.pipes.rows[0][found.pipes.columns.index("status")] == "not_collected"
     said = " ".join(found.notes)
-    assert "nothing is known of operations" in said and "lower bounds." not in said.split("vl1d")[0]
+    assert "operations are unknown" in said and "lower bounds." not in said.split("vl1d")[0]
 
 
 def test_what_a_measured_ceiling_is_and_what_passes_it_is_told(store: Store, shared: Path) -> None:

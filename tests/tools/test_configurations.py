@@ -84,7 +84,7 @@ def test_a_rank_a_name_and_a_pattern_mean_all_configurations_of_a_kernel(store: 
     assert numbers("#1.2,#2") == {"#1.2", "#2.1"}
     with pytest.raises(NotFound, match="no launch configuration #1.3"):
         compute_metrics(store, "w", kernel="#1.3")
-    with pytest.raises(NotFound, match="None of the dispatches"):
+    with pytest.raises(NotFound, match="None of the requested dispatches"):
         compute_metrics(store, "w", kernel="#2.1", dispatches=[0])
 
 

@@ -149,7 +149,7 @@ def test_evidence_is_suspect_and_a_verdict_on_it_is_never_confident(store: Store
     assert one.verdict.subsystem == "latency" and one.verdict.doubt and one.verdict.confidence <= 0.65
     leading = one.findings[0]
     assert any(e.status == "suspect" and e.reason and e.reason.code == "doubted" for e in leading.evidence)
-    assert any("figures that decide are doubted" in note for note in answer.notes)
+    assert any("the deciding figures are doubted" in note for note in answer.notes)
 
 
 def test_replays_whose_times_differ_make_suspect_what_joins_them(store: Store) -> None:

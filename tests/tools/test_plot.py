@@ -121,8 +121,16 @@ def test_real_profiles_give_pictures_in_which_no_text_collides(shared: Path, tmp
     ("arguments", "problem", "words"),
     [
         ({"kind": "compare", "workload": "yax_before"}, BadArgument, "needs candidate"),
-        ({"kind": "roofline", "workload": "yax_before", "candidate": "yax_after"}, BadArgument, "takes no candidate"),
-        ({"kind": "occupancy", "workload": "yax_before", "datatype": "f32"}, BadArgument, "belong to kind='roofline'"),
+        (
+            {"kind": "roofline", "workload": "yax_before", "candidate": "yax_after"},
+            BadArgument,
+            "does not take candidate",
+        ),
+        (
+            {"kind": "occupancy", "workload": "yax_before", "datatype": "f32"},
+            BadArgument,
+            "are only for kind='roofline'",
+        ),
         ({"kind": "occupancy", "workload": "yax_before"}, BadInput, "does not state the registers"),
         ({"kind": "roofline", "workload": "yax"}, NotFound, "yax_before"),
         ({"kind": "speed_of_light", "workload": "yax_before", "kernel": "no such"}, NotFound, "No kernel"),
@@ -144,7 +152,7 @@ def test_a_store_that_cannot_be_written_gets_its_pictures_in_a_private_temporary
     found = plot(own, "speed_of_light", "yax_before")
     home = Path(found.png_path).parents[1]
     assert home.parent == tmp_path and home.stat().st_mode & 0o077 == 0
-    assert "cannot be written" in found.notes[0] and Path(found.svg_path).exists()
+    assert "not writable" in found.notes[0] and Path(found.svg_path).exists()
 
 
 def test_importing_the_tool_loads_no_matplotlib_and_drawing_no_pyplot(samples: Store) -> None:

@@ -80,7 +80,7 @@ def test_launches_of_a_range_are_counted_those_of_its_other_thread_too(node: Nod
     run = node.profile(range="step", launches=1)
     assert node.counted(run) == {0: 0, 1: 1, 2: 2, 7: 7}
     assert set(PROGRAM["step"]) >= {0, 1, 2, 7} and not any("skipped" in warning.lower() for warning in run.warnings)
-    assert any("of the launches of the range in a run for times" in note for note in run.notes)
+    assert any("of the launches of the range in a timing run" in note for note in run.notes)
     assert not any("a timing run of" in warning for warning in run.warnings), "stated once"
     assert any("restricted to the range" in note for note in run.notes)
     rows = list_workloads(node.store, str(run.workload), by="range").table.rows

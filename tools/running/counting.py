@@ -346,7 +346,7 @@ def _fitting(wanted: CountingRequest, cost: Cost, budget_s: float) -> tuple[Coun
     planned = plan(wanted.request.target, wanted.metrics, max_passes=fewer)
     lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
     changed = wanted.model_copy(update={"request": replace(wanted.request, passes=planned.passes)})
-    return changed, [f"{why}: only {len(planned.passes)} are done, which skip {lost}."]
+    return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
 
 
 def _sample(

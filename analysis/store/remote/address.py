@@ -1,4 +1,4 @@
-"""Addresses of shared stores, ``s3://bucket/prefix`` and ``ducklake:...``, which never hold a secret."""
+"""Addresses of shared stores, ``s3://bucket/prefix`` and ``ducklake:...``, which never contain a secret."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bucket:
 
     name: str
     prefix: str
-    """Empty, or ends in a slash."""
+    """Empty, or ending in a slash."""
 
     def __str__(self) -> str:
         return f"{S3}{self.name}/{self.prefix}".rstrip("/")
@@ -32,10 +32,11 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Lake:
-    """A DuckLake catalogue: in PostgreSQL, or for trials in one DuckDB file, which one process at a time can open."""
+    """A DuckLake catalogue in PostgreSQL or, for trials, in a DuckDB file, which only one process at a time can
+    open."""
 
     connection: str
-    """What libpq takes (``dbname=lake host=db``), or the path of the file."""
+    """The connection string for libpq (``dbname=lake host=db``), or the path of the file."""
     postgres: bool
 
     def __str__(self) -> str:
@@ -43,12 +44,12 @@ class Lake:
 
 
 def parse_address(text: str) -> Bucket | Lake:
-    """What an address means. BadArgument for one that cannot be understood, or that holds a password."""
+    """Parse an address. Raises BadArgument if it is invalid or contains a password."""
     if len(text) > _LONGEST or mask_secrets(text) != text:
         raise BadArgument(
-            f"The store {mask_secrets(text)[:200]} holds a password, or is no address",
+            f"The store {mask_secrets(text)[:200]} contains a password, or is not a valid address",
             "addresses are shown, logged and stored",
-            "Leave it out: S3 takes AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws, PostgreSQL takes PGPASSWORD "
+            "Omit it: S3 uses AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws, PostgreSQL uses PGPASSWORD "
             "or ~/.pgpass",
         )
     if text.startswith(S3):
@@ -67,20 +68,20 @@ def parse_address(text: str) -> Bucket | Lake:
         or connection_text.startswith((_POSTGRES, "sqlite:", "mysql:", "duckdb:"))
     ):
         raise BadArgument(
-            f"The store {text[:200]} is no address of a catalogue",
-            "a catalogue lies in PostgreSQL or in a DuckDB file",
+            f"The store {text[:200]} is not the address of a catalogue",
+            "a catalogue is in PostgreSQL or in a DuckDB file",
             "Write ducklake:postgres:dbname=NAME host=HOST, or for a trial on one machine ducklake:FILE.ducklake",
         )
     return Lake(str(Path(connection_text).expanduser().absolute()), postgres=False)
 
 
 def bucket(text: str) -> Bucket:
-    """The bucket and prefix of ``s3://bucket/prefix``; BadArgument for anything else."""
+    """The bucket and prefix of ``s3://bucket/prefix``. Raises BadArgument for anything else."""
     name, _, prefix = text.removeprefix(S3).partition("/")
     prefix = prefix.strip("/")
     if not text.startswith(S3) or not _BUCKET.fullmatch(name) or (prefix and not _PREFIX.fullmatch(prefix)):
         raise BadArgument(
-            f"{mask_secrets(text)[:200]} is no place in a bucket",
+            f"{mask_secrets(text)[:200]} is not a valid place in a bucket",
             "a bucket's name has lower-case letters, digits, dots and dashes; a prefix letters, digits and -_.=+/",
             "Write s3://BUCKET or s3://BUCKET/PREFIX; the endpoint goes into AWS_ENDPOINT_URL",
         )
@@ -88,5 +89,5 @@ def bucket(text: str) -> Bucket:
 
 
 def mask_secrets(text: str) -> str:
-    """``text`` with the passwords of addresses and connection strings replaced, wherever they stand in it."""
+    """``text`` with all passwords of addresses and connection strings masked."""
     return _LOGIN.sub(r"\1:***@", _SECRET.sub(r"\1\2***", text))

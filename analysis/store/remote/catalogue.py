@@ -1,8 +1,8 @@
-"""The DuckLake catalogue of a shared store: which workloads there are, and SQL over all of them.
+"""The DuckLake catalogue of a shared store: the list of workloads, and SQL over all of them.
 
-Its tables are those of docs/reference/schema.md that are kept in files, with the workload as a column by which they are
-partitioned, and ``workloads`` and ``facts`` with the checksum of the manifest. The rows of a workload are its own
-Parquet files, made known without a copy.
+Its tables are those of docs/reference/schema.md that are stored in files, partitioned by a workload column, and
+``workloads`` and ``facts`` with the checksum of the manifest. The rows of a workload are its own Parquet files, which
+are registered without copying them.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 _LAKE, _PLAIN = "lake", "catalogue"
 _VERSION_COLUMN = "manifest_sha256"
-"""Column of ``workloads``, beside those of the schema: of the manifest as it lies among the files."""
+"""An additional column of ``workloads``: the checksum of the stored manifest."""
 _ROWS = ("workloads", "facts")
 _LOCK = 0x726F6F666C656E73
-"""Number of the advisory lock in PostgreSQL that is held while a workload is made known or forgotten."""
+"""The number of the PostgreSQL advisory lock that is held while workloads are registered or removed."""
 _TRIES, _PAUSE_S = 20, 0.2
 _PATIENCE_S, _POLL_S = 120, 0.05
 """How long a writer waits for others."""
 _CONNECT_S = 5
 _SNAPSHOTS_S = 86_400
-"""For how long the catalogue still knows what it was: longer than anyone's question takes."""
+"""How long old snapshots of the catalogue are kept: longer than any query takes."""
 _MEMORY = "2GB"
 _REQUESTS = 16
-"""Threads, which mostly wait for the answers of the storage: one file of a workload each."""
+"""The number of threads, one per file; they mostly wait for the storage."""
 _OFFLINE: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 T = TypeVar("T")
 
 
 class Catalogue:
-    """One catalogue. Connections are made when they are first needed, and kept: loading extensions costs half a second.
+    """One catalogue. Connections are opened on first use and kept, because loading extensions takes half a second.
 
-    ``room`` is a folder on this machine that takes what is read from afar.
+    ``room`` is a local folder for data read from the shared store.
     """
 
     def __init__(self, place: Lake, room: Path) -> None:
@@ -62,7 +62,7 @@ class Catalogue:
     # -- reading -----------------------------------------------------------------------------
 
     def data(self) -> Objects:
-        """Where the files lie."""
+        """The location of the files."""
         return _objects(self._path)
 
     def manifest_versions(self, id: str | None = None) -> dict[str, str]:
@@ -78,9 +78,9 @@ class Catalogue:
             return _columns(con, table)
 
     def extract(self, table: str, ids: Sequence[str], names: Sequence[str], target: Path) -> None:
-        """Write those of the columns ``names`` that the table has, of some workloads, to a new Parquet file.
+        """Write the columns ``names`` that exist in the table, for some workloads, to a new Parquet file.
 
-        Reads the files of these workloads and no others, and of them those columns.
+        Reads only these columns, and only from the files of these workloads.
         """
         draft = self.room / mark()
         try:
@@ -100,19 +100,20 @@ class Catalogue:
     # -- writing -----------------------------------------------------------------------------
 
     def create(self, data: str) -> bool:
-        """Make the catalogue, with its files at ``data`` (``s3://...`` or a folder); False where there is one.
+        """Create the catalogue, with its files at ``data`` (``s3://...`` or a folder); returns False if it already
+        exists.
 
-        BadArgument for a place that is no place.
+        Raises BadArgument for an invalid place.
         """
         path = f"{bucket(data)}/" if data.startswith(S3) else f"{Path(data).expanduser().absolute()}/"
         if mask_secrets(data) != data:
-            raise BadArgument("The data path holds a password", "it is stored in the catalogue", "Leave it out")
+            raise BadArgument("The data path contains a password", "it is stored in the catalogue", "Omit it")
         with closing(self._plain_connection()) as con:
             before = self._find_data_path(con)
         if before is not None:
             if before != path:
                 what = f"The catalogue keeps its files at {before}"
-                raise BadArgument(what, f"and not at {path}", "Name another database, or leave --data as it is")
+                raise BadArgument(what, f"and not at {path}", "Use another database, or leave --data unchanged")
             return False
         with closing(self._connect(read_only=False, create=path)) as con, self._explain_errors():
             con.execute("BEGIN")
@@ -128,19 +129,19 @@ class Catalogue:
                     con.execute(f"ALTER TABLE {_LAKE}.{table} SET PARTITIONED BY (workload)")
             con.execute("COMMIT")
             for table in TABLES:
-                # A deletion of all rows then takes the file out of the table, instead of a note of its rows.
+                # Deleting all rows then removes the file from the table instead of recording deleted rows.
                 con.execute(f"CALL {_LAKE}.set_option('data_inlining_row_limit', 0, table_name => '{table}')")
         return True
 
     def add(self, manifests: Mapping[str, Manifest], data: Objects) -> list[bool]:
-        """Make known workloads whose files are at their place, by the checksums of their manifests, in one transaction.
+        """Register workloads whose files are in place, by the checksums of their manifests, in one transaction.
 
-        Returns whether each was new: of several writers of the same workload one makes it known.
+        Returns whether each was new: if several writers push the same workload, only one registers it.
         """
         return self._write_exclusively(lambda con: [_add(con, m, version, data) for version, m in manifests.items()])
 
     def restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
-        """Make another manifest of a known workload known in one transaction, within which ``put`` stores it."""
+        """Replace the manifest of a registered workload in one transaction, during which ``put`` stores it."""
 
         def replace_manifest(con: duckdb.DuckDBPyConnection) -> None:
             _update_manifest(con, manifest, version)
@@ -149,7 +150,7 @@ class Catalogue:
         self._write_exclusively(replace_manifest)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Forget workloads in one transaction, and what the catalogue was longer ago than a day; their files stay."""
+        """Remove workloads in one transaction, and snapshots older than a day; the files stay."""
 
         def forget(con: duckdb.DuckDBPyConnection) -> None:
             id_list = ", ".join(map(sql_literal, ids))
@@ -157,11 +158,11 @@ class Catalogue:
                 con.execute(f"DELETE FROM {_LAKE}.{table} WHERE workload IN ({id_list})")
 
         self._write_exclusively(forget)
-        for work in (_expire, _unschedule):  # what the first schedules is there when it has come to its end
+        for work in (_expire, _unschedule):  # the first must finish before its scheduled deletions are visible
             self._write_exclusively(work)
 
     def _write_exclusively(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """``work`` in a transaction while no other rooflens writes; again where another client was in between."""
+        """Run ``work`` in a transaction while no other rooflens writes; retried if another client interfered."""
         import duckdb
 
         with self._writer_lock():
@@ -180,8 +181,8 @@ class Catalogue:
 
     @contextmanager
     def _writer_lock(self) -> Iterator[None]:
-        """Hold the lock of writers, which ends with this connection whatever happens to the process."""
-        if not self.place.postgres:  # a DuckDB file is open in one process at a time anyway
+        """Hold the writer lock, which is released with this connection even if the process is killed."""
+        if not self.place.postgres:  # only one process at a time can open a DuckDB file anyway
             yield
             return
         with self._open(read_only=False) as con:
@@ -192,7 +193,7 @@ class Catalogue:
                 if time.monotonic() > end:
                     raise Unreachable(
                         f"The catalogue could not be written within {_PATIENCE_S} s",
-                        "another writer holds the catalogue",
+                        "another writer holds the lock",
                         "Try again later; pg_locks of the database shows who holds an advisory lock",
                     )
                 time.sleep(_POLL_S)
@@ -203,10 +204,10 @@ class Catalogue:
 
     @contextmanager
     def _open(self, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor of its own, with the catalogue attached."""
+        """A new cursor with the catalogue attached."""
         wanted, other = ("_reader", "_writer") if read_only else ("_writer", "_reader")
         if not self.place.postgres and (held := self.__dict__.pop(other, None)):
-            held.close()  # a file can be attached once
+            held.close()  # a file can be attached only once
         with closing(getattr(self, wanted).cursor()) as con, self._explain_errors():
             yield con
 
@@ -215,7 +216,7 @@ class Catalogue:
         con = self._connect(read_only=True)
         rooms = f"[{sql_literal(self._path)}, {sql_literal(f'{self.room}/')}]"
         with self._explain_errors():
-            # Paths in a catalogue are what somebody wrote there: nothing outside of its data is read.
+            # Paths in a catalogue are not trusted: nothing outside of its data path is read.
             con.execute(f"SET allowed_directories = {rooms}")
             con.execute("SET enable_external_access = false")
         return con
@@ -230,12 +231,12 @@ class Catalogue:
 
     @cached_property
     def _path(self) -> str:
-        """The data path; StoreProblem where there is no catalogue."""
+        """The data path. Raises StoreProblem if there is no catalogue."""
         with closing(self._plain_connection()) as con:
             return self._require_data_path(con)
 
     def _connect(self, *, read_only: bool, create: str | None = None) -> duckdb.DuckDBPyConnection:
-        """A database of its own with the catalogue attached, and what reads its files loaded."""
+        """A separate database with the catalogue attached and the extensions for its files loaded."""
         import duckdb
 
         con = self._plain_connection()
@@ -261,13 +262,13 @@ class Catalogue:
         if clashing_views := sorted(views & {*_ROWS, *TABLES}):
             raise StoreProblem(
                 f"{clashing_views[0]} of the catalogue {mask_secrets(str(self.place))} is a view",
-                "rooflens makes tables; a view could read any file of this machine",
-                "Ask who may write to the catalogue, and set it up again",
+                "rooflens creates only tables; a view could read any file of this machine",
+                "Check who can write to the catalogue, and set it up again",
             )
         return con
 
     def _plain_connection(self) -> duckdb.DuckDBPyConnection:
-        """A database of its own that can look into the place of the catalogue."""
+        """A separate database that can access the location of the catalogue."""
         con = open_own_database(_REQUESTS, memory_limit=_MEMORY, **_OFFLINE)
         if self.place.postgres:
             load(con, ["postgres_scanner"])
@@ -284,13 +285,13 @@ class Catalogue:
         if not path.startswith(S3) and _is_private(Path(path)):
             raise StoreProblem(
                 f"The catalogue keeps its files at {mask_secrets(path)[:200]}",
-                "that holds more than a shared store, and whoever may write SQL here could read it",
-                "Set up a catalogue whose files have a folder of their own",
+                "this folder contains more than a shared store, and anyone who can run SQL here could read it",
+                "Set up a catalogue whose files are in a separate folder",
             )
         return path
 
     def _find_data_path(self, con: duckdb.DuckDBPyConnection) -> str | None:
-        """The data path of the catalogue, None where there is none. StoreProblem where its place cannot be reached."""
+        """The data path of the catalogue, or None if there is none. Raises StoreProblem if it cannot be reached."""
         import duckdb
 
         file = Path(self.place.connection)
@@ -310,19 +311,20 @@ class Catalogue:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Errors of DuckDB as Unreachable: what is asked here is ours, so that what fails is the place."""
+        """Convert DuckDB errors to Unreachable: the queries are internal, so a failure is caused by the catalogue's
+        location."""
         import duckdb
 
         try:
             yield
         except duckdb.Error as error:
-            for kept in ("_reader", "_writer"):  # the next question connects anew
+            for kept in ("_reader", "_writer"):  # the next query reconnects
                 self.__dict__.pop(kept, None)
             why = mask_secrets(str(error).splitlines()[0])[:300]
             raise Unreachable(
                 f"The catalogue {mask_secrets(str(self.place))} cannot be used",
                 why,
-                "Check that its server runs, and that this user may read (and to push, write) its tables and files",
+                "Check that its server runs, and that this user can read (and, to push, write) its tables and files",
             ) from error
 
     @property
@@ -332,10 +334,10 @@ class Catalogue:
 
 
 def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data: Objects) -> bool:
-    """The statements that make a workload known."""
+    """Execute the statements that register a workload."""
     known = con.execute(f"SELECT {_VERSION_COLUMN} FROM {_LAKE}.workloads WHERE workload = ?", [manifest.id]).fetchone()
     if known:
-        if known[0] != version:  # whoever gave it other tags did not come to an end
+        if known[0] != version:  # an earlier change of its tags was interrupted
             _update_manifest(con, manifest, version)
         return False
     for table in _ROWS:
@@ -358,26 +360,27 @@ def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data:
 
 
 def _update_manifest(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str) -> None:
-    """The statement that makes another manifest of a known workload known: only its tags can differ."""
+    """Execute the statement that updates the manifest of a registered workload: only its tags can differ."""
     (row,) = manifest_rows("workloads", [manifest])
     changed = f"UPDATE {_LAKE}.workloads SET tags = ?, {_VERSION_COLUMN} = ? WHERE workload = ?"
     con.execute(changed, [row["tags"], version, manifest.id])
 
 
 def _expire(con: duckdb.DuckDBPyConnection) -> None:
-    """Give up old snapshots, and with them the rows of workloads that are gone."""
+    """Expire old snapshots, and with them the rows of removed workloads."""
     before = f"(now() AT TIME ZONE 'UTC')::TIMESTAMP - INTERVAL {_SNAPSHOTS_S} SECOND"
     con.execute(f"CALL ducklake_expire_snapshots('{_LAKE}', older_than => {before})")
 
 
 def _unschedule(con: duckdb.DuckDBPyConnection) -> None:
-    """Keep DuckLake from deleting the files of such workloads: we did, and another push may have brought them again."""
+    """Keep DuckLake from deleting files of removed workloads: rooflens does, and a later push may have restored
+    them."""
     scheduled = f"__ducklake_metadata_{_LAKE}.ducklake_files_scheduled_for_deletion"
     con.execute(f"DELETE FROM {scheduled} WHERE contains(path, {sql_literal(PREFIX)})")
 
 
 def _widen(con: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
-    """Give a table the columns of a file that it lacks."""
+    """Add the columns of a file that a table lacks."""
     there = {name.lower() for name in _columns(con, table)}
     for name, kind, *_ in con.execute(f"DESCRIBE FROM read_parquet({path}, hive_partitioning = false)").fetchall():
         if name.lower() not in there:
@@ -389,7 +392,7 @@ def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether a folder is, or holds, the user's own, or is one of the system's."""
+    """Whether a folder is or contains the user's home, or is a system folder."""
     real = path.resolve()
     own = [Path.home(), *(Path(value) for name, value in os.environ.items() if name.startswith("XDG_") and value)]
     system = any(real.is_relative_to(folder) for folder in ("/etc", "/proc", "/sys", "/dev"))
@@ -397,12 +400,12 @@ def _is_private(path: Path) -> bool:
 
 
 def _objects(path: str) -> Objects:
-    """The files at a data path, as a catalogue states it."""
+    """The files at the data path of a catalogue."""
     if path.startswith(S3):
         place: Bucket = bucket(path)
         return S3Objects(place)
     if not path.startswith("/"):
         raise StoreProblem(
-            f"The catalogue keeps its files at {mask_secrets(path)[:200]}", "rooflens reads S3 and folders"
+            f"The catalogue keeps its files at {mask_secrets(path)[:200]}", "rooflens supports only S3 and folders"
         )
     return Folder(Path(path))

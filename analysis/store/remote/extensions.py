@@ -1,4 +1,4 @@
-"""The extensions of DuckDB that a catalogue needs: installed by DuckDB, or from a package, or fetched where allowed."""
+"""The DuckDB extensions that a catalogue needs: installed by DuckDB, from a package, or downloaded if allowed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import duckdb
 
 INSTALL = "ROOFLENS_INSTALL_EXTENSIONS"
-"""Variable that allows DuckDB to fetch extensions from its own server."""
+"""The environment variable that allows DuckDB to download extensions from its own server."""
 _PACKAGED = "1.5.5"
 """The version of DuckDB for which packages with these extensions exist."""
 
 
 def load(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Load extensions into a connection; MissingTool, with the command that installs them, where one is not here."""
+    """Load extensions into a connection. Raises MissingTool with the install command if one is missing."""
     import duckdb
 
     for name in names:
@@ -39,11 +39,11 @@ def load(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
             con.execute(f"INSTALL {name}")
             con.execute(f"LOAD {name}")
         except duckdb.Error as error:
-            raise _missing(name, "DuckDB could not fetch it") from error
+            raise _missing(name, "DuckDB could not download it") from error
 
 
 def _packaged_file(name: str) -> Path | None:
-    """The file of an extension in a package that was made for this version of DuckDB."""
+    """The file of an extension in a package built for this version of DuckDB, or None."""
     import duckdb
 
     package = find_spec(f"duckdb_extension_{name}")
@@ -58,7 +58,7 @@ def _missing(name: str, why: str = "it is not installed") -> MissingTool:
     import duckdb
 
     version = duckdb.__version__
-    fitting = f"pip install 'rooflens[team]' brings it, with DuckDB {_PACKAGED}"
-    fetched = f"or set {INSTALL}=1 and DuckDB fetches it from its own server"
+    fitting = f"pip install 'rooflens[team]' installs it, with DuckDB {_PACKAGED}"
+    fetched = f"or set {INSTALL}=1 to let DuckDB download it from its own server"
     return MissingTool(f"A DuckLake store needs DuckDB's extension {name}", f"DuckDB is {version} here, and {why}",
                        f"{fitting}; {fetched}")  # fmt: skip

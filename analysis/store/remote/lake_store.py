@@ -1,4 +1,4 @@
-"""A shared store behind a DuckLake catalogue: what is there, and SQL over all of it, comes from the catalogue."""
+"""A shared store with a DuckLake catalogue, which lists the workloads and answers SQL over all of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .remote_store import RemoteStore, StoredWorkload, cache_folder, marker, par
 from .s3 import S3Objects
 
 _FEW = 4
-"""Workloads that are rather copied here, which serves the next question too, than read where they are."""
+"""Up to this many workloads are copied, which also helps later queries, instead of read remotely."""
 
 
 @dataclass(frozen=True)
 class CatalogueWorkloads:
-    """Workloads that a catalogue reads where they lie (a ``Distant``)."""
+    """Workloads that are read remotely through a catalogue (see ``DistantWorkloads``)."""
 
     catalogue: Catalogue
     manifests: Sequence[Manifest]
@@ -36,7 +36,7 @@ class CatalogueWorkloads:
 
 
 class LakeStore(RemoteStore):
-    """Files in a bucket or a shared folder, made known by transactions in a catalogue."""
+    """Files in a bucket or a shared folder, registered by transactions in a catalogue."""
 
     def __init__(self, place: Lake, *, read_only: bool = False) -> None:
         self.catalogue = Catalogue(place, cache_folder(str(place)) / "tmp")
@@ -63,7 +63,7 @@ class LakeStore(RemoteStore):
             raise BadInput(
                 f"the manifest of {id} is not the one that was stored",
                 "its SHA-256 differs from the catalogue's",
-                f"Somebody changed {marker(id)} there: restore it, and ask who may write",
+                f"{marker(id)} was changed there: restore it, and check who can write",
             )
 
     def _announce(self, stored: Sequence[StoredWorkload]) -> list[bool]:
@@ -79,7 +79,7 @@ class LakeStore(RemoteStore):
 
 
 def open_remote_store(address: str, *, read_only: bool = False) -> Store:
-    """The store behind an address; nothing is reached before something is asked of it. Raises BadArgument."""
+    """The store at an address; it is not accessed until first use. Raises BadArgument."""
     place = parse_address(address)
     if isinstance(place, Bucket):
         return RemoteStore(str(place), lambda: S3Objects(place), read_only=read_only)

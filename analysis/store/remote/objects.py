@@ -1,4 +1,4 @@
-"""Where the files of a shared store lie: keys with content, in a bucket or below a folder that machines share."""
+"""The files of a shared store: keys with content, in a bucket or below a folder that several machines share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..store import sha256_of
 
 
 class StoredObject(NamedTuple):
-    """What a listing tells of one key: ``version`` changes with the content."""
+    """The entry of one key in a listing: ``version`` changes with the content."""
 
     key: str
     size: int
@@ -24,56 +24,58 @@ class StoredObject(NamedTuple):
 
 
 class Objects(Protocol):
-    """Files under keys. Every method raises StoreProblem where the place cannot be reached or refuses."""
+    """Files under keys. Every method raises StoreProblem if the place cannot be reached or denies access."""
 
     place: str
-    """For people, and as the data path of a catalogue."""
+    """The address for display, and the data path of a catalogue."""
 
     def listing(self, prefix: str) -> list[StoredObject]:
-        """All keys that start so."""
+        """All keys with this prefix."""
         ...
 
     def read(self, key: str, most: int) -> bytes | None:
-        """The content of a small object; None where there is none. StoreProblem for more than ``most`` bytes."""
+        """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``
+        bytes."""
         ...
 
     def fetch(self, key: str, target: Path, size: int) -> str:
-        """Write an object of ``size`` bytes to a new file and return its SHA-256; StoreProblem where it is another."""
+        """Write an object to a new file and return its SHA-256. Raises StoreProblem if its size is not ``size``
+        bytes."""
         ...
 
     def upload(self, source: Path, key: str, sha256: str) -> None:
-        """Store a file, unless the same content is there already."""
+        """Store a file, unless the same content is already there."""
         ...
 
     def create(self, key: str, content: bytes) -> bool:
-        """Store a small object in one step; False, and nothing is changed, where the key is taken."""
+        """Store a small object in one step; returns False without any change if the key exists."""
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; those that are gone already are no error."""
+        """Delete objects; missing ones are not an error."""
         ...
 
 
 def missing(key: str) -> StoreProblem:
-    """An object that a manifest names and that is not there."""
+    """The error for an object that a manifest lists but that does not exist."""
     return StoreProblem(
         f"{key} is missing",
-        "the workload is being deleted, or somebody deleted a part of it",
-        "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
+        "the workload is being deleted, or part of it was deleted",
+        "Try again; if this persists, delete its manifest there and push the workload again from a store that has it",
     )
 
 
 def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
-    """An object that is not what its manifest says."""
+    """The error for an object whose size does not match its manifest."""
     return StoreProblem(
         f"{key} has {count_text(actual, 'byte')} instead of {size}",
         "it was changed after it was stored, or its manifest was",
-        "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
+        "Try again; if this persists, delete its manifest there and push the workload again from a store that has it",
     )
 
 
 class Folder:
-    """Objects as files below a folder that every machine sees."""
+    """Objects as files below a folder that all machines share."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.place = root, f"{root}/"
@@ -145,7 +147,7 @@ class Folder:
                 (self.root / key).unlink(missing_ok=True)
                 if (self.root / key).parent != self.root and not any((self.root / key).parent.iterdir()):
                     (self.root / key).parent.rmdir()
-            except FileNotFoundError:  # the folder is gone: so is what was in it
+            except FileNotFoundError:  # the folder is gone, and so are its files
                 continue
             except OSError as error:
                 raise self._problem(error) from error

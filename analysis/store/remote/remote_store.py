@@ -1,13 +1,13 @@
-"""A shared store as this machine uses it: workloads are listed there and read from copies kept here.
+"""A shared store as used by this machine: workloads are listed remotely and read from local copies.
 
-Layout of the shared place, the same in a bucket and in a folder::
+Layout of the shared location, the same in a bucket and in a folder::
 
-    workload=<id>/<table>.parquet, manifest.json     as in a folder of one user
-    manifests/<id>.json                              the manifest once more, written last: now the workload is there
+    workload=<id>/<table>.parquet, manifest.json     as in a local store
+    manifests/<id>.json                              the manifest again, written last: this makes the workload visible
 
-and of the copies, in ``$XDG_CACHE_HOME/rooflens/<digest of the address>``: a store as of one user, with
-``manifests/<id>.<version>.json`` for what was listed. What is computed from workloads, runs, measured ceilings and the
-log of experiments stay on the machine.
+The copies are in ``$XDG_CACHE_HOME/rooflens/<digest of the address>``: a local store, with
+``manifests/<id>.<version>.json`` for the listed workloads. Derived files, runs, measured ceilings and the experiment
+log stay on this machine.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _AT_ONCE = 8
 _MOST_FILES, _MOST_WORKLOADS = 64, 1_000_000
 _CACHE_BYTES = 10_000_000_000
 CACHE_BYTES = "ROOFLENS_CACHE_BYTES"
-"""Variable that says how large the copies of all shared stores' workloads may grow, each store for itself."""
+"""The environment variable for the maximum size of the local copies, which applies to each shared store separately."""
 _IN_USE_S = 3600
-"""A copy that was asked for within this time is not given up: somebody may be reading it."""
+"""A copy that was used within this time is not deleted, because it may still be read."""
 _TOUCH_S = 60
 _A_BATCH = 64
-"""Workloads that are made known together."""
+"""The number of workloads that are registered together."""
 
 
 class StoredWorkload(NamedTuple):
-    """A workload whose files are there: its manifest, the checksum of that as it is there, and whether it was new."""
+    """A workload whose files are stored: its manifest, the checksum of the stored manifest, and whether it was new."""
 
     manifest: Manifest
     version: str
@@ -58,18 +58,18 @@ class StoredWorkload(NamedTuple):
 
 
 class RemoteStore(Store):
-    """A store whose workloads lie in ``objects``; opening one reaches no network."""
+    """A store whose workloads are in ``objects``; opening it does not access the network."""
 
     def __init__(self, address: str, place: Callable[[], Objects], *, read_only: bool = False) -> None:
         super().__init__(cache_folder(address), read_only=read_only)
         self.address = address
         self._place = place
         self._copies = Store(self.root)
-        """The copies alone, which are written too where the shared store is only read."""
+        """The local copies, which are written even if the shared store is read-only."""
 
     @cached_property
     def objects(self) -> Objects:
-        """Where its files lie."""
+        """The location of its files."""
         return self._place()
 
     # -- reading -----------------------------------------------------------------------------
@@ -102,13 +102,13 @@ class RemoteStore(Store):
         return folder
 
     def prepare(self, manifests: Sequence[Manifest]) -> None:
-        """Bring copies of several workloads here at once."""
+        """Copy several workloads to this machine at once."""
         if len(missing := self.missing(manifests)) > 1:
             for _ in _at_once(self.folder, missing):
                 pass
 
     def missing(self, manifests: Iterable[Manifest]) -> list[Manifest]:
-        """Those of which there is no copy here."""
+        """The workloads without a local copy."""
         return [m for m in manifests if not (self.root / f"{PREFIX}{m.id}").is_dir()]
 
     # -- writing -----------------------------------------------------------------------------
@@ -119,17 +119,17 @@ class RemoteStore(Store):
         try:
             self.add(self._copies, [published])
         except BaseException as error:
-            remove(local)  # what is not there is not here either
+            remove(local)  # no local copy without the shared workload
             if not isinstance(error, StoreProblem):
                 raise
             problem = error
-            fix = f"{problem.fix}. Or store it in a folder (--store DIR) now, and rooflens push it later"
+            fix = f"{problem.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
             raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
         return read_manifest(str(local), linked=False)
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
         if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open for reading only")
+            raise NotAllowed(f"The store {self.address} is open read-only")
         new: list[bool] = []
         for first in range(0, len(manifests), _A_BATCH):
             batch = manifests[first : first + _A_BATCH]
@@ -141,7 +141,8 @@ class RemoteStore(Store):
         return new
 
     def _upload(self, folder: Path, manifest: Manifest) -> StoredWorkload:
-        """Store the files of a workload, and what makes it visible last; nothing that is there is sent again."""
+        """Store the files of a workload, and finally the file that makes it visible; existing files are not sent
+        again."""
         complete = manifest.model_copy(update={"sha256": {name: sha256_of(folder / name) for name in manifest.files}})
         check_manifest(complete)
         if manifest.sha256:
@@ -154,7 +155,7 @@ class RemoteStore(Store):
             with self._copies.draft() as draft, self.writing():
                 (draft / MANIFEST).write_bytes(content)
                 self.objects.upload(draft / MANIFEST, f"{PREFIX}{complete.id}/{MANIFEST}", sha256_of(draft / MANIFEST))
-                if folder.parent == self.root:  # then it is a copy like those that were brought
+                if folder.parent == self.root:  # then it is a local copy like the downloaded ones
                     (draft / MANIFEST).replace(folder / MANIFEST)
             if not self.objects.create(marker(complete.id), content):
                 there = self.objects.read(marker(complete.id), MANIFEST_BYTES)
@@ -165,12 +166,12 @@ class RemoteStore(Store):
         return StoredWorkload(already_there, hashlib.sha256(there).hexdigest(), new=False)
 
     def _announce(self, stored: Sequence[StoredWorkload]) -> list[bool]:
-        """Make workloads known whose files are there; whether each was new."""
+        """Register workloads whose files are stored; returns whether each was new."""
         return [one.new for one in stored]
 
     def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
         if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open for reading only")
+            raise NotAllowed(f"The store {self.address} is open read-only")
         retagged = manifest.model_copy(update={"tags": list(tags)})
         with self._copies.draft() as draft:
             file = draft / MANIFEST
@@ -182,12 +183,12 @@ class RemoteStore(Store):
         return retagged
 
     def _restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
-        """``upload`` the manifest that makes a workload visible in the place of the one that is there."""
+        """Replace the manifest that makes a workload visible."""
         put()
 
     def remove(self, manifests: Sequence[Manifest]) -> None:
         if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open for reading only")
+            raise NotAllowed(f"The store {self.address} is open read-only")
         self._forget([m.id for m in manifests])
         for manifest in manifests:
             names = [*manifest.files, MANIFEST]
@@ -195,13 +196,13 @@ class RemoteStore(Store):
             self._give_up(self.root / f"{PREFIX}{manifest.id}")
 
     def _forget(self, ids: Sequence[str]) -> None:
-        """Make workloads invisible, before their files go."""
+        """Make workloads invisible before their files are deleted."""
         self.objects.delete(marker(id) for id in ids)
 
     # -- listings ----------------------------------------------------------------------------
 
     def _manifest_versions(self) -> dict[str, str]:
-        """Id -> version of the manifest of every workload that is there."""
+        """Id -> version of the manifest of every visible workload."""
         versions = {}
         for one in self.objects.listing(f"{MARKERS}/")[:_MOST_WORKLOADS]:
             id = one.key.removeprefix(f"{MARKERS}/").removesuffix(".json")
@@ -210,7 +211,8 @@ class RemoteStore(Store):
         return versions
 
     def _manifests(self, versions: Mapping[str, str]) -> Iterable[Manifest | str]:
-        """The manifest of every workload listed, or a sentence on what is wrong with it; each is brought here once."""
+        """The manifest of every listed workload, or a message on what is wrong with it; each is downloaded only
+        once."""
         folder = self.root / MARKERS
         with self._copies.writing():
             folder.mkdir(parents=True, exist_ok=True)
@@ -236,29 +238,29 @@ class RemoteStore(Store):
         for _ in _at_once(bring_or_note, lacking, 2 * _AT_ONCE):
             pass
         for stale in filter(_CACHED_MANIFEST.fullmatch, cached - set(names.values())):
-            with suppress(OSError):  # another process may have listed later than this one, and need it
+            with suppress(OSError):  # another process with a newer listing may need it
                 if time.time() - (folder / stale).stat().st_mtime > _IN_USE_S:
                     (folder / stale).unlink()
         for id in versions:
-            if id not in problems and not (folder / names[id]).exists():  # another process removed it here
+            if id not in problems and not (folder / names[id]).exists():  # another process deleted it locally
                 bring_or_note(id)
             if id in problems:
                 yield problems[id]
                 continue
             try:
                 yield parse_manifest((folder / names[id]).read_bytes(), id)
-            except FileNotFoundError:  # removed meanwhile from the shared store
+            except FileNotFoundError:  # removed from the shared store in the meantime
                 continue
             except StoreProblem as problem:
                 yield f"{id}: {problem.text}"
 
     def _check_marker(self, content: bytes, version: str, id: str) -> None:
-        """BadInput where a manifest is not the one that was made known."""
+        """Raise an error if a manifest is not the registered one."""
 
     # -- copies ------------------------------------------------------------------------------
 
     def _fetch(self, manifest: Manifest) -> None:
-        """Bring a copy of a workload here; it appears whole, with the sizes and checksums of its manifest."""
+        """Copy a workload to this machine; it appears once complete, after its sizes and checksums were verified."""
         check_manifest(manifest)
         size_needed = sum(manifest.files.values())
         with self._copies.draft() as draft:
@@ -266,7 +268,7 @@ class RemoteStore(Store):
                 raise LimitExceeded(
                     f"Workload {manifest.id} has {size_needed / 1e9:.1f} GB",
                     f"{self.root} has room for {free / 1e9:.1f} GB",
-                    "Free space, or name another folder with XDG_CACHE_HOME",
+                    "Free space, or select another folder with XDG_CACHE_HOME",
                 )
             with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(manifest.files)))) as pool:
                 downloads = {
@@ -276,9 +278,9 @@ class RemoteStore(Store):
             for name, future in downloads.items():
                 if future.result() != manifest.sha256[name]:
                     raise StoreProblem(
-                        f"{name} of workload {manifest.id} is not what its manifest says",
-                        "its SHA-256 differs: it was damaged on the way, or changed in the shared store",
-                        "Try again; if it stays, push the workload again from a store that has it",
+                        f"{name} of workload {manifest.id} does not match its manifest",
+                        "its SHA-256 differs: it was damaged in transfer, or changed in the shared store",
+                        "Try again; if this persists, push the workload again from a store that has it",
                     )
             (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
             target = self.root / f"{PREFIX}{manifest.id}"
@@ -287,12 +289,12 @@ class RemoteStore(Store):
             try:
                 draft.rename(target)
             except OSError:
-                if not target.is_dir():  # else another process was first
+                if not target.is_dir():  # otherwise another process was faster
                     raise
         self._make_room()
 
     def _make_room(self) -> None:
-        """Give up copies that were not asked for longest, down to the limit."""
+        """Delete the least recently used copies until the limit is met."""
         limit = _limit()
         copies = []
         for folder in self.root.glob(f"{PREFIX}*"):
@@ -307,7 +309,7 @@ class RemoteStore(Store):
             total -= size
 
     def _give_up(self, folder: Path) -> None:
-        """Remove a copy: first from its place in one step, so that nobody finds half of it."""
+        """Delete a copy; it is first moved away in one step, so that no reader sees a partial copy."""
         away = self.root / "tmp" / mark()
         with suppress(OSError):
             away.parent.mkdir(parents=True, exist_ok=True)
@@ -319,7 +321,8 @@ _ID_LENGTH = 16
 
 
 def _at_once(work: Callable[[A], B], items: Sequence[A], number: int = _AT_ONCE) -> Iterator[B]:
-    """The results of ``work`` in the order of ``items``, done by several threads; the first error ends what waits."""
+    """The results of ``work`` in the order of ``items``, from several threads; the first error cancels pending
+    items."""
     if not items:
         return
     with ThreadPoolExecutor(number) as pool:
@@ -333,19 +336,21 @@ def _at_once(work: Callable[[A], B], items: Sequence[A], number: int = _AT_ONCE)
 
 
 def cache_folder(address: str) -> Path:
-    """Where the copies of a shared store lie on this machine."""
+    """The folder of the local copies of a shared store."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(home).expanduser() / "rooflens" / hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=10_000)
 def parse_manifest(content: bytes, id: str) -> Manifest:
-    """The manifest of workload ``id`` as a shared store has it, of which nothing is trusted. Raises StoreProblem."""
+    """Parse the manifest of workload ``id`` from a shared store, which is not trusted. Raises StoreProblem."""
     try:
         manifest = Manifest.model_validate_json(content)
     except (pydantic.ValidationError, RecursionError) as error:
         what = f"the manifest of {id} cannot be read"
-        raise StoreProblem(what, "it is none", f"Delete {marker(id)} there, and push the workload again") from error
+        raise StoreProblem(
+            what, "it is not a manifest", f"Delete {marker(id)} there, and push the workload again"
+        ) from error
     if manifest.id != id or not ID.fullmatch(id):
         raise StoreProblem(f"the manifest of {id} belongs to another workload")
     check_manifest(manifest)
@@ -353,16 +358,16 @@ def parse_manifest(content: bytes, id: str) -> Manifest:
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """StoreProblem for a manifest that names what is no table, or lacks a checksum."""
+    """Raise StoreProblem for a manifest that lists files that are not tables, or lacks a checksum."""
     if manifest.layout > LAYOUT:
         raise StoreProblem(
-            f"layout {manifest.layout} of {manifest.id} is newer than this rooflens knows", fix="Update rooflens"
+            f"layout {manifest.layout} of {manifest.id} is newer than this version of rooflens", fix="Update rooflens"
         )
     if len(manifest.files) > _MOST_FILES or not all(map(_NAME.fullmatch, manifest.files)):
-        raise StoreProblem(f"the manifest of {manifest.id} names files that are no tables")
+        raise StoreProblem(f"the manifest of {manifest.id} lists files that are not tables")
     if manifest.files.keys() != manifest.sha256.keys():
         raise StoreProblem(
-            f"the manifest of {manifest.id} states no checksums", "it was not stored by rooflens push or import"
+            f"the manifest of {manifest.id} contains no checksums", "it was not stored by rooflens push or import"
         )
 
 
@@ -372,7 +377,7 @@ def marker(id: str) -> str:
 
 
 def _touch(folder: Path) -> None:
-    """Note that a copy is in use, now and then."""
+    """Record that a copy is in use, at intervals."""
     with suppress(OSError):
         if time.time() - folder.stat().st_mtime > _TOUCH_S:
             os.utime(folder)
@@ -385,4 +390,4 @@ def _limit() -> int:
     try:
         return int(float(text))
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"{CACHE_BYTES} is no number of bytes", fix="Such as 20e9") from error
+        raise BadInput(f"{CACHE_BYTES} is not a number of bytes", fix="For example 20e9") from error

@@ -1,4 +1,4 @@
-"""Objects in S3-compatible storage through boto3: credentials, region and endpoint come from its usual places."""
+"""Objects in S3-compatible storage through boto3, with its usual configuration of credentials, region and endpoint."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ CONNECTIONS = 16
 _CONNECT_S, _READ_S, _ATTEMPTS = 5, 10, 2
 _PIECE = 1 << 20
 _A_LISTING = 1000
-"""Keys that one request lists or deletes at most, as S3 has it."""
+"""The most keys that one S3 request lists or deletes."""
 _SHA256 = "sha256"
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 _UNCONDITIONAL = ("NotImplemented", "501")
-"""Of servers that do not know conditional writes."""
+"""Error codes of servers without conditional writes."""
 _ABSENT = ("NoSuchKey", "404", "NotFound")
 _KEYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with ~/.aws"
 _REASONS = {
-    "NoSuchBucket": ("there is no such bucket", "Create it, or correct its name; AWS_ENDPOINT_URL names the server"),
+    "NoSuchBucket": ("the bucket does not exist", "Create it, or correct the name; AWS_ENDPOINT_URL sets the server"),
     "AccessDenied": ("the credentials do not permit it", "Ask for s3:ListBucket, s3:GetObject, and to write "
                      "s3:PutObject and s3:DeleteObject; see docs/how-to/team_store.md"),
     "InvalidAccessKeyId": ("the server does not know the access key", _KEYS),
-    "SignatureDoesNotMatch": ("the secret key does not fit the access key", _KEYS),
+    "SignatureDoesNotMatch": ("the secret key does not match the access key", _KEYS),
     "ExpiredToken": ("the credentials have expired", "Log in again"),
     "RequestTimeTooSkewed": ("the clock of this machine differs too much from the server's", "Set the clock (NTP)"),
-    "AuthorizationHeaderMalformed": ("the bucket lies in another region", "Set AWS_REGION to the bucket's"),
-    "PermanentRedirect": ("the bucket lies in another region", "Set AWS_REGION to the bucket's"),
-    "SlowDown": ("the server asks to slow down", "Try again later"),
+    "AuthorizationHeaderMalformed": ("the bucket is in another region", "Set AWS_REGION to the bucket's region"),
+    "PermanentRedirect": ("the bucket is in another region", "Set AWS_REGION to the bucket's region"),
+    "SlowDown": ("the server limits the request rate", "Try again later"),
 }  # fmt: skip
-"""Error code of S3 -> why, and what to do."""
+"""S3 error code -> the reason, and what to do."""
 _SAME = {"403": "AccessDenied", "301": "PermanentRedirect", "IllegalLocationConstraintException": "PermanentRedirect"}
 
 
 class S3Objects:
-    """The objects of one bucket below a prefix; clients of boto3 may be used by several threads."""
+    """The objects of one bucket below a prefix; boto3 clients are thread-safe."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
@@ -72,7 +72,7 @@ class S3Objects:
                 read_timeout=_READ_S,
                 retries={"max_attempts": _ATTEMPTS, "mode": "standard"},
                 max_pool_connections=CONNECTIONS,
-                # Servers other than Amazon's may not know newer checksums.
+                # Servers other than Amazon's may not support newer checksums.
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
                 user_agent_extra="rooflens",
@@ -138,7 +138,7 @@ class S3Objects:
                     return False
                 if code not in _UNCONDITIONAL:
                     raise
-                # Ids are random: two writers of one key push the same workload.
+                # Ids are random, so two writers of one key push the same workload.
                 if self._size_and_checksum(key) is not None:
                     return False
                 self._client.put_object(**object_arguments, ContentType="application/json")
@@ -154,7 +154,7 @@ class S3Objects:
                     raise self._refusal(str(error.get("Code")))
 
     def secret(self, con: duckdb.DuckDBPyConnection, name: str) -> None:
-        """Let a DuckDB connection of our own read the bucket with the same credentials, in memory only."""
+        """Let an internal DuckDB connection read the bucket with the same credentials, kept in memory only."""
         with self._problems():
             credentials = self._session.get_credentials()
             if credentials is None:
@@ -175,7 +175,7 @@ class S3Objects:
         return self.bucket.prefix + key
 
     def _size_and_checksum(self, key: str) -> tuple[int, str | None] | None:
-        """Size and checksum of what is stored under a key, None where nothing is."""
+        """The size and checksum of the object under a key, or None if there is none."""
         from botocore.exceptions import ClientError
 
         try:
@@ -188,7 +188,7 @@ class S3Objects:
 
     @contextmanager
     def _problems(self, *, absent: bool = False) -> Iterator[None]:
-        """Turn errors of boto3 into StoreProblems by their types and codes; ``absent``: a missing key is none."""
+        """Convert boto3 errors to StoreProblems by type and code; with ``absent``, a missing key is not an error."""
         self._session  # noqa: B018 - says what to install
         from botocore import exceptions
 
@@ -211,7 +211,7 @@ class S3Objects:
                 "Check the network and AWS_ENDPOINT_URL",
             ) from None
         except (exceptions.BotoCoreError, ValueError) as error:
-            # Its words may repeat what it was given.
+            # Its message may contain credentials.
             why = f"boto3 could not use its settings ({type(error).__name__})"
             raise Unreachable(self._unreachable, why, "Check AWS_ENDPOINT_URL and AWS_REGION") from None
 

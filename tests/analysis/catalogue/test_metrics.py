@@ -183,7 +183,7 @@ def test_a_metric_that_a_target_lacks_is_answered_by_those_of_its_own_subsystem(
     """The rate of the vector units, and not that of the matrix cores, whose name is closer."""
     with pytest.raises(BadArgument) as lacking:
         catalog.select("gfx90a", ["valu.flops_f64"])
-    assert "Much the same here: valu.roofline_flops_f64." in lacking.value.text
+    assert "Similar here: valu.roofline_flops_f64." in lacking.value.text
 
 
 @pytest.mark.parametrize("name", ["hbm.read_bytes", "hbm.write_bytes"])

@@ -108,7 +108,7 @@ def test_memory_is_held_against_the_data_sheet_where_the_profile_contradicts_it(
     (note,) = [n for n in compute_metrics(recorded, "join_type_grid_MI300A_A1", ["hbm.bw_gbs"]).notes if "sheet" in n]
     assert "num_hbm_channels = 96, the data sheet of AMD Instinct MI300A 128" in note
     (roofline,) = [n for n in compute_roofline(recorded, "join_type_grid_MI300A_A1").notes if "sheet" in n]
-    assert roofline.endswith("AMD Instinct MI300A 128; the data sheet counts here.")
+    assert roofline.endswith("AMD Instinct MI300A 128; the data sheet is used.")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
         assert all(f.speedup_bound is None and f.then is None for f in one.findings)
         assert not [e for f in one.findings for e in [*f.evidence, *f.contradicting] if e.metric == "load.hbm"]
         assert any(
-            s.startswith("Use of device memory (load.hbm): ") and "one value in all dispatches" in s
+            s.startswith("Load of device memory (load.hbm): ") and "one value in all dispatches" in s
             for s in one.undecided
         )
         assert not one.next_counters, "everything was collected"
@@ -198,7 +198,11 @@ def test_a_share_of_more_than_its_whole_decides_nothing_and_is_told(recorded: St
     import_profile(recorded, str(shared / "workloads" / "synth_a" / "MI200"), name="synth_a_MI200")
     (one,), _ = diagnose(Workload(recorded, recorded.resolve("synth_a_MI200")), kernel="synth_kernel_3")
     assert one.verdict.confidence < evidence.CONFIDENT
-    assert [s for s in one.undecided if s.startswith("Life of waves spent waiting for data (wait.data): 1765 %")]
+    assert [
+        s
+        for s in one.undecided
+        if s.startswith("Share of the waves' lifetime spent waiting for data (wait.data): 1765 %")
+    ]
 
 
 @pytest.mark.parametrize(("pct", "status", "met"), [(103.0, "suspect", True), (346.0, "impossible", None)])
@@ -290,13 +294,13 @@ def test_advice_names_what_made_the_next_version_of_the_ladder_faster(h200: dict
     for kernel, words in {
         "transpose_naive": "Stage a tile",
         "transpose_lds": "Pad the rows",
-        "atomic_contention": "Reduce first",
+        "atomic_contention": "Reduce before updating",
         "spill_local": "Allow more registers",
-        "small_grid": "more and smaller work-groups",
+        "small_grid": "more, smaller work-groups",
         "low_occupancy_shared": "less shared memory per block",
         "divergence": "Sort or bin the work",
-        "icache_heavy": "Shorten the code",
-        "barrier_heavy": "Fewer barriers",
+        "icache_heavy": "Make the loop code smaller",
+        "barrier_heavy": "fewer barriers",
     }.items():
         (leading,) = [f for f in h200[kernel].findings if f.subsystem == h200[kernel].verdict.subsystem]
         assert any(words in a.do for a in leading.advice), kernel

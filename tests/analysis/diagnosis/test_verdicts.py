@@ -47,7 +47,7 @@ def test_work_that_is_uneven_between_work_groups_is_a_verdict_of_its_own(
     """Balanced, these are 8 to 57 times as fast; raising the resident waves would bring nothing."""
     one, gain = found[kernel], TRUTHS[kernel].gain_for("dispatch", fix=True)
     assert gain > 8 and one.verdict.subsystem == "dispatch"
-    assert "uneven between work-groups" in first(one)
+    assert "uneven work" in first(one)
     assert any("split long rows" in a.do for a in one.findings[0].advice)
     assert one.verdict.speedup_bound is not None and one.verdict.speedup_bound * 1.1 > gain
 
@@ -55,7 +55,7 @@ def test_work_that_is_uneven_between_work_groups_is_a_verdict_of_its_own(
 def test_even_work_is_never_called_uneven(found: dict[str, Diagnosis]) -> None:
     for kernel, truth in TRUTHS.items():
         if truth.family != "skewed work-groups":
-            assert "uneven between work-groups" not in " ".join(f.claim for f in found[kernel].findings), kernel
+            assert "uneven work" not in " ".join(f.claim for f in found[kernel].findings), kernel
 
 
 def test_a_last_round_is_the_verdict_only_where_no_unit_is_at_its_limit(found: dict[str, Diagnosis]) -> None:
@@ -74,7 +74,7 @@ def test_waiting_for_data_is_named_by_the_level_that_answers_where_enough_warps_
     found: dict[str, Diagnosis],
 ) -> None:
     """Their data nearer is worth as much as more loads in flight; no level is at its limit."""
-    named = [k for k in TRUTHS if "its latency, not its bandwidth" in first(found[k])]
+    named = [k for k in TRUTHS if "latency, not bandwidth, is the limit" in first(found[k])]
     assert len(named) >= 4
     for kernel in named:
         truth, verdict = TRUTHS[kernel], found[kernel].verdict
@@ -138,7 +138,7 @@ def test_barriers_cannot_free_more_than_the_time_waited_at_them(found: dict[str,
 def test_littles_law_tells_what_must_be_in_flight(found: dict[str, Diagnosis]) -> None:
     """One load of 4 bytes a lane where device memory would take many times that."""
     told = [f.claim for k in TRUTHS for f in found[k].findings if "Little" in f.claim]
-    assert told and all("bytes in flight in each resident warp" in claim for claim in told)
+    assert told and all("bytes in flight per resident warp" in claim for claim in told)
 
 
 def test_nothing_is_said_of_a_share_of_next_to_nothing(found: dict[str, Diagnosis]) -> None:

@@ -58,9 +58,9 @@ def test_the_first_pass_with_all_counters_is_meant() -> None:
 def test_figures_that_combine_passes_are_named(tmp_path: Path) -> None:
     store = _profile(tmp_path, {"pmc_1": {"TCC_HIT_sum": 3}, "pmc_2": {"TCC_MISS_sum": 1, "SQ_WAVES": 1}})
     named = compute_metrics(store, "x", ["l2.hit_rate_pct", "dispatch.waves"])
-    (note,) = [n for n in named.notes if "passes whose runs can differ" in n]
+    (note,) = [n for n in named.notes if "passes whose runs may differ" in n]
     assert note.startswith("1 figure combines") and note.endswith("l2.hit_rate_pct.")
-    assert not any("passes whose runs can differ" in n for n in compute_metrics(store, "x", ["dispatch.waves"]).notes)
+    assert not any("passes whose runs may differ" in n for n in compute_metrics(store, "x", ["dispatch.waves"]).notes)
 
 
 def test_roofline_points_that_combine_passes_are_named(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_events_that_were_not_counted_leave_figures_empty_with_the_reason(tmp_pa
     assert (
         unsupported.value is None
         and unsupported.status == "not_collected"
-        and "hold no value" in str(unsupported.reason)
+        and "have no value" in str(unsupported.reason)
     )
     assert absent.value is None and "cache-misses missing" in str(absent.reason)
 
@@ -121,7 +121,7 @@ def test_there_are_no_rooflines_and_no_waves_and_both_are_said(tmp_path: Path) -
     store = publish(tmp_path, [{"duration_ns": 1e9, "cycles": 1.0}])
     with pytest.raises(NotFound, match="no roofline formulas for cpu"):
         compute_roofline(store, "w")
-    with pytest.raises(BadArgument, match="per_wave means nothing on cpu"):
+    with pytest.raises(BadArgument, match="per_wave is not available on cpu"):
         engine.evaluate(store, "w", ["dispatch.cycles"], normalization="per_wave")
 
 

@@ -80,7 +80,7 @@ def test_a_profiler_that_may_not_read_counters_says_why_and_how_to_change_that()
 
 
 def test_what_is_not_here_is_refused_with_what_is() -> None:
-    with pytest.raises(NotFound, match="Here are 0 .amd gfx942"):
+    with pytest.raises(NotFound, match="This machine has 0 .amd gfx942"):
         choose(_machine(AMD, ROCPROFV3), 7, "auto", {})
     with pytest.raises(NotFound, match="rocprofv3"):
         choose(_machine(AMD, ROCPROFV3), None, "rocprofv4", {})

@@ -76,7 +76,7 @@ def test_a_limit_that_only_a_doubted_figure_rules_out_leaves_a_wait_unsure(share
         out.writerow(launch | {"TCC_EA_RDREQ_sum": "0"})
     _, one = imported(Store(tmp_path / "store"), folder)
     assert one.verdict.subsystem != "hbm" and one.verdict.confidence < SURE
-    assert "hbm is ruled out by figures that are doubted" in str(one.verdict.doubt)
+    assert "hbm is ruled out by doubted figures" in str(one.verdict.doubt)
 
 
 def test_a_time_that_means_a_clock_of_a_few_megahertz_is_doubted(shared: Path, tmp_path: Path) -> None:

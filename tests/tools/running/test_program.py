@@ -132,7 +132,7 @@ def test_commands_that_cannot_be_run_are_refused(
 
 def test_a_relative_folder_is_refused_with_the_absolute_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    with pytest.raises(BadArgument, match=f"perhaps {folder}/build is meant"):
+    with pytest.raises(BadArgument, match=f"did you mean {folder}/build"):
         check_command(["sh"], "build", {}, PATH)
 
 

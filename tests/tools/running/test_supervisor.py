@@ -195,7 +195,7 @@ def test_a_second_run_on_the_same_device_waits_for_the_first(bench: Bench) -> No
     second = bench.begin(bench.step("one", WRITE), devices=device)
     bench.until(lambda: "waiting for GPU 0: 1 run ahead" in bench.state(second).activity)
     third = bench.begin(bench.step("one", WRITE), devices=device)
-    bench.until(lambda: "2 runs before" in bench.state(third).activity)
+    bench.until(lambda: "2 runs ahead" in bench.state(third).activity)
     other = bench.begin(bench.step("one", WRITE), devices={"gpu-1": "GPU 1"})
     assert bench.end(other).state == "done", "another device is free"
     runs.cancel(bench.store, bench.folder(second))

@@ -238,7 +238,7 @@ def test_a_sample_restricts_every_pass_to_its_kernels_and_launches_and_leaves_th
         assert job["kernel_iteration_range"] == "[2-4,9]"
         assert json.loads(step.files[f"{step.name}/sample.json"]) == {"skip": None}
     (told,) = [note.text for note in notes(wanted, features_of(None)) if note.code == "sample"]
-    assert "2 kernels, 5 of their launches in each pass and at most 3 more" in told
+    assert "2 kernels counted, 5 launches of them in each pass and at most 3 more" in told
 
 
 @pytest.mark.parametrize(("replay", "features"), [("iteration", features_of("1.0")), ("kernel", REPLAYER)])
@@ -293,7 +293,7 @@ def test_progress_is_what_rocprofv3_prints_and_it_prints_nothing_of_kernels() ->
     )
     assert progress("") is None and progress(middle) is None
     assert [found.words for text in (start + middle, start * 4) if (found := progress(text))] == [
-        "the program runs"
+        "the program is running"
     ] * 2
     ended = progress(middle + end)
     assert ended is not None and ended.words == "the program ended, writing results" and ended.finished_share == 0
