@@ -1,1 +1,1 @@
-SELECT * FROM kernel_stats
+SELECT * EXCLUDE (workload) FROM kernel_stats ORDER BY kernel
