@@ -1,4 +1,4 @@
-"""Percent of peak by subsystem as bars: speed of light of one workload, or of two side by side with their times."""
+"""Bars of the percent of peak by subsystem: the speed of light of one workload, or of two side by side with times."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ NAME, LABELS, RIGHT = 122, 322, 182
 _COLOURS = {"fabric": LEVELS["hbm"], **LEVELS}
 _MOST = 115.0
 _TOP, _TIME, _EACH, _EACH_PAIR = 62, 58.0, 19.0, 26.0
-"""Pixels: the first panel from above, the height of the times, of a row, and of a row of two bars."""
+"""Pixels: the top of the first panel, and the heights of the times, of a row, and of a row with two bars."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One figure against its peak; ``doubt`` names a status other than ok."""
+    """One figure and its share of the peak; ``doubt`` is the status if it is not ok."""
 
     value: float
     pct: float
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Time:
-    """Time of the dispatches selected in one workload, in nanoseconds."""
+    """The total time of the selected dispatches of one workload, in nanoseconds."""
 
     name: str
     total_ns: float | None
@@ -70,7 +70,7 @@ class Time:
 
 @dataclass(frozen=True)
 class BarPicture:
-    """All that the picture shows; with ``times``, every row has two values, baseline and candidate."""
+    """The contents of the picture; with ``times``, every row has two values, baseline and candidate."""
 
     title: str
     subtitle: str
@@ -80,7 +80,7 @@ class BarPicture:
 
 
 def draw(shown: BarPicture) -> Page:
-    """The picture as a page."""
+    """Draw the picture as a page."""
     below = wrap_lines(shown.statements, WIDTH - 40)
     each, top = (_EACH_PAIR, _TOP + _TIME + 58) if shown.times else (_EACH, _TOP)
     tall = each * len(shown.rows)
@@ -98,7 +98,7 @@ def draw(shown: BarPicture) -> Page:
 
 
 def _panel(made: Page, rows: Sequence[Row], top: float, each: float) -> None:
-    """Bars below each other, ``each`` pixels a row; subsystem and title at the left, figures at the right."""
+    """Draw bars with ``each`` pixels per row; subsystem and title on the left, figures on the right."""
     from matplotlib.ticker import FuncFormatter
 
     tall = each * len(rows)
@@ -140,7 +140,7 @@ def _bars(axes: Axes, i: int, row: Row) -> None:
 
 
 def _figures(made: Page, row: Row, x: float, y: float) -> None:
-    """The share right-aligned, and beside it the figure with its unit, or what speaks against it."""
+    """Draw the share, right-aligned, followed by the figure with its unit or by the doubts about it."""
     doubts = ", ".join(sorted({v.doubt for v in row.values if v is not None and v.doubt}))
     if len(row.values) > 1:
         shares = [None if v is None else number(v.pct) for v in row.values]
@@ -158,7 +158,7 @@ def _figures(made: Page, row: Row, x: float, y: float) -> None:
 
 
 def _times(made: Page, times: tuple[Time, Time]) -> None:
-    """Time as two bars, which are also the key of the colours below."""
+    """Draw the times as two bars, which also serve as the colour key."""
     from matplotlib.ticker import FuncFormatter
 
     known = [t.total_ns for t in times if t.total_ns]
@@ -191,18 +191,18 @@ def _times(made: Page, times: tuple[Time, Time]) -> None:
 
 
 PANEL, DURATION = "2", "dispatch.duration_ns"
-"""The metrics whose figures the pictures take: the panel of speed of light, and for two workloads the time."""
-_UNCHECKED = "No verdict: whether both did the same work is not checked here, so less time may mean less work."
+"""The metrics shown: the speed-of-light panel, and for two workloads also the time."""
+_UNCHECKED = "No verdict: this does not check whether both did the same work, so less time may mean less work."
 _DOUBTFUL = ("suspect", "impossible")
 
 
 def speed_of_light(manifest: Manifest, figures: Sequence[Figure], kernel: str | None) -> tuple[BarPicture, list[str]]:
-    """Every figure that has a peak and a value. BadInput where none has."""
+    """The picture of all figures with a peak and a value. Raises BadInput if there are none."""
     rows = [_row(f) for f in figures if f.pct_of_peak is not None]
     missing = _missing(figures)
     if not rows:
         raise BadInput(
-            f"No figure of speed of light has a value in {manifest.name!r}", " ".join(missing), "Profile with panel 2"
+            f"No speed-of-light figure has a value in {manifest.name!r}", " ".join(missing), "Profile with panel 2"
         )
     picture = BarPicture(
         title=f"Speed of light of {manifest.name}",
@@ -227,9 +227,9 @@ def comparison(
     kernel: str | None,
     outcome: str | None = None,
 ) -> tuple[BarPicture, list[str]]:
-    """Time and speed of light of two workloads; a row for each figure that one of them has.
+    """The picture of the time and speed of light of two workloads, with a row for each figure that either has.
 
-    ``outcome`` is what a comparison of them found, in words; without it the picture says that nothing was checked.
+    ``outcome`` is the result of comparing them, in words; without it the picture says that nothing was checked.
     """
     baseline, candidate = workloads
     times = (_time(baseline, figures[0]), _time(candidate, figures[1]))
@@ -248,7 +248,7 @@ def comparison(
     if idle:
         notes.append(f"0 in both: {', '.join(idle)}.")
     if not rows:
-        notes.append("Neither has a figure of speed of light: " + " ".join(_missing(figures[0])))
+        notes.append("Neither has a speed-of-light figure: " + " ".join(_missing(figures[0])))
     notes += _doubts(rows, [*figures[0], *figures[1]])
     if not rows and not any(t.total_ns for t in times):
         raise BadInput("There is nothing to compare", notes[-1], "Profile both with panel 2")
@@ -280,7 +280,7 @@ def _value(f: Figure) -> Value:
 
 
 def _title(f: Figure) -> str:
-    """The title without the unit's name that its group of bars already says."""
+    """The title without the name of the unit, which its group of bars already shows."""
     short = f.metric.title.replace("Bank conflict cycles", "Conflict cycles").replace(
         "Active lanes per VALU", "Lanes per VALU"
     )
@@ -295,7 +295,7 @@ def _by_subsystem(rows: list[Row]) -> list[Row]:
 
 
 def _missing(figures: Sequence[Figure]) -> list[str]:
-    """The figures without a value, with the reasons that occur most."""
+    """A sentence on the figures without a value, with the reason if they share one."""
     lost = [f for f in figures if f.value is None]
     if not lost:
         return []
@@ -309,7 +309,7 @@ def _doubts(rows: list[Row], figures: Sequence[Figure]) -> list[str]:
     odd = any(v is not None and v.doubt for r in rows for v in r.values)
     low = any(r.title.endswith("↓") for r in rows)
     doubted = dict.fromkeys(f.reason.text for f in figures if f.reason and f.reason.code == "doubted")
-    why = "; ".join(list(doubted)[:2]) or "counters of different replays that do not fit together"
+    why = "; ".join(list(doubted)[:2]) or "counters of different replays do not agree"
     hatched = [f"Hatched bars are doubtful: {why}."] if odd else []
     timed = next((f.reason for f in figures if f.name == DURATION and f.status == "suspect"), None)
     hatched += [f"The times are suspect: {timed}."] if timed else []

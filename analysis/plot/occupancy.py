@@ -1,4 +1,4 @@
-"""Occupancy as a picture: the waves that fit against registers, LDS and work-group size, with the kernel marked."""
+"""Draw occupancy: the waves that fit over registers, LDS and work-group size, with the kernel marked."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SHOWN = ("doubted", "measured", "achieved_unknown", "no_agprs")
-"""Codes of the notes that the picture repeats."""
+"""The codes of the notes that the picture includes."""
 _KIB = 1024.0
 _LEFT, _TOP, _WIDE, _TALL, _BETWEEN = 62, 92, 222, 250, 24
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Waves per CU as one resource varies and all others stay as they are."""
+    """Waves per CU as a function of one resource, with all others unchanged."""
 
     title: str
     label: str
@@ -50,14 +50,14 @@ class Sweep:
     waves: Sequence[int]
     now: float
     words: str
-    """What the kernel has of it, such as 72 VGPRs."""
+    """The kernel's own value, such as 72 VGPRs."""
     options: Sequence[tuple[float, int]] = field(default_factory=tuple)
-    """Values at which more waves fit, nearest first."""
+    """The values at which more waves fit, nearest first."""
 
 
 @dataclass(frozen=True)
 class OccupancyPicture:
-    """All that the picture shows."""
+    """The contents of the picture."""
 
     title: str
     kernel: str
@@ -71,9 +71,9 @@ class OccupancyPicture:
 def of_kernel(
     resident: Occupancy, kernel: str, workload: str, achieved: float | None, notes: Sequence[Note]
 ) -> tuple[OccupancyPicture, list[str]]:
-    """The occupancy of a kernel with what else its waves could be, and the facts in words.
+    """The picture of a kernel's occupancy and of its alternatives, and the facts in words.
 
-    ``achieved`` are measured waves per CU; ``notes`` those on the kernel, of which the picture repeats some.
+    ``achieved`` are the measured waves per CU; ``notes`` are those on the kernel, some of which the picture includes.
     """
     launch, nvidia = resident.launch, targets.gpu(resident.gpu).vendor == "nvidia"
     wave = "warp" if nvidia else "wave"
@@ -90,7 +90,7 @@ def of_kernel(
     facts = [
         f"{kernel}: {resident.waves_per_cu} of {resident.max_waves_per_cu} {wave}s per {resident.unit} "
         f"({number(resident.occupancy_pct)} %), limited by {', '.join(resident.limiters)}.",
-        f"It takes {launch.vgprs} VGPRs, {launch.agprs} AGPRs, {launch.sgprs} SGPRs, {launch.lds_bytes} "
+        f"It uses {launch.vgprs} VGPRs, {launch.agprs} AGPRs, {launch.sgprs} SGPRs, {launch.lds_bytes} "
         f"bytes of LDS, work-groups of {launch.workgroup_size}.",
         *(
             f"{' and '.join(f'{c.argument} {c.now} -> {c.to}' for c in w.changes)} would give {w.waves_per_cu} "
@@ -102,7 +102,7 @@ def of_kernel(
 
 
 def sweeps(resident: Occupancy) -> list[Sweep]:
-    """Waves as registers, LDS and work-group size vary, each from the launch of ``resident``."""
+    """Waves over registers, LDS and work-group size, each varied from the launch of ``resident``."""
     rule, launch = resident.rule, resident.launch
     nvidia = targets.gpu(resident.gpu).vendor == "nvidia"
     register, lane = ("registers", "thread") if nvidia else ("VGPRs", "work-item")
@@ -123,7 +123,7 @@ def sweeps(resident: Occupancy) -> list[Sweep]:
 
 @dataclass(frozen=True)
 class _Along:
-    """An argument of a launch that varies, and how it is shown: in units of ``unit``, with ``added`` to it."""
+    """An argument of a launch that is varied; it is shown in units of ``unit``, with ``added`` added to it."""
 
     argument: str
     title: str
@@ -134,7 +134,7 @@ class _Along:
     added: int = 0
 
     def to_axis(self, value: int) -> float:
-        """A value of the argument as the axis has it."""
+        """A value of the argument in units of the axis."""
         return (value + self.added) / self.unit
 
 
@@ -154,7 +154,7 @@ def _sweep(resident: Occupancy, along: _Along) -> Sweep:
 
 
 def _waves(resident: Occupancy, argument: str, value: int) -> int | None:
-    """Waves per CU with one argument changed; None for what the target cannot have."""
+    """Waves per CU with one argument changed, or None if the target does not allow the value."""
     launch = {**asdict(resident.launch), argument: value}
     try:
         return occupancy(resident.gpu, mode=resident.mode, **launch).waves_per_cu
@@ -163,7 +163,7 @@ def _waves(resident: Occupancy, argument: str, value: int) -> int | None:
 
 
 def draw(shown: OccupancyPicture) -> Page:
-    """The picture as a page."""
+    """Draw the picture as a page."""
     resident = shown.occupancy
     below = wrap_lines([*_limits(shown), *shown.statements], WIDTH - 40)
     made = page(_TOP + _TALL + 66 + LINE + LINE * len(below) + 8)
@@ -228,7 +228,7 @@ def _limits(shown: OccupancyPicture) -> list[str]:
     parts = [f"{_names([name], shown.occupancy.gpu)} {waves}" for name, waves in shown.occupancy.limits.items()]
     sentences = [f"{shown.wave.capitalize()}s that each resource alone would allow: {', '.join(parts)}."]
     if any(0 in sweep.waves for sweep in shown.sweeps):
-        sentences.append(f"0 {shown.wave}s: not even one whole group fits, and such a launch fails.")
+        sentences.append(f"0 {shown.wave}s: not even one whole group fits, so the launch fails.")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""The roofline as a picture: bandwidth and compute ceilings, and a numbered point per kernel and memory level."""
+"""Draw the roofline: bandwidth and compute ceilings, and a numbered point per kernel and memory level."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STYLES = {"matrix": (0, (6, 2)), "valu packed": (0, (2, 2))}
 _GUTTER = WIDTH - LEFT - AXES_WIDTH - 30
 _GAP = 14.0
 _ROOM = 0.06
-"""Of the height of small axes, below the lowest point."""
+"""The share of the height of small axes that stays free below the lowest point."""
 MARKERS = {"flop": "o", "iop": "s", "inst": "o", "f64": "^", "f32": "p", "f16": "v", "bf16": "<", "f8": ">",
            "xf32": "P", "f6f4": "*", "i8": "D", "i32": "h", "i64": "X"}  # fmt: skip
 _LEAST = 5.5
@@ -51,7 +51,7 @@ _RINGS = (1.0, 0.7, 0.42, 0.2)
 
 
 def draw(shown: RooflinePicture) -> Page:
-    """The picture as a page."""
+    """Draw the picture as a page."""
     sheet = Sheet.of(shown)
     origins = sheet.origins
     sources = [f"{f'[{mark(i)}] ' if len(origins) > 1 else ''}{origin}" for i, origin in enumerate(origins)]
@@ -82,7 +82,7 @@ def draw(shown: RooflinePicture) -> Page:
 
 
 def draw_on(axes: Axes, shown: RooflinePicture) -> None:
-    """The same figures on axes of someone else: lines and numbered points, named in a legend."""
+    """Draw the same figures on the caller's axes: lines and numbered points, with a legend."""
     sheet = Sheet.of(shown)
     sheet = replace(sheet, frame=_above_the_frame(sheet.frame, shown))
     _scale_axes(axes, sheet)
@@ -119,7 +119,7 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
 
 
 class _Scale:
-    """Axes of someone else in pixels of a page: from their upper left corner, as labels are placed there."""
+    """The caller's axes in pixels of a page, from their upper left corner, for placing labels."""
 
     def __init__(self, axes: Axes) -> None:
         self._axes, figure = axes, axes.get_figure(root=True)
@@ -130,24 +130,24 @@ class _Scale:
         self.wide, self.tall = box.width * self._unit, box.height * self._unit
 
     def of(self, x: float, y: float) -> tuple[float, float]:
-        """Where a value lies."""
+        """The position of a value."""
         across, up = self._axes.transData.transform((x, y))
         return (across - self._left) * self._unit, (self._top - up) * self._unit
 
     def offset(self, x: float, y: float, to_x: float | None, to_y: float) -> tuple[float, float]:
-        """From a value to a place, in points; without ``to_x`` straight up or down, a little to the left."""
+        """The offset from a value to a place in points; without ``to_x`` vertical and slightly to the left."""
         here = self.of(x, y)
         return (-3.0 if to_x is None else (to_x - here[0]) * 72 / DPI), (here[1] - to_y) * 72 / DPI
 
 
 def _above_the_frame(frame: Frame, shown: RooflinePicture) -> Frame:
-    """With room below the lowest point, also where many decades share a small height."""
+    """The frame with room below the lowest point, even if many decades share a small height."""
     lowest = min((d.performance for d in shown.dots if d.is_drawable and d.performance), default=frame.y1)
     return replace(frame, y0=min(frame.y0, lowest * (lowest / frame.y1) ** _ROOM))
 
 
 def _draw_numbers(axes: Axes, scale: _Scale, shown: RooflinePicture) -> None:
-    """The numbers of the kernels, each beside its points and none on another; points in one place share theirs."""
+    """Draw the kernel numbers next to their points without overlap; points in one place share one label."""
     drawn = [
         (d.kernel, d.intensity, d.performance) for d in shown.dots if d.is_drawable and d.intensity and d.performance
     ]
@@ -171,7 +171,7 @@ def _axes(made: Page, sheet: Sheet) -> Axes:
 
 
 def _scale_axes(axes: Axes, sheet: Sheet) -> None:
-    """Logarithmic scales with the limits of the frame, grid and labels."""
+    """Set logarithmic scales with the limits of the frame, grid and labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     frame, shown = sheet.frame, sheet.shown
@@ -190,7 +190,7 @@ def _scale_axes(axes: Axes, sheet: Sheet) -> None:
 
 
 def _legend(axes: Axes, shown: RooflinePicture, shapes: list[str]) -> None:
-    """Colours of levels in a row above the axes, shapes of data types at the lower right of them."""
+    """Draw the colours of levels in a row above the axes, and the shapes of data types at their lower right."""
     from matplotlib.lines import Line2D
 
     present = {d.level for d in shown.dots if d.is_drawable or (d.performance is None and (d.bandwidth or 0) > 0)} | {
@@ -213,7 +213,7 @@ def _legend(axes: Axes, shown: RooflinePicture, shapes: list[str]) -> None:
 
 
 def _kernels(made: Page, shown: RooflinePicture, y: float) -> float:
-    """The list of kernels by number, if there are any; returns where it ends."""
+    """Draw the list of kernels by number, if there are any; returns the y position of its end."""
     if not shown.kernels:
         return y - LINE
     columns = (20, 44, 500, 566)
@@ -231,7 +231,7 @@ def _kernels(made: Page, shown: RooflinePicture, y: float) -> float:
 
 
 def _compute(made: Page, axes: Axes, sheet: Sheet, shapes: int) -> None:
-    """Horizontal ceilings, equal ones of one pipe as one; labels in the gutter, each joined to its line."""
+    """Draw horizontal ceilings, merging equal ones of one pipe; labels are in the margin, connected to their lines."""
     groups = _alike(sheet.peaks)
     edge = LEFT + AXES_WIDTH
     bottom = TOP + AXES_HEIGHT - LINE * (shapes + 1)
@@ -266,9 +266,9 @@ def _types(pipe: str, equal: list[Roof]) -> str:
 
 
 def _memory(made: Page, axes: Axes, sheet: Sheet, marks: list[tuple[float, float, float]]) -> None:
-    """Diagonal ceilings with labels in them; a label slides along its line until it is free.
+    """Draw diagonal ceilings with labels on them; a label moves along its line until it overlaps nothing.
 
-    Places are (along, across) in the frame turned with the lines, which are parallel on logarithmic axes.
+    Places are (along, across) in a frame rotated with the lines, which are parallel on logarithmic axes.
     """
     frame = sheet.frame
     slope = (AXES_HEIGHT / math.log(frame.y1 / frame.y0)) / (AXES_WIDTH / math.log(frame.x1 / frame.x0))
@@ -314,7 +314,7 @@ def _free(
     along: float, across: float, wide: float, taken: list[tuple[float, float, float]],
     dots: list[tuple[float, float, float]],
 ) -> bool:  # fmt: skip
-    """Whether a label of this width, in its line, meets no other label, and no mark."""
+    """Whether a label of this width on its line overlaps no other label and no mark."""
     for other, line, width in taken:
         if abs(line - across) < _GAP and other < along + wide and along < other + width:
             return False
@@ -322,7 +322,7 @@ def _free(
 
 
 def _tracks(axes: Axes, sheet: Sheet) -> None:
-    """Where a kernel of known bandwidth but unknown operations must lie: somewhere on a line."""
+    """Draw the lines on which kernels of known bandwidth but unknown operations must be."""
     dots = sheet.shown.dots
     placed = {d.kernel for d in dots if d.is_drawable}
     known = [d for d in dots if d.kernel not in placed and d.performance is None and d.bandwidth]
@@ -339,7 +339,7 @@ def _tracks(axes: Axes, sheet: Sheet) -> None:
 
 
 def _sweeps(axes: Axes, sheet: Sheet) -> None:
-    """The roofs that were measured: a cross for each intensity, joined; what lies outside of the axes is left out."""
+    """Draw the measured roofs: connected crosses, one per intensity; points outside the axes are omitted."""
     frame = sheet.frame
     for i, line in enumerate(sheet.shown.sweeps):
         inside = [(x, y) for x, y in line if frame.x0 <= x <= frame.x1 and frame.y0 <= y <= frame.y1]
@@ -351,7 +351,7 @@ def _sweeps(axes: Axes, sheet: Sheet) -> None:
 
 
 def _points(made: Page, axes: Axes, sheet: Sheet) -> list[tuple[float, float, float]]:
-    """Marks sized by share of time, a thin line through those of one kernel, and numbers beside them.
+    """Draw marks sized by share of time, with numbers, and a thin line through the marks of one kernel.
 
     Marks of several levels in one place become rings, the level farthest from the core outermost.
     """

@@ -1,4 +1,4 @@
-"""What the picture of a roofline shows, in figures and in words: of a workload's kernels, or of a device alone."""
+"""The contents of a roofline picture, as figures and in words, for the kernels of a workload or for a device alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..rooflines.notes import Roofline, notes, without_ceiling
 from .style import NAMES, number, ranges
 
 LEFT, TOP, AXES_WIDTH, AXES_HEIGHT = 74, 84, 500, 400
-"""The axes in pixels from the page's upper left corner."""
+"""The position of the axes in pixels from the page's upper left corner."""
 
 
 @dataclass(frozen=True)
 class Roof:
-    """One ceiling; ``origin`` says in a few words how it is known."""
+    """One ceiling; ``origin`` says briefly where it comes from."""
 
     name: str
     value: float
@@ -31,7 +31,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Dot:
-    """One kernel at one level; without intensity or performance it has no place, but perhaps a bandwidth."""
+    """One kernel at one level; without intensity or performance it has no position, but it may have a bandwidth."""
 
     kernel: int
     level: str
@@ -43,7 +43,7 @@ class Dot:
 
     @property
     def is_drawable(self) -> bool:
-        """Whether it has a place on two logarithmic axes."""
+        """Whether it has a position on two logarithmic axes."""
         return all(v is not None and math.isfinite(v) and v > 0 for v in (self.intensity, self.performance))
 
 
@@ -59,7 +59,7 @@ class KernelListLine:
 
 @dataclass(frozen=True)
 class RooflinePicture:
-    """All that the picture shows; ``unit`` is that of the compute ceilings and of performance."""
+    """The contents of the picture; ``unit`` is that of the compute ceilings and of performance."""
 
     title: str
     device: str
@@ -70,12 +70,12 @@ class RooflinePicture:
     kernels: Sequence[KernelListLine]
     statements: Sequence[str]
     sweeps: Sequence[Sequence[tuple[float, float]]] = ()
-    """Measured roofs: the rates reached at rising intensities."""
+    """Measured roofs: the rates reached at increasing intensities."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes with limits fixed: where a value lies in pixels from the page's upper left corner."""
+    """The axes with fixed limits: converts values to pixels from the page's upper left corner."""
 
     x0: float
     x1: float
@@ -93,7 +93,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is drawn, in the order in which ceilings are drawn, and the frame that all of it fits into."""
+    """Everything to draw, with the ceilings in drawing order, and the frame that contains it."""
 
     shown: RooflinePicture
     bandwidths: list[Roof]
@@ -102,7 +102,7 @@ class Sheet:
 
     @classmethod
     def of(cls, shown: RooflinePicture) -> Sheet:
-        """The ceilings in falling order."""
+        """The sheet with the ceilings in descending order."""
         falling = sorted(shown.roofs, key=lambda roof: -roof.value)
         bandwidths = [roof for roof in falling if roof.unit == "GB/s"]
         peaks = [roof for roof in falling if roof.unit != "GB/s"]
@@ -110,11 +110,11 @@ class Sheet:
 
     @property
     def origins(self) -> list[str]:
-        """How ceilings are known, each once: the footnotes."""
+        """The distinct origins of the ceilings, for the footnotes."""
         return list(dict.fromkeys(roof.origin for roof in self.shown.roofs))
 
     def footnote(self, origin: str) -> str:
-        """The mark behind a ceiling, where ceilings are known in several ways."""
+        """The footnote mark of a ceiling, if the ceilings have several origins."""
         return f" [{mark(self.origins.index(origin))}]" if len(self.origins) > 1 else ""
 
     def slope(self, bandwidth: float, most: float | None = None) -> tuple[list[float], list[float]]:
@@ -128,13 +128,13 @@ class Sheet:
         return self.slope(bandwidth, self.peaks[0].value if self.peaks else None)
 
     def level(self, height: float) -> tuple[list[float], list[float]]:
-        """Both ends of a compute ceiling, which begins where the fastest memory reaches it."""
+        """Both ends of a compute ceiling, which starts where the fastest memory reaches it."""
         start = max(self.frame.x0, height / self.bandwidths[0].value) if self.bandwidths else self.frame.x0
         return [start, self.frame.x1], [height, height]
 
 
 def _frame(shown: RooflinePicture, bandwidths: list[Roof], peaks: list[Roof]) -> Frame:
-    """Axes wide enough for all points and for the ridges of all ceilings."""
+    """A frame wide enough for all points and for the ridge points of all ceilings."""
     dots = [(d.intensity, d.performance) for d in shown.dots if d.is_drawable]
     xs = [x for x, _ in dots if x is not None]
     ys = [y for _, y in dots if y is not None]
@@ -161,7 +161,7 @@ def mark(index: int) -> str:
 
 _DOUBTFUL = ("suspect", "impossible")
 _ABOUT_CEILINGS = ("benchmarked", "stale", "from_other_workload", "about_operations")
-"""Codes of the notes that every picture repeats."""
+"""The codes of the notes that every picture includes."""
 _HOST = "host."
 _BEST_OF = ("read", "copy", "triad", "write")
 _UNITS = ("GB/s", "GFLOP/s")
@@ -170,7 +170,8 @@ AnyPoint = RooflinePoint | InstructionPoint
 
 @dataclass(frozen=True)
 class RooflineSubject:
-    """Whose roofline it is: the workload's name, its kernels' percentage of the time, and the data type asked for."""
+    """The subject of a roofline: the workload's name, its kernels' percentage of the time, and the requested data
+    type."""
 
     name: str
     shares: Mapping[str, float | None]
@@ -178,7 +179,7 @@ class RooflineSubject:
 
 
 def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePicture, list[str]]:
-    """The roofline of a workload's longest kernels, and the facts in words. BadInput where nothing can be drawn."""
+    """The roofline of a workload's longest kernels, and the facts in words. Raises BadInput if nothing can be drawn."""
     inputs, points = roofline.inputs, list[AnyPoint](roofline.points)
     instructions = isinstance(roofline, InstructionRoofline)
     dots = [_dot(p) for p in points]
@@ -186,7 +187,7 @@ def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePi
     ceilings = _select_ceilings(inputs.ceilings, unit, subject.datatype)
     if not ceilings and not any(d.is_drawable for d in dots):
         raise BadInput(
-            f"There is nothing to draw in the roofline of {subject.name!r}",
+            f"The roofline of {subject.name!r} has nothing to draw",
             "; ".join(dict.fromkeys(p.reason.text for p in points if p.reason)) or "it has no kernels",
             "compute_roofline says which counters and device facts are missing",
         )
@@ -195,12 +196,12 @@ def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePi
     statements = [_short(sentence, 260) for sentence in statements]
     sweeps = _sweeps(inputs.ceilings, unit)
     if sweeps:
-        statements.append("Small crosses: the roof as measured, by kernels of rising intensity (hbm).")
+        statements.append("Small crosses: the measured roof, from kernels of increasing intensity (hbm).")
     known = "measured ceilings" if inputs.ceilings.kind == "empirical" else "theoretical ceilings"
     about = f"; data type {subject.datatype}" if subject.datatype else ""
     picture = RooflinePicture(
         title=f"{'Instruction roofline' if instructions else 'Roofline'} of {subject.name}",
-        device=f"{inputs.ceilings.device}; {known if ceilings else 'no ceilings are known'}{about}",
+        device=f"{inputs.ceilings.device}; {known if ceilings else 'no known ceilings'}{about}",
         unit=unit,
         intensity_unit=f"{inputs.formulas.words.wave} instructions / byte" if instructions else "operations / byte",
         roofs=[Roof(c.name, c.value, c.unit, _origin(c, inputs.ceilings)) for c in ceilings],
@@ -225,7 +226,7 @@ def _dot(p: AnyPoint) -> Dot:
 
 
 def _select_ceilings(ceilings: Ceilings, unit: str, datatype: str | None) -> list[Ceiling]:
-    """Bandwidths, and the compute ceilings in the units of the points (of one data type, where one was asked for)."""
+    """The bandwidths, and the compute ceilings in the unit of the points (only of the requested data type, if any)."""
     known = [c for c in ceilings.known.values() if c.unit == "GB/s" or c.unit in unit]
     if datatype and (word := datatype.lower().replace("fp", "f")) not in ("all", "flop", "total", "iop", "int"):
         typed = [
@@ -247,7 +248,7 @@ def _sweeps(ceilings: Ceilings, unit: str) -> list[list[tuple[float, float]]]:
 
 def _origin(ceiling: Ceiling, ceilings: Ceilings) -> str:
     if ceiling.kind == "theoretical":
-        return f"theoretical, units x rate x clock of {ceilings.device}, which no kernel quite reaches"
+        return f"theoretical, units x rate x clock of {ceilings.device}, never quite reached by kernels"
     if ceiling.derived_from:
         return "derived from a measured ceiling"
     return ceiling.source if ceiling.by_hand else f"measured, {ceiling.source.replace(' ()', '')}"
@@ -264,7 +265,7 @@ def _kernel(rank: int, points: Sequence[AnyPoint], subject: RooflineSubject) -> 
 
 
 def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
-    """What the picture cannot show, and what it shows that is not to be trusted."""
+    """Sentences on what the picture cannot show, and on unreliable points."""
     sentences = []
     drawn = {d.kernel for d in dots if d.is_drawable}
     absent = sorted({d.kernel for d in dots} - drawn)
@@ -294,7 +295,7 @@ def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
 
 
 def _notes_in_picture(roofline: Roofline, drawn: bool, bounded: bool) -> list[str]:
-    """The notes on the roofline that belong into its picture."""
+    """The notes on the roofline that its picture includes."""
     codes = {*_ABOUT_CEILINGS, "none_measured" if bounded else "no_ceiling", *(["not_counted"] if drawn else [])}
     return [_note_text(note, roofline) for note in notes(roofline, list(NAMES)) if note.code in codes]
 
@@ -304,7 +305,7 @@ def _note_text(note: Note, roofline: Roofline) -> str:
 
 
 def _bandwidths(points: Sequence[RooflinePoint]) -> list[str]:
-    """What a kernel without a point moves at each level."""
+    """The bandwidths of a kernel without a point."""
     parts = [
         f"{NAMES[p.level]} {number(p.bandwidth)} GB/s"
         + (f" ({number(p.pct_of_bandwidth)} %)" if p.pct_of_bandwidth is not None else "")
@@ -313,12 +314,12 @@ def _bandwidths(points: Sequence[RooflinePoint]) -> list[str]:
     ]
     if not parts:
         return []
-    lies = " It lies somewhere on the thin dashed lines of those colours." if points[0].performance is None else ""
+    lies = " Its point is somewhere on the thin dashed lines of those colours." if points[0].performance is None else ""
     return [f"Kernel {points[0].rank} moves {', '.join(parts)}.{lies}"]
 
 
 def _why(points: Sequence[AnyPoint]) -> str:
-    """The first reason why points have no place; without traffic, that is the reason."""
+    """The first reason why points have no position; missing traffic takes precedence."""
     some = [p for p in points if p.performance or p.performance is None] or points
     if past := next((p.reason.text for p in some if p.status == "bypassed" and p.reason), None):
         return past
@@ -364,9 +365,11 @@ def of_device(rows: Sequence[Mapping[str, Any]]) -> tuple[RooflinePicture, list[
             lines.setdefault(row["ceiling"], []).append((row["intensity"], row["value"]))
     sweeps = {name: sorted(points) for name, points in lines.items()}
     host = first["gpu"] == "cpu"
-    statements = ["These are ceilings of this machine's processors (host), not of a GPU."] if host else []
+    statements = ["These are the ceilings of this machine's host processors, not of a GPU."] if host else []
     if sweeps:
-        statements.append(f"Small crosses: the roof as measured, by kernels of rising intensity ({', '.join(sweeps)}).")
+        statements.append(
+            f"Small crosses: the measured roof, from kernels of increasing intensity ({', '.join(sweeps)})."
+        )
     picture = RooflinePicture(
         title=f"Measured roofline of {first['device'] or first['gpu']}",
         device=f"{first['gpu']}, {first['partition'] or first['device_uuid']}; measured ceilings",
@@ -387,7 +390,7 @@ def of_device(rows: Sequence[Mapping[str, Any]]) -> tuple[RooflinePicture, list[
 
 
 def _best(rows: Sequence[Mapping[str, Any]]) -> list[Roof]:
-    """The highest of each level's ways (read, copy ...) as its bandwidth, and every rate of operations."""
+    """The highest bandwidth of each level over its access types (read, copy ...), and every rate of operations."""
     roofs: dict[str, Roof] = {}
     for row in rows:
         level, _, way = str(row["ceiling"]).removeprefix(_HOST).rpartition(".")

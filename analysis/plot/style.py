@@ -1,4 +1,4 @@
-"""What every picture shares: colours, text that is safe and measured, and deterministic PNG and SVG."""
+"""Common parts of all pictures: colours, safe and measured text, and deterministic PNG and SVG output."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 WIDTH = 800
-"""Every picture is laid out for this many pixels; a wider one has the same layout at a higher resolution."""
+"""The layout width in pixels; wider pictures have the same layout at a higher resolution."""
 INK, FAINT, GRID = "#222222", "#5f5f5f", "#dddddd"
 LEVELS = {
     "hbm": "#0072B2", "infinity_cache": "#56B4E9", "l2": "#009E73", "gl1": "#F0E442", "vl1d": "#E69F00",
     "lds": "#CC79A7",
 }  # fmt: skip
-"""One colour a memory level, in every picture (Okabe and Ito 2008, told apart with any colour vision)."""
+"""One colour per memory level in all pictures (Okabe and Ito 2008, distinguishable with any colour vision)."""
 NAMES = {"hbm": "HBM", "infinity_cache": "Infinity Cache", "l2": "L2", "gl1": "GL1", "vl1d": "vL1D", "lds": "LDS"}
 OTHER, MARKED = "#8C96A3", "#D55E00"
 BEFORE, AFTER = "#C4C4C4", "#44546A"
@@ -59,7 +59,7 @@ class Picture:
     facts: list[str]
     figure: Figure
     labels: dict[str, list[Text]] = field(default_factory=dict)
-    """Texts by what they are (ceiling, kernel, point), so that a test can look at their places."""
+    """The texts by type (ceiling, kernel, point), so that tests can check their positions."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Page:
         return axes
 
     def text(self, x: float, y: float, words: str, *, kind: str = "text", **kwargs: Any) -> Text:
-        """Text whose upper left corner is at (x, y), unless ``ha`` and ``va`` say otherwise."""
+        """Add text with its upper left corner at (x, y), unless ``ha`` and ``va`` say otherwise."""
         made = self.figure.text(
             x / WIDTH, 1 - y / self.height, clean(words), **{"ha": "left", "va": "top", "fontsize": SMALL, **kwargs}
         )
@@ -89,21 +89,21 @@ class Page:
         return made
 
     def lines(self, x: float, y: float, sentences: Sequence[str], width: float, **kwargs: Any) -> float:
-        """Sentences one below the other, wrapped to ``width``; returns where the next could start."""
+        """Add sentences below each other, wrapped to ``width``; returns the y position after them."""
         for line in wrap_lines(sentences, width, kwargs.get("fontsize", SMALL)):
             self.text(x, y, line, **kwargs)
             y += LINE
         return y
 
     def pixels(self) -> Transform:
-        """Coordinates in the layout's pixels from the upper left corner, at any resolution."""
+        """The transform for layout pixels from the upper left corner, at any resolution."""
         from matplotlib.transforms import Affine2D
 
         return Affine2D().scale(1 / WIDTH, -1 / self.height).translate(0, 1) + self.figure.transFigure
 
 
 LINE = 15.0
-"""Pixels from one line of small text to the next."""
+"""The line height of small text in pixels."""
 
 
 def render(draw: Callable[[], Page], width_px: int = WIDTH) -> Picture:
@@ -117,7 +117,7 @@ def render(draw: Callable[[], Page], width_px: int = WIDTH) -> Picture:
 
 
 def page(height: float) -> Page:
-    """An empty page; only inside of ``render``."""
+    """An empty page; use only within ``render``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -128,7 +128,8 @@ def page(height: float) -> Page:
 
 @contextmanager
 def _drawing() -> Iterator[None]:
-    """matplotlib's defaults and ours, whatever its user has configured; one thread at a time, as they are global."""
+    """Use matplotlib's defaults with our settings, ignoring the user's; one thread at a time, as settings are
+    global."""
     import matplotlib
 
     with _LOCK, matplotlib.rc_context():
@@ -138,7 +139,7 @@ def _drawing() -> Iterator[None]:
 
 
 def clean(words: str) -> str:
-    """Text from a profile as answers show it, on one line and without undrawable characters."""
+    """Text from a profile as shown in answers, on one line and without characters that cannot be drawn."""
     glyphs = _glyphs()
     kept = (" " if c.isspace() else c for c in inert(words))
     return "".join(c if ord(c) in glyphs else "?" for c in kept)
@@ -164,7 +165,7 @@ def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
 
 
 def shorten_name(name: str, width: float, size: float = SMALL, bold: bool = False) -> str:
-    """A name with its middle left out, where it is wider than ``width`` pixels."""
+    """A name with its middle omitted if it is wider than ``width`` pixels."""
     name = clean(name)
     if width_of(name, size, bold) <= width:
         return name
@@ -176,7 +177,7 @@ def shorten_name(name: str, width: float, size: float = SMALL, bold: bool = Fals
 
 
 def kernel_name(name: str, brief: str, width: float) -> str:
-    """A kernel's name where it fits into ``width`` pixels, else ``brief``, its short one."""
+    """A kernel's name if it fits into ``width`` pixels, or else its short name ``brief``."""
     return name if width_of(clean(name)) <= width else shorten_name(brief, width)
 
 
@@ -186,7 +187,7 @@ def _without_middle(name: str, keep: int) -> str:
 
 
 def wrap_lines(sentences: Sequence[str], width: float, size: float = SMALL) -> list[str]:
-    """Sentences broken into lines at most ``width`` pixels wide."""
+    """Sentences wrapped into lines of at most ``width`` pixels."""
     lines: list[str] = []
     for sentence in sentences:
         line = ""
@@ -247,7 +248,7 @@ _TURNS = (90, 45, 135, 0, 180, -45, -135, -90)
 
 
 def clusters(marks: Sequence[tuple[float, float, float]]) -> list[tuple[float, float, float, list[int]]]:
-    """Marks (x, y, radius) within a few pixels of each other as one: its place, radius and members."""
+    """Marks (x, y, radius) within a few pixels of each other merged into one: its position, radius and members."""
     left = list(range(len(marks)))
     groups = []
     while left:
@@ -264,10 +265,10 @@ def around(
     lines: Sequence[float],
     inside: Box,
 ) -> list[tuple[float, float, bool]]:
-    """A centre for each label (x, y, radius of its mark, words), and whether it needs a line to its mark.
+    """The centre of each label (x, y, radius of its mark, words), and whether it needs a line to its mark.
 
-    Each takes the nearest place around its mark that is free of marks, numbers and level lines, in order; where none
-    is, the one that covers least.
+    In order, each label gets the nearest place around its mark that is free of marks, numbers and level lines, or else
+    the place that covers least.
     """
     obstacles: list[Box] = [(x - r, y - r, x + r, y + r) for x, y, r in marks]
     obstacles += [(inside[0], y - 1, inside[2], y + 1) for y in lines]
@@ -301,7 +302,7 @@ def _overlap(one: Box, other: Box) -> float:
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions at least ``gap`` apart between ``low`` and ``high``, in all as near to ``wanted`` as can be."""
+    """Positions at least ``gap`` apart between ``low`` and ``high``, as close to ``wanted`` as possible."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     pools: list[tuple[float, int]] = []
     for rank, i in enumerate(order):

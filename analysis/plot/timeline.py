@@ -1,4 +1,4 @@
-"""A timeline as a picture: where the wall time goes, and lanes of devices and host, gaps coloured by their cause."""
+"""Draw a timeline: where the wall time goes, and lanes of devices and host, with gaps coloured by cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY_COLUMNS = 3
 
 
 def draw(shown: TimelinePicture) -> Page:
-    """The picture as a page."""
+    """Draw the picture as a page."""
     below = wrap_lines(list(shown.statements), WIDTH - 40)
     key_rows = -(-len(shown.shares) // _KEY_COLUMNS)
     lanes = 62 + _BAR + 10 + key_rows * LINE + 30
@@ -60,7 +60,7 @@ def draw(shown: TimelinePicture) -> Page:
 
 
 def _shares(made: Page, shown: TimelinePicture, top: float) -> None:
-    """One bar of the wall time, and its key."""
+    """Draw one bar of the wall time, and its key."""
     axes = made.axes(20, top, WIDTH - 40, _BAR)
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 1)
@@ -82,7 +82,7 @@ def _shares(made: Page, shown: TimelinePicture, top: float) -> None:
 
 
 def _ranges(made: Page, shown: TimelinePicture, top: float) -> None:
-    """The user's ranges as boxes with their names where they fit."""
+    """Draw the user's ranges as boxes, with their names if they fit."""
     from matplotlib.patches import Rectangle
 
     per_ms = PIXELS / shown.lane_ms if shown.lane_ms else 0.0

@@ -1,7 +1,7 @@
-"""What a picture of a timeline shows: shares of the wall time, lanes of devices and of the host, and facts in words.
+"""The contents of a timeline picture: shares of the wall time, lanes of devices and host, and facts in words.
 
-Lanes are columns one pixel wide: the share of the pixel's time that something takes, so that thousands of short kernels
-show as what they are together.
+Lanes consist of columns one pixel wide that show the share of the pixel's time, so that thousands of short kernels
+appear with their total.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ if TYPE_CHECKING:
 
 
 HEIGHT = 190
-"""Pixels of the panel with its title and axis."""
+"""The height of the panel in pixels, including title and axis."""
 _LEFT, _TOP, _BELOW = 62, 24, 44
 _SINGLE = 96
-"""Ranks up to which bars stand apart; more become one silhouette, a column for each."""
+"""Up to this many ranks have separate bars; more are drawn as one silhouette with a column each."""
 _TICKS = 12
 _COLOURS = {"computing": "#0072B2", "communication": "#CC79A7", "copies": "#E69F00"}
 
 
 @dataclass(frozen=True)
 class RankBars:
-    """What the panel shows: ms a device of each rank by key, ranks in order, and which one computes longest."""
+    """The contents of the panel: ms per device of each rank by key, the ranks in order, and which one computes
+    longest."""
 
     ranks: Sequence[int | None]
     parts: Mapping[str, Sequence[float]]
     mean_ms: float
     slowest: int
-    """Its place among ``ranks``."""
+    """Its index in ``ranks``."""
     title: str
 
 
 def of_balance(balance: Balance) -> RankBars:
-    """The panel of the balance of ranks."""
+    """The panel for the balance of ranks."""
 
     def ms(row: RankRow, key: str) -> float:
         return float(getattr(row, key)) / row.devices / 1e6
@@ -74,7 +75,7 @@ def draw(made: Page, shown: RankBars, top: float) -> None:
         if count <= _SINGLE:
             axes.bar(range(count), values, width=0.8, bottom=base, color=_COLOURS[key], linewidth=0, gid=f"ranks-{key}")
         else:
-            # A column of its own for each rank: the silhouette keeps single peaks that thin bars would lose.
+            # One column per rank: the silhouette keeps single peaks that thin bars would lose.
             edges, low, high = [n - 0.5 for n in range(count + 1)], [*base, base[-1]], [*tops, tops[-1]]
             axes.fill_between(edges, low, high, step="post", color=_COLOURS[key], linewidth=0.6, gid=f"ranks-{key}")
         base = tops
@@ -106,16 +107,16 @@ _NAMES = {"computing": "blue", "communication": "pink", "copies": "orange"}
 
 
 PIXELS = 660
-"""Columns of a lane."""
+"""The number of columns of a lane."""
 STEPS = 3
-"""Steps that are shown in the lanes."""
+"""The number of steps shown in the lanes."""
 _DEVICES, _DEPTHS, _RANGES = 4, 3, 400
 _LEAST_PCT = 0.05
 
 
 @dataclass(frozen=True)
 class Strip:
-    """One lane: for each key (a class of work or a cause) its share of every column, 0 to 1."""
+    """One lane: the share of every column, 0 to 1, for each key (a class of work or a cause)."""
 
     name: str
     columns: Mapping[str, Sequence[float]]
@@ -123,7 +124,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Box:
-    """A range of the program: its row, its ends in ms from the start of the lanes, and its name."""
+    """A range of the program: its row, its start and end in ms from the start of the lanes, and its name."""
 
     row: int
     start: float
@@ -133,7 +134,7 @@ class Box:
 
 @dataclass(frozen=True)
 class TimelinePicture:
-    """All that the picture shows; ``shares`` are in % of the wall time of all devices, by key, largest first."""
+    """The contents of the picture; ``shares`` are in % of the wall time of all devices, by key, largest first."""
 
     title: str
     subtitle: str
@@ -179,7 +180,7 @@ def of_timeline(analysed: Timeline) -> tuple[TimelinePicture, list[str]]:
 
 
 def label(key: str) -> str:
-    """A key in a few words."""
+    """The label of a key."""
     names = {"computing": "kernels", "communication": "communication alone", "copying": "copies alone"}
     return names.get(key) or f"idle: {key.replace('_', ' ')}"
 
@@ -187,7 +188,7 @@ def label(key: str) -> str:
 def _subtitle(analysed: Timeline) -> str:
     verdict = analysed.verdict
     if verdict.height == "unknown" or verdict.share_pct is None:
-        return "What takes the time is not known: the profile holds no host calls"
+        return "The cause of the time is unknown: the profile contains no host calls"
     bound = "" if verdict.speedup_bound is None else f", at most x {verdict.speedup_bound:.3g} without it"
     whose = "the wall time"
     if verdict.height == "communication" and len(analysed.trace.lanes) > 1:
@@ -208,7 +209,7 @@ def _shares(analysed: Timeline) -> list[tuple[str, float]]:
 
 
 def _visible_window(analysed: Timeline) -> Window:
-    """The first steps of the window, or all of it."""
+    """The first steps of the window, or the whole window."""
     first, last = analysed.windows[0].start, analysed.windows[-1].end
     if analysed.selected == "range":
         return Window(first, analysed.windows[min(STEPS, len(analysed.windows)) - 1].end)
@@ -233,7 +234,7 @@ def _edges(window: Window) -> Ints:
 
 
 def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
-    """The share of each column that disjoint intervals in order cover."""
+    """The share of each column that sorted, disjoint intervals cover."""
     import numpy as np
 
     edges = _edges(window)
@@ -250,7 +251,8 @@ def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
 
 
 def _select_lanes(analysed: Timeline) -> list[Lane]:
-    """The lanes that are drawn: of many that of the longest and that of the shortest computation, then the first."""
+    """The lanes to draw: if there are many, those with the longest and the shortest computation, then the first
+    ones."""
     lanes = list(analysed.trace.lanes)
     if len(lanes) <= _DEVICES:
         return lanes
@@ -282,7 +284,7 @@ def _devices(analysed: Timeline, window: Window) -> list[Strip]:
 
 
 def _union(analysed: Timeline, lane: Lane, name: str, classes: Sequence[int], window: Window) -> list[float]:
-    """The union of some classes of a lane's work, by column."""
+    """The share of each column covered by some classes of a lane's work."""
     import numpy as np
 
     work, own = analysed.trace.work, slice(lane.first, lane.last)
@@ -292,7 +294,7 @@ def _union(analysed: Timeline, lane: Lane, name: str, classes: Sequence[int], wi
 
 
 def _host(analysed: Timeline, window: Window) -> list[Strip]:
-    """The calls of the process that asked for most of the work shown, by all of its threads that asked for some."""
+    """The calls of the process that launched most of the work shown, by all its threads that launched any."""
     import numpy as np
 
     work = analysed.trace.work
@@ -315,7 +317,7 @@ def _host(analysed: Timeline, window: Window) -> list[Strip]:
 
 
 def _disjoint(window: Window, start: Ints, end: Ints) -> list[float]:
-    """The share of each column that intervals cover, whatever their order and overlaps."""
+    """The share of each column that intervals cover, in any order and with overlaps."""
     import numpy as np
 
     order = np.argsort(start, kind="stable")

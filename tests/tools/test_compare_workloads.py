@@ -186,7 +186,7 @@ def test_nothing_is_noted_unless_asked_and_never_where_nothing_may_be_written(ow
     shut = Store(own.root, read_only=True)
     found = compare_workloads(shut, "yax_before", "yax_after", change="x")
     assert found.logged is None and entries(own) == []
-    assert any("read-only" in n for n in found.notes)
+    assert any("reading only" in n for n in found.notes)
 
 
 def test_text_for_the_log_is_made_plain_and_short(own: Store) -> None:

@@ -170,7 +170,7 @@ def test_gfx950_registers_of_early_tools_are_flagged(load_shared):
 
 
 def test_lds_of_csv_files_is_told_to_be_static_only(bench):
-    assert any("only static LDS" in n for n in bench.load(bench.workload(SQ_WAVES=[16])).notes)
+    assert any("static LDS only" in n for n in bench.load(bench.workload(SQ_WAVES=[16])).notes)
 
 
 def test_durations_of_counter_runs_are_told_to_be_serialised(bench):
