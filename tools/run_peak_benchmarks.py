@@ -25,7 +25,7 @@ from .device.machine.survey import Machine, survey
 from .get_run import RunResult, run_result
 from .running import start as launch
 from .running.job import CallStep, Job
-from .running.run_state import CANCEL, BenchmarkRun
+from .running.run_state import CANCEL, CANCELLED, BenchmarkRun
 from .running.worker import CallProgress
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def measure(
 ) -> dict[str, Any]:
     """Measure ``wanted`` on ``device`` ("cpu", or a GPU as the benchmarks name it); ``about`` is stored with every row.
 
-    In mode functional nothing is stored. Failed and skipped ceilings are reported but not stored.
+    In mode functional and after a cancellation nothing is stored. Failed and skipped ceilings are reported but not
+    stored.
     """
     rows: list[dict[str, Any]] = []
     if device == "cpu":
@@ -56,6 +57,9 @@ def measure(
 
     cancelled = (store.run_folder(run_id) / CANCEL).exists
     measured = [row(outcome) for outcome in _outcomes(device, wanted, mode, progress, cancelled)]
+    if cancelled():
+        # The benchmarks may notice it before the supervisor does, and end by themselves.
+        return {"ceilings": measured, "stored": 0, CANCELLED: True}
     kept = [r for r in measured if r["status"] not in ("failed", "skipped")]
     if mode != "functional" and kept:
         common = {

@@ -36,6 +36,8 @@ FINAL = ("done", "failed", "cancelled")
 RUN_ID = re.compile(r"run-[0-9a-z]{16}")
 CANCEL, OUT, LOGS, UNFINISHED, CLOCKS = "cancel", "out", "logs", "unfinished", "clocks.jsonl"
 """File and folder names in a run's folder; ``out`` has one folder per step, ``unfinished`` that of the failed step."""
+CANCELLED = "cancelled"
+"""Key with which the result of a call states that the call ended early because the run was cancelled."""
 SUPERVISOR_LOG = "supervisor.log"
 """Output of the supervisor itself, which is empty unless there is a bug."""
 _RECORD_FILE, STATE_FILE = "request.json", "state.json"

@@ -26,6 +26,7 @@ from .job import CallStep, Job, Step
 from .processes import become_subreaper, end_all, this_process
 from .profiler_progress import Follower, ProfilerProgress
 from .run_state import (
+    CANCELLED,
     CLOCKS,
     LOGS,
     OUT,
@@ -370,6 +371,8 @@ class Supervisor:
             (self.folder / name).unlink(missing_ok=True)
         if "result" in answer:
             self.state.result = answer["result"]
+            if self.state.result.pop(CANCELLED, False):
+                outcome = replace(outcome, stopped="cancelled")
         return outcome, ProblemText.model_validate(answer["problem"]) if "problem" in answer else None
 
     def _logs(self, step: Step | CallStep) -> tuple[Path, Path]:

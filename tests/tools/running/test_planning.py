@@ -29,6 +29,11 @@ def plan(store, progress, code, took_s, passes=1, within_s=None, **further):
 def finish(store, progress, run_id):
     """What is saved at the end."""
     return {"workload": None, "kept": True}
+
+
+def notice(store, progress, run_id):
+    """A call that notices the cancellation of its run before the supervisor does."""
+    return {"kept": True, "cancelled": True}
 '''
 
 
@@ -97,3 +102,10 @@ def test_passes_that_do_not_fit_any_more_are_left_out_and_named(planned: Bench) 
     assert "Skipped because of budget_s: pass_2, pass_3." in state.remarks[-1]
     whole = planned.end(begin(planned, step(planned, ""), leave, passes=3, within_s=600.0))
     assert whole.finished == ["timing", "pass_1", "pass_2", "pass_3"] and not whole.skipped
+
+
+def test_a_call_that_ends_early_because_of_a_cancellation_cancels_the_run(planned: Bench) -> None:
+    finish = CallStep(name="measuring", function="planner_of_tests:notice")
+    state = planned.end(planned.begin(program=[], finish=finish))
+    assert (state.state, state.result) == ("cancelled", {"kept": True})
+    assert state.problem and state.problem.what == "The run was cancelled"
