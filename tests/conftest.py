@@ -76,10 +76,10 @@ def copies(own_locks: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """DuckDB uses one thread: every core has a test process already, and threads that wait for each other cost time."""
-    with waiting.one_thread_in_duckdb():
-        yield
+def usual_threads() -> Iterator[int]:
+    """DuckDB's usual number of threads; in tests it is one, because every core has a test process already."""
+    with waiting.one_thread_in_duckdb() as usual:
+        yield usual
 
 
 @pytest.fixture(scope="session", autouse=True)

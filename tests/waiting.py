@@ -92,14 +92,14 @@ def unhurried_sql() -> Iterator[None]:
 
 
 @contextmanager
-def one_thread_in_duckdb() -> Iterator[None]:
-    """Databases that are opened meanwhile use one thread, unless their number is stated."""
+def one_thread_in_duckdb() -> Iterator[int]:
+    """Databases that are opened meanwhile use one thread, unless their number is stated; yields the usual number."""
     from rooflens.analysis.base import database
 
     usual = database._THREADS
     database._THREADS = 1
     try:
-        yield
+        yield usual
     finally:
         database._THREADS = usual
 

@@ -18,8 +18,11 @@ def threads_of(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return {name: int(con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]) for name in names}
 
 
-def test_a_database_of_a_machine_with_many_cores_takes_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_of_a_machine_with_many_cores_takes_few_threads(
+    monkeypatch: pytest.MonkeyPatch, usual_threads: int
+) -> None:
     """Every thread takes address space, of which a client's call has 3 GB: 80 threads took more."""
+    monkeypatch.setattr(database, "_THREADS", usual_threads)
     monkeypatch.setattr("os.cpu_count", lambda: 128)
     for number, expected in [(None, 8), (2, 2)]:
         con = database.open_own_database(number)

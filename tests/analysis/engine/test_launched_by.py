@@ -106,7 +106,7 @@ def test_times_of_ranges_hold_those_inside_and_ranges_that_launched_nothing(made
         assert rows[path][1:6] == [1, len(inside(path)), total, pytest.approx(100 * total / sum(times.values())), total]
     assert rows["idle"] == ["idle", 1, 0, None, None, None, 10]
     assert rows["(no range)"][1] is None and rows["(no range)"][2] == 1
-    assert "within" in found.notes[0]
+    assert "nested in it" in found.notes[0]
 
 
 def test_the_answer_names_its_rows_ranges_and_says_that_they_overlap(made: tuple[Store, Manifest]) -> None:

@@ -131,7 +131,7 @@ def test_without_cupti_it_says_what_to_install(tmp_path):
 
 def test_without_a_compiler_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingTool, match=r"No C compiler is here.*gcc"):
+    with pytest.raises(MissingTool, match=r"No C compiler was found.*gcc"):
         recorder(cache=tmp_path / "cache")
 
 
