@@ -94,7 +94,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Gap:
-    """One stretch without work on a lane, its main cause, and the process and thread that asked for the next work."""
+    """One interval without work on a lane, its main cause, and the process and thread that requested the next work."""
 
     lane: int
     start: int

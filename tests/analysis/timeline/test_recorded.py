@@ -114,7 +114,8 @@ def test_pageable_copies_are_told_with_their_rate(shared: Path, tmp_path: Path) 
     assert rows["h2d"].bytes == rows["d2h"].bytes == 6 * (256 << 20)
     assert rows["d2h"].gbs == pytest.approx(1.70, abs=0.02)
     assert any(
-        "pageable" in line and "1.7 GB/s; speed-up without them at most x" in line for line in found.findings[0].evidence
+        "pageable" in line and "1.7 GB/s; speed-up without them at most x" in line
+        for line in found.findings[0].evidence
     )
 
 
