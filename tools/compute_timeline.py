@@ -38,7 +38,7 @@ _DeviceRow = namedtuple(
     "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
 )
 _FigureRow = namedtuple("_FigureRow", "figure value unit status reason")
-"""The rows of the tables, by their columns."""
+"""The rows of the tables, with one field per column."""
 _PARTS = {
     "gpu_busy": "any",
     "kernels": "kernels",
@@ -50,14 +50,14 @@ _PARTS = {
     "exposed_copies": "exposed_copies",
     "idle": "idle",
 }
-"""Parts of the split, by the attribute of Busy that has their time."""
+"""The parts of the split -> the attribute of Busy with their time."""
 _MOST_DEVICES = 16
-"""Devices that are all told; of more the first and the last."""
+"""Up to this number, all devices are listed; of more, only some."""
 _STRETCHED_US = threshold("timeline.stretched_kernel_us")
 
 
 class TimelineResult(Result):
-    """The wall time split without counting anything twice; shares are of the time of all devices together."""
+    """The wall time, divided without counting anything twice; shares refer to the time of all devices together."""
 
     workload: str
     name: str
@@ -73,8 +73,8 @@ class TimelineResult(Result):
     figures: Table
     devices: Table
     ranks: Table
-    """Longest computing first; empty where there are not several. ``of_kernels_pct``: communication's share of the
-    time in kernels."""
+    """The rank with the longest computing time first; empty unless there are several ranks. ``of_kernels_pct`` is the
+    share of communication in kernel time."""
     kernels: Table
     ranges: Table
     gaps: Table
@@ -84,11 +84,11 @@ def compute_timeline(
     store: Store,
     workload: WorkloadName = "latest",
     top_n: Annotated[int, Field(ge=1, le=100, description="rows of each table")] = 5,
-    range: Annotated[Reference | None, Field(description="only while such ranges are open: name or pattern")] = None,
-    steady: Annotated[bool, Field(description="without start and warm-up")] = True,
+    range: Annotated[Reference | None, Field(description="only while these ranges are open: name or pattern")] = None,
+    steady: Annotated[bool, Field(description="skip start-up and warm-up")] = True,
 ) -> TimelineResult:
     """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, synchronisation, ...), verdict
-    for the whole application. Call it before looking at kernels."""
+    on the whole application. Call it before examining kernels."""
     with Workload.open(store, workload) as opened:
         analysed = timeline(opened, TimelineRequest(top_n, range, steady))
         return _result(analysed, top_n)
@@ -137,13 +137,13 @@ def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:
 
 
 def _round_finding(finding: ApplicationFinding, first: bool) -> ApplicationFinding:
-    """A finding with as many digits as an answer needs; of those behind the verdict the main evidence and action."""
+    """Round a finding for the answer; all but the first are shortened to their main evidence and advice."""
     told = replace(finding, share_pct=round(finding.share_pct, 2), speedup_bound=_three(finding.speedup_bound))
     return told if first else replace(told, evidence=told.evidence[:2], advice=told.advice[:1], falsify=None)
 
 
 def _split(whole: Busy, within: Busy) -> Table:
-    """Each part within the window and from first to last; parts overlap only as their names say."""
+    """Each part within the window and over the whole trace; parts overlap only where their names say so."""
     rows = [
         _SplitRow(
             part,
@@ -215,7 +215,7 @@ def _copies(analysed: Timeline) -> Table:
 
 
 def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
-    """The balance of ranks in single figures, from the first event to the last unless a range was asked for."""
+    """The efficiencies of the ranks, over the whole trace unless a range was requested."""
     if ranks is None:
         return []
     none = "nothing computes"
@@ -224,7 +224,7 @@ def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
         ("communication_efficiency_pct", ranks.communication_efficiency_pct, none),
         ("parallel_efficiency_pct", ranks.parallel_efficiency_pct, none),
         ("slowest_rank_over_mean_pct", ranks.excess_pct, none),
-        ("collective_wait_pct", ranks.waited_pct, "no collective was seen on all ranks"),
+        ("collective_wait_pct", ranks.waited_pct, "no collective was found on all ranks"),
     ]
     return [
         TimelineFigure(name, value, "%")
@@ -235,7 +235,7 @@ def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
 
 
 def _ranks(ranks: Balance | None, top_n: int) -> Table:
-    """The ranks that compute longest, then the one that computes least."""
+    """The ranks with the longest computing times, then the one with the shortest."""
     if ranks is None:
         return table_of(_RankRow, [])
     ordered = sorted(ranks.rows, key=lambda r: -r.computing / r.devices)
@@ -264,7 +264,7 @@ def _ranks(ranks: Balance | None, top_n: int) -> Table:
 
 
 def _devices(analysed: Timeline, top_n: int) -> Table:
-    """All devices where there are few; of many those that compute longest and the one that computes least."""
+    """All devices if there are few; otherwise those with the longest computing times and the one with the shortest."""
     lanes = list(analysed.trace.lanes)
     if len(lanes) > _MOST_DEVICES:
         lanes.sort(key=lambda lane: -analysed.lanes[lane.number].computing)
@@ -304,24 +304,23 @@ def _window(analysed: Timeline) -> str:
 
 def _steps(analysed: Timeline) -> str:
     if not analysed.steps:
-        return "none found: nothing repeats"
-    by = "repeating range" if analysed.steps.by == "range" else "the repeating kernel"
+        return "none found: no range or kernel repeats"
+    by = "the repeating range" if analysed.steps.by == "range" else "the repeating kernel"
     steady = analysed.steps.durations[analysed.steps.warm_up :]
     text = (
-        f"{count_text(len(analysed.steps.durations), 'whole step')}, {analysed.steps.warm_up} of them warm-up, by {by} "
-        f"{analysed.steps.name!r}, each from its first work on the device to that of the next; after the last one "
-        "nothing "
-        "starts that would end it"
+        f"{count_text(len(analysed.steps.durations), 'whole step')}, {analysed.steps.warm_up} of them warm-up, found "
+        f"by {by} {analysed.steps.name!r}, each from its first work on the device to that of the next; the incomplete "
+        "step at the end is ignored"
     )
     if not steady:
         return text
-    text += f". step_ms is their median, of {min(steady) / 1e6:.4g} to {max(steady) / 1e6:.4g} ms"
+    text += f". step_ms is their median; they take {min(steady) / 1e6:.4g} to {max(steady) / 1e6:.4g} ms"
     drift = analysed.steps.drift_pct
-    return text if drift is None else f"{text}; they {'grow' if drift > 0 else 'fall'} by {abs(drift):.2g} %"
+    return text if drift is None else f"{text} and become {'longer' if drift > 0 else 'shorter'} by {abs(drift):.2g} %"
 
 
 def notes(analysed: Timeline) -> list[Note]:
-    """What to know of the figures."""
+    """Return the notes on the figures."""
     mean = next((f.value for f in analysed.figures if f.name == "mean_kernel_us"), None)
     told = []
     if analysed.verdict.height not in ("gpu", "unknown") and analysed.idle_pct >= rules().limits.idle_first_pct:
@@ -329,38 +328,38 @@ def notes(analysed: Timeline) -> list[Note]:
         told.append(Note("idle_first", text))
     if mean is not None and mean < _STRETCHED_US and analysed.trace.calls:
         text = (
-            "Recording stretches programs that launch many short kernels, by 8 to 60 % where it was measured: time a "
-            "step without it before and after a change, and hold shares rather than ms against each other."
+            "Recording slows down programs that launch many short kernels, by 8 to 60 % in measurements: time a step "
+            "without a profiler before and after a change, and compare shares rather than ms."
         )
         told.append(Note("stretched", text))
     told += _unknown(analysed)
     told += [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
     told += _one_gap(analysed)
     if analysed.selected == "whole" and not analysed.steps:
-        told.append(Note("no_steps", "No steps were found: start-up and warm-up are in the figures."))
+        told.append(Note("no_steps", "No steps were found: the figures include start-up and warm-up."))
     ends = sum(row.idle.ns for row in analysed.causes if row.idle.cause in ("start_up", "shut_down"))
     if analysed.total.wall and 100 * ends / analysed.total.wall >= rules().limits.start_up_pct:
         text = f"{100 * ends / analysed.total.wall:.0f} % of the window is start and end: trace a longer run."
         told.append(Note("mostly_start", text))
     if analysed.selected == "range":
-        text = "The window is when the ranges were open on the host; the device may work on what was asked for before."
+        text = "The window is the time of the ranges on the host; the device may still execute earlier work during it."
         told.append(Note("range_time", text))
     if analysed.balance and analysed.selected == "steady":
-        text = "ranks and the efficiencies of ranks are of the whole trace, all other figures of the steady steps."
+        text = "ranks and the efficiencies of ranks refer to the whole trace, all other figures to the steady steps."
         told.append(Note("ranks_of_whole", text))
     if len(analysed.trace.lanes) > 1:
-        text = f"Shares are of the time of {count_text(len(analysed.trace.lanes), 'device')} together."
+        text = f"Shares refer to the time of {count_text(len(analysed.trace.lanes), 'device')} together."
         told.append(Note("several_devices", text))
     if set_by := clocks(analysed.trace.workload).note:
         told.append(Note("clocks", set_by))
     if analysed.trace.unusable:
-        text = f"Left out: {count_text(analysed.trace.unusable, 'event')} without a usable time."
+        text = f"Skipped {count_text(analysed.trace.unusable, 'event')} without usable times."
         told.append(Note("unusable_events", text))
     return told
 
 
 def _one_gap(analysed: Timeline) -> list[Note]:
-    """A single gap that takes most of the window."""
+    """A note if a single gap takes most of the window."""
     gap = max((gap for gap, _ in analysed.gaps), key=lambda gap: gap.inside, default=None)
     share = 100 * gap.inside / max(analysed.wall_ns, 1) if gap else 0.0
     if gap is None or share < rules().limits.one_gap_pct or gap.cause in ("start_up", "shut_down"):
@@ -368,38 +367,38 @@ def _one_gap(analysed: Timeline) -> list[Note]:
     at = (gap.start - analysed.trace.whole.start) / 1e6
     text = (
         f"A single gap of {gap.ns / 1e6:.4g} ms, {at:.4g} ms from the start, is {share:.0f} % of the window: a pause "
-        "or a clock that jumped. Ask for a range beside it."
+        "or a clock that jumped. Request a range without it."
     )
     return [Note("one_gap", text)]
 
 
 def _unknown(analysed: Timeline) -> list[Note]:
-    """What a profile without host calls, or of launches alone, cannot tell."""
+    """A note if the profile has no host calls, which limits what is known."""
     if analysed.trace.calls:
         return []
     own = analysed.trace.workload
-    text = "The profile holds no host calls: why the device was idle is not known."
+    text = "The profile contains no host calls, so the causes of idle time are unknown."
     if not has_timeline(own):
         text += (
-            " It holds launches alone: idle time may be copies or fills too. profile_command(metrics=['timeline']) or "
-            "rocprofv3 --sys-trace records them."
+            " It contains launches only: idle time may include copies and fills. Record them with "
+            "profile_command(metrics=['timeline']) or rocprofv3 --sys-trace."
         )
         if own.manifest.counters:
             text += (
-                " Counters were collected: profilers then run kernels one by one and add time of their own between "
-                "them, so busy is at least this."
+                " Counters were collected: profilers then run kernels one by one and add overhead between them, so "
+                "the busy share is a lower bound."
             )
     return [Note("no_host_calls", text)]
 
 
 def _next(analysed: Timeline) -> list[NextCall]:
-    """Built from ids and closed sets only."""
+    """Suggest the next calls, built from ids and closed sets only."""
     own = analysed.trace.workload
-    picture = NextCall(tool="plot", arguments={"kind": "timeline", "workload": own.id}, why="lanes and gaps by cause")
+    picture = NextCall(tool="plot", arguments={"kind": "timeline", "workload": own.id}, why="devices and gaps by cause")
     if analysed.verdict.height != "gpu":
         return [picture]
     if own.manifest.dispatches:
-        why = "the GPU is the limit: what holds its kernels back"
+        why = "the GPU is the limit: shows what limits its kernels"
         return [NextCall(tool="diagnose_bottleneck", arguments={"workload": own.id}, why=why), picture]
     return [picture]
 

@@ -1,4 +1,4 @@
-"""What ran and who asked for it: kernels, copies, launches, ranges and the balance of devices, within windows."""
+"""The tables of kernels, copies, launch figures, ranges and the balance of devices within windows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _NAMES = 40
-"""Names of ranges that are looked at, and instances of each."""
+"""The maximum number of range names whose device time is computed."""
 _INSTANCES = 200_000
+"""The maximum number of instances of these ranges."""
 _FEW_LAUNCHES = 5
-"""Launches below which nothing is typical of what they cost."""
+"""With fewer launches than this, figures on their cost are not reliable."""
 _OF_LAUNCHES = {
     "launch_call_us": "us",
     "host_us_per_launch": "us",
@@ -34,7 +35,7 @@ _OF_LAUNCHES = {
 
 @dataclass(frozen=True)
 class TimelineFigure:
-    """A figure with unit; ``value`` is None with a reason where it could not be told."""
+    """A figure with its unit; if ``value`` is None, ``reason`` says why."""
 
     name: str
     value: float | None
@@ -45,7 +46,7 @@ class TimelineFigure:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel: launches, ns of them together and on average, share of all kernels' ns in %, and whether it talks."""
+    """A kernel: launches, total and mean ns, share of the time of all kernels in %, and whether it communicates."""
 
     name: str
     calls: int
@@ -57,7 +58,7 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class CopyRow:
-    """Copies of one direction, pinned or not (None: unknown); ``exposed_ns`` of them are beside no kernel."""
+    """The copies of one direction and kind of host memory; ``pinned`` is None if the kind is unknown."""
 
     direction: str
     pinned: bool | None
@@ -67,13 +68,13 @@ class CopyRow:
 
     @property
     def gbs(self) -> float | None:
-        """Bytes over the time of the copies, GB/s."""
+        """The mean bandwidth of the copies in GB/s."""
         return self.bytes / self.ns if self.bytes and self.ns else None
 
 
 @dataclass(frozen=True)
 class RangeRow:
-    """Ranges of one name: instances, ns on the host, ns of the device work that was asked for meanwhile."""
+    """The ranges with one name: instances, ns on the host, and ns of the device work that they requested."""
 
     name: str
     source: str | None
@@ -84,7 +85,7 @@ class RangeRow:
 
 @dataclass(frozen=True)
 class Imbalance:
-    """How far the devices' computing times are apart, in % of the longest; the lanes with least and most."""
+    """The spread of the devices' computing times in % of the longest, and the lanes with the shortest and longest."""
 
     pct: float
     least: int
@@ -92,8 +93,10 @@ class Imbalance:
 
 
 def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], int]:
-    """The kernels with most time in the windows, and how many different ones there are; what reaches out of a window
-    counts with its part."""
+    """Return the kernels with the most time in the windows, and the number of different kernels.
+
+    Launches that are partly outside a window count with the part inside.
+    """
     import numpy as np
 
     work = trace.work
@@ -103,11 +106,11 @@ def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], 
         mine = kernel >= 0
         s, e, of = work.s[piece][mine], work.e[piece][mine], kernel[mine]
         ns = within.ns(s, e)
-        # In two halves, since sums of times may need more than 64 bits.
+        # Sums of times may need more than 64 bits, so they are computed in two halves.
         for total, part in zip(sums, (within.windows_touched(s, e), ns & 0xFFFFFFFF, ns >> 32), strict=True):
             np.add.at(total, of, part)
     known = np.flatnonzero(calls)
-    by_time = known[np.lexsort((known, -(low + high * 2.0**32)[known]))]  # numbers are in the order of names
+    by_time = known[np.lexsort((known, -(low + high * 2.0**32)[known]))]  # numbers are in name order
     whole = int(low.sum()) + (int(high.sum()) << 32)
     names, talking = trace.kernel_names([int(k) for k in by_time[:limit]]), set(trace.communicating)
     rows = []
@@ -118,8 +121,10 @@ def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], 
 
 
 def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
-    """Copies in the windows by direction and memory, most time first; what reaches out of a window counts with its
-    part."""
+    """Return the copies in the windows by direction and kind of host memory, the longest total time first.
+
+    Copies that are partly outside a window count with the part inside.
+    """
     source, time = _clipped_events_sql(trace, windows)
     rows = trace.rows(
         f"SELECT coalesce(direction, 'other') AS direction, pinned, count(*), sum({time}) AS ns, "
@@ -130,7 +135,7 @@ def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
 
 
 def _clipped_events_sql(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:
-    """SQL for the events that touch the windows, once for each, and for their ns within it."""
+    """SQL for the events that overlap the windows, one row for each window, and for their ns within it."""
     if len(windows) == 1:
         start, end = windows[0]
         return (
@@ -145,7 +150,7 @@ def _clipped_events_sql(trace: Trace, windows: Sequence[Window]) -> tuple[str, s
 
 
 def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[TimelineFigure]:
-    """Launches, queue and kernels in single figures."""
+    """Return the figures on kernels, launches and the queue."""
     import numpy as np
 
     work, total = trace.work, sum(busy.values(), Busy(0))
@@ -162,20 +167,20 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Time
         _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
         _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
-    return [*made, *_launching(trace, within, mean)]  # rates and depths are of one device
+    return [*made, *_launching(trace, within, mean)]  # rates and depths are per device
 
 
 def _launching(trace: Trace, within: Within, mean: float | None) -> list[TimelineFigure]:
-    """What a launch costs the host, against what it brings the device."""
+    """Return figures that compare the cost of a launch on the host with the work on the device."""
     import numpy as np
 
     work = trace.work
     asked = np.flatnonzero((work.a0 != NONE) & (within.ns(work.s, work.e) > 0))
     if not len(asked):
-        why = "the profile holds no host calls that belong to device work"
+        why = "the profile contains no host calls that belong to device work"
         return [TimelineFigure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
-    # What a call took until the next one on its thread is what it costs the host.
-    mine = slice(None) if len(asked) == len(work.s) else asked  # without a copy where it is everything
+    # The time from one call to the next on the same thread is the cost of a launch on the host.
+    mine = slice(None) if len(asked) == len(work.s) else asked  # a slice avoids a copy if all work is selected
     a0, a1, e = (column[mine] for column in (work.a0, work.a1, work.e))
     if is_same(work.thread) and is_same(work.pid):
         apart = np.diff(np.sort(a0, kind="stable"))
@@ -187,7 +192,7 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Timelin
     typical = float(np.median(apart)) if len(apart) else None
     devices = within.wall * len(trace.lanes)
     queued = float((e - np.minimum(a0, e)).sum())
-    launched = work.of((COMPUTE, COMMUNICATION), mine)  # a call that copies lasts as long as its copy
+    launched = work.of((COMPUTE, COMMUNICATION), mine)  # copy calls last as long as the copy
     made = [
         _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
@@ -204,15 +209,15 @@ def _figure(name: str, value: float | None, unit: str) -> TimelineFigure:
     return (
         TimelineFigure(name, value, unit)
         if value is not None
-        else TimelineFigure(name, None, unit, "undefined", "there were none")
+        else TimelineFigure(name, None, unit, "undefined", "there was nothing to measure")
     )
 
 
 def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow]:
-    """Ranges by name, those of the user first: time on the host, and of the device work asked for meanwhile.
+    """Return the ranges by name, those of the user first, with their time on the host and that of their device work.
 
-    Work counts for every range of its process that is open when it is asked for, on any thread: what autograd's
-    thread launches counts for the range in which the main thread waits for it.
+    Device work counts for every range of its process that is open when the work is requested, on any thread. So the
+    launches of autograd's thread count for the range in which the main thread waits for it.
     """
     if not trace.ranges:
         return []
@@ -232,7 +237,7 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow
 
 
 def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> dict[tuple[str, int], int]:
-    """ns of device work by name and process of the ranges in which it was asked for."""
+    """Return the ns of device work by the name and process of the ranges in which it was requested."""
     import numpy as np
 
     if not names:
@@ -256,7 +261,7 @@ def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> di
 
 
 def imbalance(trace: Trace, busy: Mapping[int, Busy]) -> Imbalance | None:
-    """How unevenly devices compute; None for one device."""
+    """Return how unevenly the devices compute; None for one device, or if nothing computes."""
     if len(trace.lanes) < 2:
         return None
     by_time = sorted(busy, key=lambda lane: busy[lane].computing)

@@ -1,7 +1,7 @@
-"""How long devices work: unions of intervals over streams and engines, each stretch of time counted once.
+"""The busy times of devices: unions of intervals over streams and engines, so that overlap is counted once.
 
-An operation adds to the union of its lane what lies behind the end of all earlier ones (gaps and islands):
-``[max(s, p), e]``, where p is the greatest end of the operations that started before.
+An operation adds to the union of its lane only the part after the end of all earlier operations, ``[max(s, p), e]``,
+where p is the latest end of the operations that started before it (gaps and islands).
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
     from .trace import Ints
 
 ANY, KERNELS, COMPUTING = (COMPUTE, COMMUNICATION, COPY, FILL), (COMPUTE, COMMUNICATION, FILL), (COMPUTE, FILL)
-"""Classes whose unions are told."""
+"""The sets of classes for which unions are computed."""
 
 
 @dataclass(frozen=True)
 class Busy:
-    """Times in ns of one lane within the windows; ``any`` is the union of kernels, fills and copies."""
+    """The times of one lane within the windows in ns; ``any`` is the union of kernels, fills and copies."""
 
     wall: int
     any: int = 0
     kernels: int = 0
-    """Union of kernels and fills."""
+    """The union of kernels and fills."""
     computing: int = 0
-    """Of these without kernels that communicate."""
+    """The union of fills and of kernels that do not communicate."""
     communication: int = 0
-    """Union of kernels that communicate."""
+    """The union of kernels that communicate."""
     copies: int = 0
-    """Union of copies."""
+    """The union of copies."""
     summed: int = 0
-    """Sum of all operations, which several streams can make longer than their union."""
+    """The sum of all operations, which exceeds their union if streams overlap."""
 
     @property
     def idle(self) -> int:
-        """Nothing at all runs."""
+        """The time in which nothing runs."""
         return self.wall - self.any
 
     @property
     def exposed_copies(self) -> int:
-        """Copies beside which no kernel runs."""
+        """The time in which copies run but no kernel."""
         return self.any - self.kernels
 
     @property
     def exposed_communication(self) -> int:
-        """Communication beside which nothing computes."""
+        """The time in which communication runs but nothing computes."""
         return self.kernels - self.computing
 
     @property
     def overlapped_copies(self) -> int:
-        """Copies beside which a kernel runs."""
+        """The time in which copies and a kernel run."""
         return self.copies - self.exposed_copies
 
     def __add__(self, other: Busy) -> Busy:
@@ -69,7 +69,7 @@ class Busy:
 
 
 class Within:
-    """How much of an interval lies within some disjoint windows: the difference of what lies before its ends."""
+    """Computes how much of an interval is within disjoint windows, from the window time before each of its ends."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         import numpy as np
@@ -81,11 +81,11 @@ class Within:
 
     @property
     def wall(self) -> int:
-        """The length of all windows."""
+        """The total length of the windows in ns."""
         return int(self.before[-1])
 
     def until(self, at: Ints) -> Ints:
-        """How much of the windows lies before each time."""
+        """Return the window time before each time, in ns."""
         import numpy as np
 
         if len(self.windows) == 1:
@@ -98,7 +98,7 @@ class Within:
         return ns
 
     def windows_touched(self, start: Ints, end: Ints) -> Ints:
-        """How many of the windows an interval lies in."""
+        """Return the number of windows that each interval overlaps."""
         import numpy as np
 
         if len(self.windows) == 1:
@@ -108,7 +108,7 @@ class Within:
         return number
 
     def ns(self, start: Ints, end: Ints) -> Ints:
-        """ns of [start, end] within the windows, 0 where it ends before it starts."""
+        """Return the ns of [start, end] within the windows; 0 if the end is before the start."""
         import numpy as np
 
         covered: Ints = np.maximum(0, self.until(end) - self.until(start))
@@ -116,7 +116,7 @@ class Within:
 
 
 def busy(trace: Trace, within: Within) -> dict[int, Busy]:
-    """The times of every lane, by its number."""
+    """Return the times of every lane by its number."""
     import numpy as np
 
     work = trace.work

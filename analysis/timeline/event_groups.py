@@ -1,7 +1,7 @@
-"""What events a timeline holds: groups of them that are alike but for their times, and all of them by their group.
+"""The events of a timeline, in groups that have everything but their times in common.
 
-Names, processes, threads and devices are few, events are many: SQL tells what a group is, and numbers of groups take
-the place of names in everything that runs over events.
+There are many events but few names, processes, threads and devices. SQL classifies the groups once, and code that
+processes all events uses the numbers of the groups instead of names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _RANKS = 4096
 _MOST_LANES = 4096
 _ALIKE = ("kind", "name", "category", "rank", "device_id", "stream", "pid", "thread")
-"""What the events of a group have in common."""
+"""The columns that the events of a group have in common."""
 _NUMBER = f"(coalesce(rank::BIGINT, -1) * {_RANKS} + coalesce(device_id, 0) % {_RANKS})"
 """SQL: the number of the lane of an event."""
 _DEVICE = "kind IN ('kernel', 'copy', 'fill')"
@@ -48,16 +48,16 @@ _NAMES = "coalesce(name, '') AS name, coalesce(category, '') AS category"
 
 @dataclass(frozen=True)
 class Groups:
-    """What the events of each group are, by its number; -1 where something does not apply."""
+    """Properties of the groups as arrays indexed by group number; -1 if a property does not apply."""
 
     device: NDArray[np.int8]
-    """Class of device work."""
+    """The class of device work."""
     host: Flags
-    """Whether they are calls of the host."""
+    """Whether the events are host calls."""
     call: NDArray[np.int8]
-    """Class of calls that block, or of the profiler's own work."""
+    """The class of blocking calls, or of the profiler's own work."""
     kernel: NDArray[np.int32]
-    """Number of the kernel's name, in the order of names."""
+    """The number of the kernel name, in the order of names."""
     lane: Ints
     pid: Ints
     thread: Ints
@@ -65,7 +65,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Seen:
-    """What there is, from one look at all events."""
+    """A summary of the timeline, from one pass over all events."""
 
     groups: Groups
     lanes: Sequence[Lane]
@@ -73,12 +73,12 @@ class Seen:
     calls: int
     unusable: int
     communicating: Sequence[int]
-    """Numbers of the kernels that communicate."""
+    """The numbers of the kernels that communicate."""
 
 
 @dataclass(frozen=True)
 class Events:
-    """All usable events in the order of their file: start, end, correlation (``NONE``), number of their group."""
+    """All usable events in file order: start, end, correlation id (``NONE`` if unknown) and group number."""
 
     s: Ints
     e: Ints
@@ -87,9 +87,9 @@ class Events:
 
 
 def look(workload: Workload) -> Seen:
-    """Look at all events once; BadInput where they name too many devices.
+    """Summarise all events in one pass; BadInput if they name too many devices.
 
-    Leaves tl_groups, what the events of a group have in common, and tl_kernels, the names of kernels by their number.
+    Creates the temporary tables tl_groups (the common columns of each group) and tl_kernels (kernel names by number).
     """
     listed = ", ".join(_ALIKE)
     workload.cursor.execute(
@@ -119,7 +119,7 @@ def _lanes(workload: Workload) -> list[Lane]:
         f"sum(n)::BIGINT FROM tl_groups WHERE n > 0 AND {_DEVICE} GROUP BY lane ORDER BY lane LIMIT {_MOST_LANES + 1}"
     )
     if len(known) > _MOST_LANES:
-        raise BadInput(f"The timeline of {workload.name!r} names more than {_MOST_LANES} devices", fix="Trace fewer")
+        raise BadInput(f"The timeline of {workload.name!r} contains more than {_MOST_LANES} devices", fix="Trace fewer")
     lanes, first = [], 0
     for number, device, rank, pid, streams, count in known:
         lanes.append(Lane(number, device, rank, pid, streams, first, first + count))
@@ -162,7 +162,7 @@ def read(workload: Workload, seen: Seen) -> Events:
         columns["correlation"] = f"coalesce(correlation, {NONE})"
     columns_read = _arrays(workload, columns, f"{events_of(workload)} e JOIN tl_groups ON {alike}")
     if seen.unusable:
-        # Sorted out here: SQL that filters may join the other way round and lose the order.
+        # Filtered here, because with a filter in SQL the join may be reversed and lose the order of the events.
         s, e = columns_read["s"], columns_read["e"]
         sound = (np.abs(s) <= FARTHEST) & (np.abs(e) <= FARTHEST) & (e >= s)
         columns_read = {name: column[sound] for name, column in columns_read.items()}
@@ -170,7 +170,7 @@ def read(workload: Workload, seen: Seen) -> Events:
 
 
 def _arrays(workload: Workload, columns: Mapping[str, str], source: str) -> dict[str, Any]:
-    """Columns without NULL as arrays, by name."""
+    """Return SQL expressions without NULL as arrays, by name."""
     import numpy as np
 
     listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
@@ -179,20 +179,20 @@ def _arrays(workload: Workload, columns: Mapping[str, str], source: str) -> dict
 
 
 def same(value: int, count: int) -> Ints:
-    """A column with one value, which takes no memory and cannot be written to."""
+    """Return a read-only column that repeats one value without using memory."""
     import numpy as np
 
     return np.broadcast_to(np.int64(value), count)
 
 
 def of_groups(column: Ints, which: Flags, g: NDArray[np.int32]) -> Ints:
-    """The column of groups for events ``g``, which are of some groups; of one value where those groups have one."""
+    """Map a column of the groups ``which`` to events with group numbers ``g``; cheap if the groups share a value."""
     known = column[which]
     return same(int(known[0]), len(g)) if len(known) and (known == known[0]).all() else column[g]
 
 
 def code(name: str) -> int:
-    """The number of a class of host calls."""
+    """Return the number of a class of host calls."""
     return (*BLOCKING, PROFILER).index(name)
 
 

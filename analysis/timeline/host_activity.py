@@ -1,4 +1,4 @@
-"""What the host did in gaps of the device: the range that it was in, and its longest operations there."""
+"""The activity of the host during gaps of the device: the enclosing range and the longest operations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _OPERATIONS = 3
 _FRAMEWORK = ("torch", "python", "")
 _FEW = 40
 _LEAST = 0.01
-"""Share of the gaps below which an operation explains nothing of them."""
+"""Operations that cover less than this share of the gaps are ignored."""
 _CALLED = -1
-"""Instead of a depth: a host call, which is not known to lie in a range."""
+"""Replaces the depth for host calls, whose enclosing range is unknown."""
 
 
 @dataclass(frozen=True)
 class Doing:
-    """The innermost range of the user around most of the gaps, and operations within them: name and ns there."""
+    """The innermost user range around most of the gap time, and operations (name and ns) within the gaps."""
 
     range: str | None
     operations: Sequence[tuple[str, int]]
@@ -30,9 +30,9 @@ NOTHING = Doing(None, [])
 
 
 def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
-    """What the host did in each group of gaps; operations that lie in one another are told by the innermost.
+    """Return the host activity for each group of gaps; of nested operations, the innermost one is reported.
 
-    A name may stand among the calls and among the ranges, as some profilers write both: it counts once, as a call.
+    Some profilers record a name both as a call and as a range; it counts once, as a call.
     """
     listed = [(number, gap) for number, group in enumerate(groups) for gap in group]
     if not listed:
@@ -74,7 +74,7 @@ def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
     own = [o for o in operations if o.source not in _FRAMEWORK]
     around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
     others = [o for o in operations if o not in own and o.ns >= _LEAST * total][:50]
-    # An operator around another one of about the same time says less than the inner one.
+    # Skip operators that enclose another one with about the same time, because the inner one is more specific.
     told = [
         (o.name, o.ns)
         for o in others
@@ -84,9 +84,9 @@ def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
 
 
 def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:
-    """What touches some disjoint spans, as SQL conditions no two of which hold for one event.
+    """Return mutually exclusive SQL conditions for events that overlap the disjoint spans.
 
-    Few spans have one each: files are in the order of time, and are then read only where a span can be.
+    A few spans get one condition each: files are ordered by time, so DuckDB can skip the parts without a span.
     """
     touching = [f"(start_ns < {end} AND end_ns > {start})" for start, end in spans]
     if len(spans) > _FEW:
@@ -96,7 +96,7 @@ def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _merge_gaps(listed: Sequence[tuple[int, Gap]]) -> list[tuple[int, int]]:
-    """The gaps as disjoint stretches."""
+    """Return the gaps as disjoint intervals."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted((g.start, g.end) for _, g in listed):
         if merged and start <= merged[-1][1]:

@@ -1,9 +1,9 @@
-"""Clocks of several hosts: by how much the times of each are moved so that events of all ranks stand on one clock.
+"""Alignment of the clocks of several hosts, so that the events of all ranks can be placed on one time axis.
 
-What is stored stays as it was measured. Ranks of one host share its clock. Those of several hosts are moved so that the
-collectives that all ranks take part in end together: a collective ends when the last rank's data has come, on every
-rank within microseconds. Where there are none, each host counts from its first event, and no time of one says
-anything about another's.
+Stored times are never changed. Ranks of one host share its clock. The clocks of several hosts are shifted so that
+collectives with all ranks end at the same time: a collective ends within microseconds on all ranks, when the data of
+the last rank have arrived. Without collectives, each host counts from its first event, and times of different hosts
+cannot be compared.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from ..workload import Workload
 from .rules import rules
 
 Process = tuple[int | None, str | None]
-"""Rank and host."""
+"""Rank and host of a process."""
 _FEWEST = 3
-"""Collectives in common from which on clocks are set by them."""
+"""The number of common collectives that aligning clocks requires."""
 _COUNTED = 100_000
 _APART = 1 << 22
-"""What ids of processes are moved apart by: Linux gives none above it, and viewers take 32 bits."""
+"""The offset between process ids of different hosts: Linux assigns no larger ids, and viewers accept 32 bits."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """How the clocks of a workload's hosts were brought together."""
+    """How the clocks of a workload's hosts were aligned."""
 
     how: Literal["one", "collectives", "starts"] = "one"
-    """One clock, or several set by collectives, or by nothing but their first events."""
+    """A single clock, or several that were aligned by collectives or by their first events."""
     shifts: Mapping[Process, int] = field(default_factory=dict)
-    """By how much times of each process are moved, ns."""
+    """The shift in ns that is added to the times of each process."""
     clocks: int = 1
     collectives: int = 0
     spread_ns: int | None = None
-    """Median distance of a collective's ends after the shift."""
+    """The median difference between the ends of a collective after the shift, in ns."""
     same_pids: bool = False
-    """Whether processes of several hosts have one id."""
+    """Whether processes of different hosts have the same id."""
 
     @property
     def note(self) -> str | None:
-        """What to know of it."""
+        """The note on the alignment for answers."""
         if self.how == "collectives":
             return (
-                f"{self.clocks} clocks (hosts) were set by {self.collectives} collectives that end together on all "
-                f"ranks; they then differ by {(self.spread_ns or 0) / 1e3:.3g} us (median)."
+                f"{self.clocks} clocks (hosts) were aligned by {self.collectives} collectives that end together on all "
+                f"ranks; afterwards they differ by {(self.spread_ns or 0) / 1e3:.3g} us (median)."
             )
         if self.how == "starts":
             return (
-                f"{self.clocks} clocks (hosts) are not synchronised, and no collectives that all ranks have "
-                "equally often set them: each counts from its first event. Times compare within a rank only."
+                f"{self.clocks} clocks (hosts) are not synchronised, and there are no collectives of all ranks to "
+                "align them: each counts from its first event. Compare times within a rank only."
             )
         return None
 
 
 _ONE = Clocks()
 _known: dict[tuple[str, str], Clocks] = {}
-"""By store and workload, which never changes."""
+"""The clocks by store and workload; workloads never change."""
 
 
 def clocks(workload: Workload) -> Clocks:
-    """The clocks of a workload, found once."""
+    """Return the clocks of a workload, which are computed once."""
     if workload.manifest.ranks < 2 or not workload.has("ranks"):
         return _ONE
     key = (str(workload.store.root), workload.id)
@@ -72,7 +72,7 @@ def clocks(workload: Workload) -> Clocks:
 
 
 def on_one_clock(workload: Workload, events: str) -> str:
-    """SQL: ``events`` (or ranges, with rank, host and pid) with their times on one clock, and processes told apart."""
+    """SQL: ``events`` (or ranges, with rank, host and pid) with times on one clock and unique process ids."""
     aligned = clocks(workload)
     if aligned.how == "one" and not aligned.same_pids:
         return events
@@ -110,7 +110,7 @@ def _align_clocks(workload: Workload) -> Clocks:
     groups: dict[Any, list[Process]] = {}
     for process in processes:
         groups.setdefault(process[1] if process[1] is not None else process, []).append(process)
-    if len(groups) == 1:  # processes that nothing tells apart
+    if len(groups) == 1:  # the processes cannot be distinguished
         return Clocks(same_pids=same_pids)
     number = {process: n for n, group in enumerate(groups.values()) for process in group}
     if aligned_groups := _by_collectives(workload, number):
@@ -124,7 +124,7 @@ def _align_clocks(workload: Workload) -> Clocks:
 
 
 def _grouped_kernels_sql(workload: Workload, number: Mapping[Process, int]) -> str:
-    """SQL: usable kernels of all processes with the number of their clock; times as stored."""
+    """SQL: usable kernels of all processes with the number of their clock and the stored times."""
     source = workload.relation("events" if workload.has("events") else "dispatches")
     kernels = "kind = 'kernel'" if workload.has("events") else "true"
     name = "name" if workload.has("events") else "kernel"
@@ -141,8 +141,11 @@ def _grouped_kernels_sql(workload: Workload, number: Mapping[Process, int]) -> s
 
 
 def _by_collectives(workload: Workload, number: Mapping[Process, int]) -> tuple[dict[int, int], int, int] | None:
-    """Shift of every clock in ns, collectives that tell, and how far their ends are apart afterwards; None where too
-    few are common to all. The n-th kernel of a name is the same collective on all only where all have it as often."""
+    """Return the shift of every clock in ns, the number of collectives used, and the difference of their ends in ns.
+
+    None if too few collectives are common to all. The n-th kernel of a name is taken for the same collective only if
+    all devices launched it equally often.
+    """
     same = sql_literal(rules().communication)
     kernels = _grouped_kernels_sql(workload, number)
     lanes = f"(SELECT count(*) FROM (SELECT DISTINCT rank, host, device_id FROM {kernels}))"
@@ -167,7 +170,7 @@ def _by_collectives(workload: Workload, number: Mapping[Process, int]) -> tuple[
 
 
 def _by_starts(workload: Workload, number: Mapping[Process, int]) -> dict[int, int]:
-    """Shift of every clock in ns that lets the first kernels start together."""
+    """Return the shift of every clock in ns that makes the first kernels start together."""
     rows: Sequence[tuple[Any, ...]] = workload.rows(
         f"SELECT clock, min(start_ns) FROM {_grouped_kernels_sql(workload, number)} GROUP BY clock"
     )

@@ -60,7 +60,7 @@ def launch_ns(trace: Trace) -> float | None:
 
 
 def scale_limits(trace: Trace) -> TimelineLimits:
-    """Return the limits; those on host and queue times grow with the time that a launch takes on this machine."""
+    """Return the limits; those on host and queue times are scaled by how slow launches are on this machine."""
     limits, measured_ns = rules().limits, launch_ns(trace)
     slower = (measured_ns or 0.0) / limits.ordinary_launch_ns
     if slower <= 1:
@@ -74,7 +74,7 @@ def scale_limits(trace: Trace) -> TimelineLimits:
 
 
 _DRAINING = ("synchronisation", "allocation", "copies")
-"""Classes of calls that wait until the device has run dry."""
+"""Classes of calls that wait until the device has finished its queue."""
 CAUSES = tuple(rules().causes)
 _FEW = 8
 """Number of pieces of work up to which starting threads takes longer than it saves."""
@@ -84,7 +84,7 @@ _THREADS = 2
 
 @dataclass(frozen=True)
 class Idle:
-    """One cause: idle ns of all lanes, the gaps in which it has the largest part, and the longest of those."""
+    """One cause: idle ns over all lanes, the number of gaps of which it is the main cause, and the longest of them."""
 
     cause: str
     ns: int
@@ -94,7 +94,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Gap:
-    """One stretch without work on a lane, its main cause, and the process and thread that asked for the next work."""
+    """One interval without work on a lane, its main cause, and the process and thread that requested the next work."""
 
     lane: int
     start: int
@@ -102,18 +102,18 @@ class Gap:
     cause: str
     pid: int | None
     inside: int
-    """ns of it in the windows."""
+    """The part of the gap within the windows, in ns."""
 
     @property
     def ns(self) -> int:
-        """How long it is."""
+        """The length of the gap in ns."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Some:
-    """Some gaps in arrays: ``main`` counts in ``CAUSES`` and ``ns`` is what lies in the windows; and by cause the ns
-    and the longest gap."""
+    """A batch of gaps as arrays: ``main`` is an index into ``CAUSES``, ``ns`` the part of a gap within the windows.
+    ``sums`` and ``most`` contain the total ns and the longest gap of each cause."""
 
     lane: int
     start: Ints
@@ -125,7 +125,7 @@ class Some:
     most: Ints
 
     def longest(self, number: int, code: int | None) -> list[Gap]:
-        """The longest of one main cause or of all, of equally long ones the first."""
+        """Return the longest gaps, of one main cause or of all; of equally long ones, the first."""
         import numpy as np
 
         ns = self.ns if code is None else np.where(self.main == code, self.ns, 0)
@@ -147,14 +147,14 @@ class Some:
 
 @dataclass(frozen=True)
 class Gaps:
-    """All gaps within some windows."""
+    """All gaps within the windows."""
 
     causes: Sequence[Idle]
-    """Most first; together the idle time of ``busy``."""
+    """The causes, the largest first; they add up to the idle time that ``busy`` computes."""
     some: Sequence[Some]
 
     def longest(self, number: int, cause: str | None = None) -> list[Gap]:
-        """The longest gaps of one main cause or of all."""
+        """Return the longest gaps, of one main cause or of all."""
         code = None if cause is None else CAUSES.index(cause)
         candidates = (
             gap for some in self.some if code is None or some.most[code] for gap in some.longest(number, code)
@@ -162,7 +162,7 @@ class Gaps:
         return sorted(candidates, key=lambda gap: (-gap.inside, gap.start))[:number]
 
     def of(self, lane: int, cause: str) -> tuple[Ints, Ints]:
-        """Starts and ends of a lane's gaps of one main cause, in order."""
+        """Return the starts and ends of a lane's gaps with this main cause, in order."""
         import numpy as np
 
         code = CAUSES.index(cause)
@@ -174,7 +174,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class _Bare:
-    """Gaps before their causes are known, of one lane: when, and the call that asked for the next work (``NONE``)."""
+    """Gaps of one lane without causes: their times, and the call that requested the next work (``NONE`` if unknown)."""
 
     g0: Ints
     g1: Ints
@@ -184,12 +184,12 @@ class _Bare:
     a1: Ints
     copy: Flags
     edge: NDArray[np.int8]
-    """1 before the first work of a lane, 2 after the last."""
+    """1 for the gap before the first work of a lane, 2 for the one after the last work, else 0."""
 
 
 @dataclass(frozen=True)
 class _Looking:
-    """What gaps are looked at in, and the limits of this machine's pace."""
+    """The context in which gaps are explained, with the limits scaled to this machine."""
 
     trace: Trace
     within: Within
@@ -197,10 +197,10 @@ class _Looking:
 
 
 def find(trace: Trace, within: Within) -> Gaps:
-    """All idle time within the windows, by cause."""
+    """Return all idle time within the windows, by cause."""
     import numpy as np
 
-    # Gaps of a lane are disjoint: their sum fits into 64 bits, that of many lanes need not.
+    # The gaps of one lane are disjoint, so their sum fits into 64 bits; the sum over many lanes may not.
     sums = [0] * len(CAUSES)
     count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
     pieces = list(_pieces(trace, within))
@@ -213,14 +213,14 @@ def find(trace: Trace, within: Within) -> Gaps:
 
 
 def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
-    """All gaps, some at a time, in arrays that stay in the cache; by several threads, as numpy lets others run."""
+    """Explain all gaps in batches that fit into the cache, on several threads because numpy releases the GIL."""
     from concurrent.futures import ThreadPoolExecutor
 
     looking = _Looking(trace, within, scale_limits(trace))
     parts = [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
 
     def piece(part: tuple[Lane, slice | None]) -> Some:
-        lane, own = part  # None: what lies around the lane's work
+        lane, own = part  # None: before the first and after the last work of the lane
         bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
         return _explain_gaps(looking, lane, bare)
 
@@ -239,14 +239,14 @@ def _explain_gaps(looking: _Looking, lane: Lane, bare: _Bare) -> Some:
     for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
         most[code] = ns[main == code].max()
     start, end = bare.g0, bare.g1
-    # A gap is told as far as it lies in the window; several windows leave it whole.
+    # With one window, gaps are clipped to it; with several, they keep their full length.
     if len(windows := looking.within.windows) == 1:
         start, end = (np.clip(at, *windows[0]) for at in (start, end))
     return Some(lane.number, start, end, ns, main, bare.pid, [int(n) for n in parts.sum(axis=1)], most)
 
 
 def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
-    """The gaps before some of a lane's work that touch the windows."""
+    """Return the gaps before the work ``own`` of a lane that touch the windows."""
     import numpy as np
 
     work, ahead = trace.work, trace.ahead("any", ANY)
@@ -265,7 +265,7 @@ def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
 
 
 def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
-    """What lies before the first and after the last work of a lane."""
+    """Return the gaps before the first and after the last work of a lane."""
     import numpy as np
 
     work, ahead = trace.work, trace.ahead("any", ANY)
@@ -286,7 +286,7 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
 
 
 def _share_causes(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
-    """Of some gaps what lies in the windows, the main cause, and the ns of each cause."""
+    """Return the ns of each gap within the windows, its main cause, and the ns by cause and gap."""
     import numpy as np
 
     ns = looking.within.ns(bare.g0, bare.g1)
@@ -308,10 +308,10 @@ def _share_causes(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8
 
 
 def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]) -> list[tuple[str, Ints, Ints]]:
-    """Share out what lies before the call that asked: blocking calls, and the rest.
+    """Attribute the part before the requesting call to blocking calls and the rest.
 
-    Returns, by cause, the gaps at whose start the host was in a call that waits, and for how long it had been: that
-    much of what it does next it would have done meanwhile.
+    Returns, by cause, the gaps at whose start the host was in a call that waits, and how long it had been waiting:
+    without the wait, it would have done that much of its next work during that time.
     """
     import numpy as np
 
@@ -335,7 +335,7 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     blocked = covered.sum(axis=0)
     rest = h - g0 - blocked
     brief = rest <= looking.limits.short_pause_ns * (calls + 1)
-    # What lies outside of the windows is left out of each part alike.
+    # Time outside the windows is subtracted from each part in proportion.
     inside = looking.within.ns(g0, h)
     whole = inside == h - g0
     left = inside.copy()
@@ -353,7 +353,7 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
 
 
 def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice, Blocks]]:
-    """Which of the gaps belong to which thread's blocking calls."""
+    """Return the indices of the gaps of each thread, with the blocking calls of that thread."""
     import numpy as np
 
     if len(pid) and (pid == pid[0]).all() and (thread == thread[0]).all():
@@ -369,7 +369,7 @@ def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice
 
 
 def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts: dict[str, Ints]) -> None:
-    """Share out the call that asked for the next work, and what lies behind it."""
+    """Attribute the call that requested the next work, and the time from its end to the start of the work."""
     limits, within, (h, q) = looking.limits, looking.within, at
     call, tail = within.ns(h, q), within.ns(q, bare.g1)
     told = (bare.edge == 0) & (bare.a0 != NONE)
@@ -390,7 +390,7 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
 
 
 def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> None:
-    """Give the profiler what its own work takes of gaps, at the cost of launches, then of the host."""
+    """Charge the profiler's own work within gaps to the profiler, and subtract it from other causes, first launches."""
     import numpy as np
 
     paying = ("launch", "module_load", "synchronisation", "host")

@@ -1,4 +1,4 @@
-"""The limits, names and sentences by which a timeline is judged, from rules.toml."""
+"""The limits, name patterns and texts of the timeline analysis, from rules.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TimelineLimits:
-    """Limits in ns, % and GB/s; rules.toml says what each is for."""
+    """The limits of the analysis, in ns and % where the name says so; rules.toml explains each one."""
 
     short_pause_ns: int
     lazy_load_ns: int
@@ -41,7 +41,7 @@ class TimelineLimits:
 
 @dataclass(frozen=True)
 class CallClass:
-    """Host calls of one kind: patterns (RE2) of their names and of the profiler's category."""
+    """A class of host calls: RE2 patterns for their names and for the category that the profiler states."""
 
     name: str
     pattern: str
@@ -50,7 +50,7 @@ class CallClass:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a device was idle: in words, and the height for which it counts (None: for none)."""
+    """A cause of idle time: its description, and the height to which the time is added (None for none)."""
 
     title: str
     height: str | None
@@ -58,14 +58,14 @@ class Cause:
 
 @dataclass(frozen=True)
 class Height:
-    """What to say where a height is the verdict; ``claim`` has a place for the share in %."""
+    """The texts for a height; ``claim`` contains a placeholder for the share in %."""
 
     claim: str
     advice: Sequence[str | Sequence[str]]
     falsify: str
 
     def advice_lines(self, vendor: str | None, torch: bool) -> list[str]:
-        """What to do, in the words of the vendor's runtime and for the kind of program."""
+        """The advice for the program, with the names of the vendor's runtime."""
         words = _words(vendor)
         texts = (one if isinstance(one, str) else one[0 if torch else 1] for one in self.advice)
         return [text.format_map(words) for text in texts if text]
@@ -73,7 +73,7 @@ class Height:
 
 @dataclass(frozen=True)
 class OfRanks:
-    """What to say where one rank computes longer than the others, by why."""
+    """The texts for one reason why a rank computes longer than the others."""
 
     claim: str
     advice: Sequence[str]
@@ -81,7 +81,7 @@ class OfRanks:
 
 @dataclass(frozen=True)
 class Rules:
-    """All of rules.toml."""
+    """The content of rules.toml."""
 
     limits: TimelineLimits
     calls: Sequence[CallClass]
@@ -90,9 +90,9 @@ class Rules:
     heights: Mapping[str, Height]
     ranks: Mapping[str, OfRanks]
     rank_counters: Mapping[str, Sequence[str]]
-    """What is compared between ranks -> counters that tell it, the best first."""
+    """Quantity compared between ranks -> counters that measure it, the best first."""
     rank_words: Mapping[str, str]
-    """The same -> how to read it."""
+    """Quantity compared between ranks -> how to interpret it."""
 
 
 @cache
@@ -102,7 +102,7 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _words(vendor: str | None) -> dict[str, str]:
-    """The words of a vendor; of an unknown one those of all."""
+    """The names in a vendor's runtime; for an unknown vendor, those of all vendors."""
     known = _data()["words"]
     chosen = [known[vendor]] if vendor in known else list(known.values())
     return {name: " or ".join(words[name] for words in chosen) for name in chosen[0]}
@@ -110,7 +110,7 @@ def _words(vendor: str | None) -> dict[str, str]:
 
 @cache
 def rules() -> Rules:
-    """The rules; the file is ours, so that a mistake in it is a bug."""
+    """Return the rules; the file is part of the package, so an error in it is a bug."""
     data = _data()
     return Rules(
         limits=TimelineLimits(**data["limits"]),

@@ -1,8 +1,8 @@
 """Why one rank computes longer than the others: more work on it, or the same work taking longer.
 
-Launches of one kernel and launch configuration are compared between ranks: what a rank launches more is work that it
-was given; what the same launches take longer is its device, unless counters say that they did more. Only lengths and
-counts are compared, no times of two hosts.
+Launches with the same kernel and launch configuration are compared between ranks. Additional launches are additional
+work; if the same launches take longer, the device is slower, unless counters show that they did more work. Only
+durations and counts are compared, never times of different hosts, so their clocks do not matter.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .rules import rules
 from .trace import Trace, Window
 
 Why = Literal["uneven_work", "slow_device", "slower_launches", "unknown"]
-"""More work; as much work (counted) in more time; launches of the same sizes in more time, their work not counted."""
+"""More work; the same counted work in more time; launches of the same sizes in more time, with uncounted work."""
 
 
 @dataclass(frozen=True)
 class SlowRank:
-    """One rank against the mean of the others, over some kernels; times in ns.
+    """The kernel time of one rank compared with the mean of the others; times in ns.
 
-    ``more_work`` is what it takes for launches that others do not have, ``slower`` what the same launches take longer.
+    ``more_work`` is the time of launches that the others do not have, ``slower`` the excess time of equal launches.
     """
 
     rank: int
@@ -34,7 +34,7 @@ class SlowRank:
     ranks: int
     time: float
     others: float
-    """Mean of the other ranks."""
+    """The mean time of the other ranks."""
     more_work: float
     slower: float
     why: Why
@@ -42,23 +42,24 @@ class SlowRank:
     evidence: list[str] = field(default_factory=list)
     advice: Sequence[str] = ()
     kernel: str | None = None
-    """The one that it is about; None for all together."""
+    """The kernel that was compared; None for all kernels."""
 
     @property
     def ratio(self) -> float:
-        """Its time over the mean of all ranks (POP: 1 / load balance)."""
+        """The time of the rank divided by the mean of all ranks (POP: 1 / load balance)."""
         return self.time * self.ranks / (self.time + self.others * (self.ranks - 1))
 
 
 def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = None) -> SlowRank | None:
-    """The rank with the longest kernel time (or ``rank``), of all kernels that do not communicate or of one, and why.
+    """Return the rank with the longest kernel time (or ``rank``) and why it takes longer.
 
-    None where there are not several ranks with launches, or none stands out (limit uneven_pct).
+    Compares one kernel, or all kernels that do not communicate. None unless several ranks have launches and one stands
+    out (limit uneven_pct).
     """
     if workload.manifest.ranks < 2 or not workload.manifest.dispatches:
         return None
     stated = workload.cursor.execute(f"FROM {workload.relation('dispatches')} LIMIT 0").description or []
-    if "rank" not in {column[0] for column in stated}:  # several processes, whose ranks are not known
+    if "rank" not in {column[0] for column in stated}:  # several processes with unknown ranks
         return None
     launches = _launches(workload, kernel)
     rows = workload.rows(
@@ -75,7 +76,7 @@ def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = 
 
 
 def _launches(workload: Workload, kernel: str | None) -> str:
-    """SQL for the launches that count."""
+    """SQL for the launches to compare."""
     which = (
         f"NOT regexp_matches(kernel, {sql_literal(rules().communication)})"
         if kernel is None
@@ -100,18 +101,18 @@ def _explain_slow_rank(
     )
     more, slower = float(more or 0), float(slower or 0)
     evidence = [
-        f"{times[slowest] / 1e6:.4g} ms in kernels, the other ranks {others / 1e6:.4g} ms on average",
-        f"launches: {own_n or 0:.6g}, others {other_n or 0:.6g}",
+        f"{times[slowest] / 1e6:.4g} ms in kernels, the other ranks on average {others / 1e6:.4g} ms",
+        f"launches: {own_n or 0:.6g}, the others on average {other_n or 0:.6g}",
     ]
     if own_items and other_items:
         evidence.append(f"work-items launched: {100 * own_items / other_items:.4g} % of the others'")
     if slower > 0:
-        evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms more here")
+        evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms longer on this rank")
     counted = _counter_ratios(workload, launches, slowest)
     evidence += counted.words
     excess = max(times[slowest] - others, 1.0)
     if counted.work is not None and counted.work > 1 + rules().limits.uneven_pct / 100:
-        # The same launches did more: their data is uneven, not the device slow.
+        # The same launches did more work: the data are uneven, and the device is not slow.
         more, slower = more + slower, 0.0
     why: Why = "unknown"
     if more >= _MOST * excess:
@@ -132,7 +133,7 @@ def _explain_slow_rank(
 
 
 def _begun(text: str) -> str:
-    """A sentence with its first letter in upper case."""
+    """Return the sentence with its first letter capitalised."""
     return text[0].upper() + text[1:]
 
 
@@ -141,15 +142,17 @@ _MOST = threshold("timeline.slow_rank_share")
 
 @dataclass(frozen=True)
 class _Counted:
-    """What counters say of one rank's launches against the others' of the same configurations: ratio of instructions
-    (work), and it all in words."""
+    """The counters of one rank compared with the others at equal launch configurations.
+
+    ``work`` is the ratio of instructions, ``words`` a sentence for each counter.
+    """
 
     work: float | None
     words: list[str]
 
 
 def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted:
-    """Ratios of counters per launch at the same kernel and configuration, weighted by the launches of the rank."""
+    """Compare counters per launch at equal kernel and configuration, weighted by the launches of the rank."""
     if not workload.has("counters"):
         return _Counted(None, [])
     collected, words, work = set(workload.manifest.counters), [], None
@@ -181,7 +184,7 @@ def _host(workload: Workload, rank: int) -> str | None:
 
 @dataclass(frozen=True)
 class RankRow:
-    """What one rank did within the windows, ns over its devices; ``waited`` is None without collectives."""
+    """The activity of one rank within the windows, in ns summed over its devices."""
 
     rank: int | None
     host: str | None
@@ -191,73 +194,73 @@ class RankRow:
     copies: int
     idle: int
     waited: int | None
-    """In collectives, beyond what the rank needed that came last."""
+    """The time in collectives beyond that of the rank that arrived last; None without collectives."""
 
     @property
     def name(self) -> str:
-        """Such as "rank 3 on node01"."""
+        """The display name, for example "rank 3 on node01"."""
         own = "the process without a rank" if self.rank is None else f"rank {self.rank}"
         return own if self.host is None else f"{own} on {self.host}"
 
 
 @dataclass(frozen=True)
 class Balance:
-    """All ranks, by their number; ``wall`` is the length of the windows in ns."""
+    """The ranks ordered by number; ``wall`` is the length of the windows in ns."""
 
     rows: Sequence[RankRow]
     wall: int
     collectives: int
-    """Instances of collectives that all ranks took part in."""
+    """The number of collective operations in which all ranks took part."""
 
     @property
     def mean(self) -> float:
-        """Mean time of a rank's devices computing, ns."""
+        """The mean over the ranks of the computing time per device, in ns."""
         return sum(r.computing / r.devices for r in self.rows) / len(self.rows)
 
     @property
     def slowest(self) -> RankRow:
-        """The rank that computes longest."""
+        """The rank with the longest computing time per device."""
         return max(self.rows, key=lambda r: r.computing / r.devices)
 
     @property
     def longest(self) -> float:
-        """What the slowest rank computes, ns a device."""
+        """The computing time of the slowest rank, in ns per device."""
         return self.slowest.computing / self.slowest.devices
 
     @property
     def load_balance_pct(self) -> float | None:
-        """Mean over maximum; None where nothing computes."""
+        """Mean computing time over the maximum, in % (POP load balance); None if nothing computes."""
         return 100 * self.mean / self.longest if self.longest else None
 
     @property
     def communication_efficiency_pct(self) -> float | None:
-        """Maximum over the wall time."""
+        """Maximum computing time over the wall time, in % (POP); None for an empty window."""
         return 100 * self.longest / self.wall if self.wall else None
 
     @property
     def parallel_efficiency_pct(self) -> float | None:
-        """Mean over the wall time."""
+        """Mean computing time over the wall time, in % (POP); None for an empty window."""
         return 100 * self.mean / self.wall if self.wall else None
 
     @property
     def excess_pct(self) -> float:
-        """How much longer than the mean rank the slowest computes."""
+        """How much longer than the mean the slowest rank computes, in %."""
         return 100 * (self.longest / self.mean - 1) if self.mean else 0.0
 
     @property
     def waited_pct(self) -> float | None:
-        """Share of the wall time that the mean rank waits in collectives for the last one to come."""
+        """The mean share of the wall time in % that ranks wait in collectives for the last rank; None if unknown."""
         known = [r.waited / r.devices for r in self.rows if r.waited is not None]
         return 100 * sum(known) / len(known) / self.wall if known and self.wall else None
 
     @property
     def even(self) -> bool:
-        """Whether no rank stands out."""
+        """Whether no rank computes much longer than the mean."""
         return self.excess_pct < rules().limits.uneven_pct
 
 
 def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) -> Balance | None:
-    """How the ranks compare within ``windows``; None where there are not several."""
+    """Compare the ranks within ``windows``; None unless there are several."""
     hosts = _hosts(trace)
     by_rank: dict[int | None, list[Busy]] = {}
     for lane in trace.lanes:
@@ -284,7 +287,7 @@ def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) 
 
 
 def _hosts(trace: Trace) -> dict[int | None, str | None]:
-    """The host of each rank; None where one rank is on several."""
+    """Return the host of each rank; None if a rank is on several hosts."""
     if not trace.workload.has("ranks"):
         return {}
     rows = trace.rows(
@@ -295,11 +298,12 @@ def _hosts(trace: Trace) -> dict[int | None, str | None]:
 
 
 def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, int], int]:
-    """ns that each rank spent in collectives beyond the rank that was in them shortest, and how many all took part in.
+    """Return the ns that each rank waited in collectives, and the number of collectives with all ranks.
 
-    The n-th kernel of a name on a rank's device is the same collective on all; the rank that comes last is in it
-    shortest, for as long as the data takes. Names that ranks have not equally often are left out: they are of groups of
-    ranks, or parts of the run. Only lengths are compared, so clocks of hosts do not matter.
+    The n-th kernel of a name is the same collective on all devices. The rank that arrives last spends the shortest time
+    in it, which is the time of the transfer; the excess of the others is waiting. Names with different numbers of
+    launches are ignored, because only some ranks or parts of the run use them. Only durations are compared, so the
+    clocks of the hosts do not matter.
     """
     if not trace.communicates:
         return {}, 0
@@ -327,7 +331,7 @@ def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, in
 
 
 def _apart(windows: Sequence[Window]) -> list[tuple[int, int]]:
-    """Start and end of windows in order, those that overlap as one."""
+    """Return the starts and ends of the windows in order, with overlapping ones merged."""
     gaps: list[tuple[int, int]] = []
     for start, end in sorted((w.start, w.end) for w in windows):
         if gaps and start <= gaps[-1][1]:

@@ -1,6 +1,6 @@
-"""Steps of a program, found by themselves: repeating ranges, else the period of the sequence of its kernels.
+"""Detection of the steps of a program from repeating ranges, or else from the period of its kernel sequence.
 
-Steps are cut where their first work starts on the device, not on the host, which may run ahead by several steps.
+A step begins when its first work starts on the device; the host may run ahead by several steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CANDIDATES = 8
 _COVERED = threshold("timeline.steps_cover")
 _ALIKE = 0.5
 _TOGETHER = 64
-"""Times that a step may have its kernel."""
+"""How often the repeating kernel may occur in one step."""
 _TREND = count_threshold("timeline.trend_steps")
 _DRIFT_PCT = threshold("timeline.drift_pct")
 _ONWARDS = threshold("timeline.drift_follows")
@@ -35,24 +35,26 @@ _SPREAD = threshold("timeline.step_spread")
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps as the device does them: their starts in ns, and of the last one that is whole, its end."""
+    """The steps on the device: the start of each in ns, and the end of the last complete step."""
 
     by: Literal["range", "kernels"]
     name: str
-    """The range, numbers in it as #, or the kernel that comes back."""
+    """The repeating range, with numbers replaced by #, or the repeating kernel."""
     starts: Sequence[int]
     warm_up: int
-    """Leading steps that took longer than the others."""
+    """The number of leading steps that take longer than the others."""
 
     @property
     def durations(self) -> list[int]:
-        """ns of each whole step; the last start only ends the one before it."""
+        """The ns of each complete step; the last start only ends the step before it."""
         return [b - a for a, b in pairwise(self.starts)]
 
     @property
     def drift_pct(self) -> float | None:
-        """How much longer the last third of the steady steps takes than the first, medians, %; None where the steps
-        do not mostly follow one another in that direction, or it is less than they differ anyway."""
+        """How much longer the last third of the steady steps takes than the first, by medians, in %.
+
+        None if the drift is within the usual variation, or if most steps do not follow its direction.
+        """
         steady = self.durations[self.warm_up :]
         third = len(steady) // 3
         if not third or len(steady) < _TREND:
@@ -63,24 +65,26 @@ class Steps:
 
     @property
     def steady(self) -> Window | None:
-        """From the first step behind the warm-up to the end of the last whole one; None where fewer than two are."""
+        """From the first step after the warm-up to the end of the last complete one; None for fewer than two steps."""
         kept = self.starts[self.warm_up :]
         return Window(kept[0], kept[-1]) if len(kept) > 2 else None
 
     @property
     def count(self) -> int:
-        """Whole steps in the steady state."""
+        """The number of complete steps in the steady state."""
         return max(0, len(self.starts) - 1 - self.warm_up)
 
 
 def steps(trace: Trace) -> Steps | None:
-    """The steps of a program, by ranges of the user, else by its kernels, else by operators of a framework, of which a
-    step may have many; None where nothing repeats."""
+    """Find the steps of a program; None if nothing repeats.
+
+    Ranges of the user come first, then kernels, then operators of a framework, of which a step may have many.
+    """
     return _by_range(trace, plainly=False) or _by_kernels(trace) or _by_range(trace, plainly=True)
 
 
 def _by_range(trace: Trace, plainly: bool) -> Steps | None:
-    """Steps by the outermost range that repeats evenly, of those that a framework sets plainly or of others."""
+    """Find steps by the outermost range that repeats evenly; ``plainly`` selects ranges of a framework, else others."""
     if not trace.ranges or not trace.calls:
         return None
     rows = trace.rows(
@@ -106,8 +110,10 @@ def _same(column: str, value: int | None) -> str:
 
 
 def _covered_share(trace: Trace, starts: Sequence[int]) -> float:
-    """The share of the device's span that lies between the first and the last start, or of its work where that is more:
-    a program that sets itself up for long has short steps."""
+    """Return the share of the device's time span between the first and the last start, or of its work if larger.
+
+    The share of the work is larger if a program with short steps has a long setup.
+    """
     work = trace.work
     lengths = work.e - work.s
     within = (work.s >= starts[0]) & (work.s < starts[-1])
@@ -116,7 +122,7 @@ def _covered_share(trace: Trace, starts: Sequence[int]) -> float:
 
 
 def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int]:
-    """When the device started what was first asked for after each time, in order."""
+    """Return, in order, when the device started the first work that was requested after each time in ``began``."""
     import numpy as np
 
     work = trace.work
@@ -127,8 +133,10 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
 
 
 def _by_kernels(trace: Trace) -> Steps | None:
-    """Steps by a kernel of the busiest lane that comes back after the same number of others each time, once or more
-    often a step."""
+    """Find steps by a kernel of the busiest lane that repeats after a constant number of other kernels.
+
+    It may occur several times per step.
+    """
     import numpy as np
 
     lane = max(trace.lanes, key=lambda each: each.work)
@@ -144,13 +152,13 @@ def _by_kernels(trace: Trace) -> Steps | None:
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
-    """Of a sequence of kernels the rarest that mostly comes back after as many others; of several the first."""
+    """Return the rarest kernel of a sequence that mostly repeats at a constant distance; of several, the first."""
     import numpy as np
 
     order = np.argsort(kernels, kind="stable")
     of = kernels[order]
     back = of[1:] == of[:-1]
-    # Distances by kernel: how often there is each, the most frequent one of a kernel first.
+    # Count the distances of each kernel and select its most frequent one.
     keys = of[1:][back] * np.int64(len(of)) + np.diff(order)[back]
     pairs, often = np.unique(keys, return_counts=True)
     of, period = np.divmod(pairs, max(len(of), 1))
@@ -168,7 +176,7 @@ def _again(kernels: NDArray[np.int32]) -> int | None:
 
 
 def _group_starts(starts: list[int]) -> list[int]:
-    """Every so many of the starts that steps last alike: a step may have the kernel several times."""
+    """Return every n-th start, with the smallest n for which steps have similar durations, or else all starts."""
     for together in range(1, min(_TOGETHER, len(starts) // _LEAST) + 1):
         grouped = starts[::together]
         durations = sorted(b - a for a, b in pairwise(grouped))
@@ -179,7 +187,7 @@ def _group_starts(starts: list[int]) -> list[int]:
 
 
 def _even(starts: Sequence[int]) -> bool:
-    """Whether at least half of the distances are within a half of their median."""
+    """Whether at least half of the distances differ from their median by no more than half of it."""
     if len(starts) < _LEAST:
         return False
     durations = [b - a for a, b in pairwise(starts)]

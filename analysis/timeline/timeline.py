@@ -1,4 +1,4 @@
-"""The answer to "where does the wall time go": everything about one timeline, put together once."""
+"""The complete analysis of one timeline, which answers where the wall time goes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .verdict import ApplicationFinding, ApplicationVerdict, HeightName
 
 @dataclass(frozen=True)
 class TraceDoubt:
-    """One of them in words; ``of`` says what it makes doubtful: causes of idle time, or the time that devices work."""
+    """A doubt about the times of a trace; ``of`` is what it affects: causes of idle time, or busy time of devices."""
 
     code: str
     of: Literal["causes", "busy"]
@@ -32,7 +32,7 @@ class TraceDoubt:
 
 
 def doubts(trace: Trace) -> list[TraceDoubt]:
-    """All that there are."""
+    """Return all doubts about a trace."""
     import numpy as np
 
     work, limits, doubted = trace.work, rules().limits, list[TraceDoubt]()
@@ -42,25 +42,25 @@ def doubts(trace: Trace) -> list[TraceDoubt]:
     if share and (part := 100 * int(early.sum()) / int(asked.sum())) >= limits.early_pct:
         ahead = float(np.median((work.a0 - work.s)[early]))
         text = (
-            f"{part:.0f} % of the device's work starts before the call that asked for it (by {ahead / 1e3:.3g} us, "
-            "median): the clocks of host and device differ, so why the device was idle is not certain."
+            f"{part:.0f} % of the device's work starts before the call that launched it (by {ahead / 1e3:.3g} us, "
+            "median): the clocks of host and device differ, so the causes of idle time are uncertain."
         )
         doubted.append(TraceDoubt("clocks_differ", "causes", text))
     if trace.calls and 100 - share >= limits.unasked_pct:
         text = (
-            f"{100 - share:.0f} % of the device's work belongs to no recorded call of the host (no correlation in "
-            "common): why the device was idle before it is not known."
+            f"{100 - share:.0f} % of the device's work has no recorded host call (no call with its correlation id), "
+            "so the cause of the idle time before it is unknown."
         )
         doubted.append(TraceDoubt("not_asked_for", "causes", text))
     kernels = work.of((COMPUTE, COMMUNICATION))
     if kernels.any() and (none := 100 * float((work.e == work.s)[kernels].mean())) >= limits.instant_pct:
-        text = f"{none:.0f} % of the kernels have no length in the profile: the device works more than is told."
+        text = f"{none:.0f} % of the kernels have zero duration in the profile: the device is busier than reported."
         doubted.append(TraceDoubt("no_length", "busy", text))
     return doubted
 
 
 _GAPS, _FEW_GAPS = 30, 3
-"""Longest gaps of a cause that tell what the host did; fewer where there are many host calls."""
+"""The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
 _MANY = 1_000_000
 _NAMED = 3
 _MOST_WINDOWS = 20_000
@@ -69,7 +69,7 @@ _LONG_NAME = 80
 
 @dataclass(frozen=True)
 class TimelineRequest:
-    """What is asked of a timeline: rows of each table, ranges by name, and whether warm-up is left out."""
+    """A request: the number of rows per table, ranges by name, and whether to skip the warm-up."""
 
     top_n: int = 5
     range: str | None = None
@@ -78,7 +78,7 @@ class TimelineRequest:
 
 @dataclass(frozen=True)
 class CauseRow:
-    """A cause of idle time with what the host did in its longest gaps."""
+    """A cause of idle time with the host activity during its longest gaps."""
 
     idle: Idle
     doing: host_activity.Doing
@@ -86,17 +86,17 @@ class CauseRow:
 
 @dataclass
 class Timeline:
-    """One timeline, split and explained; times in ns. ``windows`` is what the figures are of, ``whole`` all of it."""
+    """The analysis of one timeline; times in ns. The figures refer to ``windows``, only ``whole`` to the full trace."""
 
     trace: Trace
     windows: Sequence[Window]
     whole: Busy
-    """All lanes together, from the first event to the last."""
+    """The sum over all lanes, from the first event to the last."""
     lanes: Mapping[int, Busy]
-    """By the number of the lane, within the windows."""
+    """The times within the windows, by the number of the lane."""
     steps: steps.Steps | None
     selected: str
-    """What the windows are: steady, whole or range."""
+    """How the windows were chosen: steady, whole or range."""
     causes: list[CauseRow]
     gaps: list[tuple[Gap, host_activity.Doing]]
     all_gaps: idle.Gaps
@@ -107,33 +107,33 @@ class Timeline:
     ranges: list[activity_tables.RangeRow]
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None
-    """Of ranks; None where there are not several."""
+    """The balance of the ranks; None unless there are several."""
     slow: SlowRank | None
-    """The rank that computes longest, where one stands out, and why."""
+    """The rank that computes longest and why, if one stands out."""
     verdict: ApplicationVerdict
     findings: list[ApplicationFinding] = field(default_factory=list)
     doubts: Sequence[TraceDoubt] = ()
 
     @property
     def total(self) -> Busy:
-        """All lanes together within the windows."""
+        """The sum over all lanes within the windows."""
         return sum(self.lanes.values(), Busy(0))
 
     @property
     def wall_ns(self) -> int:
-        """The length of the windows."""
+        """The total length of the windows in ns."""
         return sum(w.end - w.start for w in self.windows)
 
     @property
     def idle_pct(self) -> float:
-        """Share of the devices' time in which nothing runs, %."""
+        """The share of the devices' time in which nothing runs, in %."""
         return 100 * self.total.idle / max(self.total.wall, 1)
 
 
 def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> Timeline:
-    """Everything about the timeline of a workload.
+    """Analyse the timeline of a workload.
 
-    Raises BadInput where it has none, NotFound for a range that is not there.
+    Raises BadInput if the workload has no timeline, and NotFound if the requested range does not exist.
     """
     trace = prepare(workload)
     step_division = steps.steps(trace)
@@ -181,7 +181,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
 
 @dataclass(frozen=True)
 class Application:
-    """The verdict for the whole application in a few figures: what to look at before kernels."""
+    """A summary of the verdict on the whole application, to be read before examining kernels."""
 
     height: HeightName
     confidence: float
@@ -192,17 +192,17 @@ class Application:
 
     @property
     def kernels_come_second(self) -> bool:
-        """Whether the device is idle so long that its kernels are not what to look at first."""
+        """Whether the device is idle for so long that reducing idle time matters more than tuning kernels."""
         return self.height != "gpu" and self.gpu_idle_pct >= rules().limits.idle_first_pct
 
 
 def application(workload: Workload) -> Application | None:
-    """What takes the wall time, where the workload has a timeline that tells."""
+    """Return what takes the wall time; None if the workload has no timeline or the timeline does not show it."""
     if not has_timeline(workload):
         return None
     try:
         analysed = timeline(workload, TimelineRequest(top_n=1))
-    except BadInput:  # a timeline of the host alone
+    except BadInput:  # the timeline contains host events only
         return None
     if analysed.verdict.height == "unknown" or analysed.verdict.share_pct is None:
         return None
@@ -218,7 +218,7 @@ def application(workload: Workload) -> Application | None:
 
 
 def _windows(trace: Trace, asked: TimelineRequest, step_division: steps.Steps | None) -> tuple[list[Window], str]:
-    """What the figures are to be of."""
+    """Return the windows that the figures refer to, and how they were chosen."""
     if asked.range is not None:
         return _of_range(trace, asked.range), "range"
     if asked.steady and step_division and (steady := step_division.steady):
@@ -227,13 +227,13 @@ def _windows(trace: Trace, asked: TimelineRequest, step_division: steps.Steps | 
 
 
 def _of_range(trace: Trace, name: str) -> list[Window]:
-    """The times of the ranges with this name, or whose path the pattern fits, overlaps merged."""
+    """The merged times of the ranges with this name, or whose name matches the pattern."""
     if not trace.ranges:
-        raise NotFound(f"There is no range {name!r}", "the timeline has no ranges at all", "Leave range out")
+        raise NotFound(f"There is no range {name!r}", "the timeline contains no ranges", "Omit the argument range")
     known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
     names = {name} if name in known else set(matching(name, known))
     if not names:
-        raise NotFound(f"There is no range {name!r}", near(name, known), "A pattern is searched in names of ranges")
+        raise NotFound(f"There is no range {name!r}", near(name, known), "Name a range, or a pattern that matches one")
     listed = ", ".join(map(sql_literal, sorted(names)))
     rows = trace.rows(
         "WITH r AS (SELECT start_ns AS s, end_ns AS e, max(end_ns) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED "
@@ -243,14 +243,14 @@ def _of_range(trace: Trace, name: str) -> list[Window]:
         f"SELECT min(s), max(e) FROM i GROUP BY island HAVING max(e) > min(s) ORDER BY 1 LIMIT {_MOST_WINDOWS + 1}"
     )
     if not rows:
-        raise BadArgument(f"The ranges {name!r} take no time", fix="Name another range")
+        raise BadArgument(f"The ranges {name!r} have a duration of zero", fix="Name another range")
     if len(rows) > _MOST_WINDOWS:
-        raise BadArgument(f"{name!r} names more than {_MOST_WINDOWS} ranges", fix="Name one that is further out")
+        raise BadArgument(f"{name!r} matches more than {_MOST_WINDOWS} ranges", fix="Name a range that encloses them")
     return [Window(int(a), int(b)) for a, b in rows]
 
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
-    """What speaks for each height, in words with figures."""
+    """Return the sentences of evidence for each height."""
     evidence_by_height: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
     wall = max(made.total.wall, 1)
     figure = {f.name: f.value for f in made.figures if f.status == "ok"}
@@ -263,8 +263,8 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
                 evidence_by_height[name].append(_idle_cause_text(row, wall))
     if (index := figure.get("launch_bound_index")) is not None:
         text = (
-            f"launch-bound index {index:.3g}: the host takes {figure['host_us_per_launch']:.3g} us from launch to "
-            f"launch, a kernel {figure['mean_kernel_us']:.3g} us"
+            f"launch-bound index {index:.3g}: the host needs {figure['host_us_per_launch']:.3g} us from launch to "
+            f"launch, a kernel takes {figure['mean_kernel_us']:.3g} us"
         )
         evidence_by_height["launch"].append(text)
         evidence_by_height["gpu"].append(text)
@@ -274,7 +274,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
         evidence_by_height["gpu"].append(text)
     link = made.trace.workload.manifest.link
     told = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
-    # What copies of one direction could save at most is plain where none of them is beside a kernel.
+    # The time that copies of one direction cost is known only if no copy overlaps a kernel.
     apart = len(told) > 1 and not made.total.overlapped_copies
     evidence_by_height["copies"] += [
         _copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in told
@@ -286,8 +286,8 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     total = made.total
     if total.communication:
         evidence_by_height["communication"].append(
-            f"communication kernels run {100 * total.communication / wall:.1f} % of the devices' time, "
-            f"{100 * total.exposed_communication / wall:.1f} % with nothing computing beside them"
+            f"communication kernels run for {100 * total.communication / wall:.1f} % of the devices' time, "
+            f"for {100 * total.exposed_communication / wall:.1f} % without overlapping computation"
         )
     if made.balance:
         evidence_by_height["communication"][:0] = _of_ranks(made.balance, made.slow)
@@ -300,8 +300,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
 
 
 def _with_ranks(made: Timeline) -> list[ApplicationFinding]:
-    """The findings, with what ranks that compute unevenly are to be advised; a finding of its own where communication
-    is none already."""
+    """Return the findings with the advice for uneven ranks, as a new finding if there is none on communication."""
     ranks = made.balance
     if ranks is None or ranks.even or not ranks.wall:
         return made.findings
@@ -319,12 +318,12 @@ def _with_ranks(made: Timeline) -> list[ApplicationFinding]:
 
 
 def _uneven_pct(ranks: Balance) -> float:
-    """The share of the wall time that the slowest rank computes beyond the mean, %; 0 where ranks are even."""
+    """How much longer than the mean the slowest rank computes, in % of the wall time; 0 if the ranks are even."""
     return 0.0 if ranks.even or not ranks.wall else 100 * (ranks.longest - ranks.mean) / ranks.wall
 
 
 def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
-    """How uneven ranks are, who is waited for, and why, where one stands out."""
+    """Return sentences on how uneven the ranks are, which rank the others wait for, and why if one stands out."""
     told = []
     if slow and not ranks.even:
         told.append(slow.claim)
@@ -336,9 +335,9 @@ def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
     if ranks.waited_pct is not None and ranks.waited_pct >= 1:
         last = min((r for r in ranks.rows if r.waited is not None), key=lambda r: r.waited or 0)
         told.append(
-            f"in {count_text(ranks.collectives, 'collective')} the mean rank waits {ranks.waited_pct:.3g} % of the "
-            "time for the "
-            f"last one to come; {last.name} waits least: the others wait for it"
+            f"in {count_text(ranks.collectives, 'collective')} a rank waits on average {ranks.waited_pct:.3g} % of "
+            "the time for the "
+            f"last one to arrive; {last.name} waits least: the others wait for it"
         )
     if slow and not ranks.even:
         told += slow.evidence
@@ -346,38 +345,38 @@ def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
 
 
 def lane_name(rank: int | None, device: int | None) -> str:
-    """What a device is called."""
+    """The display name of a device."""
     own = f"GPU {0 if device is None else device}"
     return own if rank is None else f"rank {rank}, {own}"
 
 
 def _idle_cause_text(row: CauseRow, wall: int) -> str:
-    """One cause of idle time in words."""
+    """A sentence on one cause of idle time."""
     text = f"{100 * row.idle.ns / wall:.1f} % idle: {rules().causes[row.idle.cause].title}"
     if row.idle.gaps:
         text += f" ({count_text(row.idle.gaps, 'gap')}, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
     if row.doing.range:
         text += f", in {_cut_name(row.doing.range)}"
     if row.doing.operations:
-        text += f"; longest there: {', '.join(f'{_cut_name(n)} {ns / 1e6:.3g} ms' for n, ns in row.doing.operations)}"
+        text += f"; main operations: {', '.join(f'{_cut_name(n)} {ns / 1e6:.3g} ms' for n, ns in row.doing.operations)}"
     return text
 
 
 def _without(ns: int, wall: int) -> str:
-    return f"; without these at most x {wall / (wall - ns):.3g}" if ns < wall else ""
+    return f"; speed-up without them at most x {wall / (wall - ns):.3g}" if ns < wall else ""
 
 
 def _copy_text(row: activity_tables.CopyRow, wall: int, link: PcieLink | None) -> str:
-    kind = {True: "pinned", False: "pageable", None: "host memory of unknown kind"}[row.pinned]
+    kind = {True: "pinned", False: "pageable", None: "unknown type of host memory"}[row.pinned]
     side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
-    once = " (of one copy, start and end with it)" if row.copies == 1 else ""
+    once = " (of one copy, including start and end)" if row.copies == 1 else ""
     rate = f", {row.gbs:.3g} GB/s{once}" if row.gbs else ""
-    size = "" if row.bytes is None else f", {row.bytes / 1e6:.4g} MB{' in all' if row.copies > 1 else ''}"
+    size = "" if row.bytes is None else f", {row.bytes / 1e6:.4g} MB{' in total' if row.copies > 1 else ''}"
     large = row.bytes is not None and row.bytes >= rules().limits.large_copy_bytes * row.copies
     slow = ""
     if link and row.gbs and side and large and row.gbs < rules().limits.slow_link * link.gbs:
         slow = f" (the link, {link}, carries up to {link.gbs:g}"
-        slow += ")" if row.pinned else f"; from pinned memory expect some {rules().limits.pinned * link.gbs:.2g})"
+        slow += ")" if row.pinned else f"; from pinned memory expect about {rules().limits.pinned * link.gbs:.2g})"
     return f"{100 * row.ns / wall:.1f} % in {count_text(row.copies, 'copy')} {row.direction}{side}{size}{rate}{slow}"
 
 

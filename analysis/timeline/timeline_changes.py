@@ -1,4 +1,4 @@
-"""What a change of wall time consists of: the parts of two timelines side by side, per step where both have steps."""
+"""The parts of a change of the wall time between two timelines, per step if both have steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 4
 
 @dataclass(frozen=True)
 class WallTimePart:
-    """A part of the wall time before and after, ns per step (or of all): computing, copies alone, idle by cause..."""
+    """A part of the wall time (kernels, copies alone, idle by cause, ...) before and after, in ns per step or total."""
 
     name: str
     before: float
@@ -26,13 +26,13 @@ class WallTimePart:
 
     @property
     def delta(self) -> float:
-        """ns that it adds to the wall time."""
+        """The contribution to the change of the wall time in ns."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class WallTimeChange:
-    """The wall time per step, or of the whole where one side has no steps; the ns of the parts add up to its change."""
+    """The wall time in ns per step, or in total if one side has no steps, and the parts that add up to its change."""
 
     before: float
     after: float
@@ -41,12 +41,12 @@ class WallTimeChange:
 
 
 def change(before: Workload, after: Workload) -> WallTimeChange | None:
-    """The change of the wall time by its parts; None where one of the two has no timeline."""
+    """Return the change of the wall time by its parts; None if one of the workloads has no timeline."""
     if not (has_timeline(before) and has_timeline(after)):
         return None
     try:
         sides = timeline(before, TimelineRequest(top_n=1)), timeline(after, TimelineRequest(top_n=1))
-    except BadInput:  # the timeline of one holds nothing of a device
+    except BadInput:  # one of the timelines contains no device work
         return None
     per_step = all(side.selected == "steady" for side in sides)
     if not per_step:
@@ -59,21 +59,21 @@ def change(before: Workload, after: Workload) -> WallTimeChange | None:
 
 
 def notes(before: Workload, after: Workload) -> list[Note]:
-    """The change of the wall time in a sentence; nothing where there are no two timelines."""
+    """Return a note on the change of the wall time, if both workloads have a timeline."""
     changed = change(before, after)
     if changed is None:
         return []
     total = abs(changed.after - changed.before)
     told = [p for p in changed.parts if abs(p.delta) >= _LEAST_SHARE * max(total, 1)][:_MOST]
     parts = ", ".join(f"{p.name} {p.before / 1e6:.3g} -> {p.after / 1e6:.3g} ms ({p.delta / 1e6:+.3g})" for p in told)
-    what = "a step" if changed.per_step else "all"
+    what = " per step" if changed.per_step else ""
     mean = "Mean wall" if changed.per_step else "Wall"
-    text = f"{mean} time of {what} by the timelines: {changed.before / 1e6:.4g} -> {changed.after / 1e6:.4g} ms"
-    return [Note("wall_time", f"{text}; of that {parts}." if parts else f"{text}.")]
+    text = f"{mean} time{what} in the timelines: {changed.before / 1e6:.4g} -> {changed.after / 1e6:.4g} ms"
+    return [Note("wall_time", f"{text}; parts: {parts}." if parts else f"{text}.")]
 
 
 def _parts(of: Timeline) -> dict[str, float]:
-    """Disjoint parts of the wall time in ns, as the mean of the devices."""
+    """Return disjoint parts of the wall time in ns, as means over the devices."""
     total, devices = of.total, max(len(of.trace.lanes), 1)
     parts = {
         "kernels": total.computing,

@@ -1,6 +1,6 @@
-"""A timeline as arrays to compute with: device work in lanes, and host calls by what they do.
+"""A timeline as arrays: device work by lane, and host calls by class.
 
-A lane is a device (of a rank, where there are ranks): streams and copy engines of one device share it. All times are
+A lane is one device (of one rank, if there are ranks), including all of its streams and copy engines. All times are in
 ns on the clock of the profile.
 """
 
@@ -26,17 +26,17 @@ COMPUTE, COMMUNICATION, COPY, FILL = range(4)
 """Classes of device work."""
 _CLASSES = 4
 BLOCKING = ("synchronisation", "allocation", "copies", "messages", "module_load", "graph")
-"""Classes of host calls that take time of the thread that asks for device work."""
+"""Classes of host calls that block the thread that requests device work."""
 PROFILER = "profiler"
 NONE = -(2**62)
-"""Instead of a time or an id that is not known."""
+"""Replaces unknown times and ids."""
 _AT_ONCE = 1 << 16
 FARTHEST = 4 * 10**18
-"""Times beyond this cannot be subtracted in 64 bits; no clock has them."""
+"""Larger times cannot be subtracted in 64 bits and are invalid, since no clock reaches them."""
 
 
 class Window(NamedTuple):
-    """A stretch of time."""
+    """A time interval."""
 
     start: int
     end: int
@@ -44,27 +44,27 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Lane:
-    """One device of the timeline; its work lies in ``work[first:last]`` of the trace, by its start."""
+    """One device of the timeline; its work is ``work[first:last]`` of the trace, ordered by start."""
 
     number: int
     device: int | None
     rank: int | None
     pid: int | None
-    """Of its first work."""
+    """The process of its first work."""
     streams: int
     first: int
     last: int
 
     @property
     def work(self) -> int:
-        """Operations on it."""
+        """The number of operations."""
         return self.last - self.first
 
 
 @dataclass(frozen=True)
 class Work:
-    """Device work, lane by lane and by start: when it ran, its class, the number of its kernel (-1), its process, and
-    the call that asked for it (``NONE``)."""
+    """Device work, ordered by lane and start: start (s) and end (e), class, kernel number (-1 if not a kernel) and
+    process, and start (a0), end (a1) and thread of the call that requested it (``NONE`` if unknown)."""
 
     s: Ints
     e: Ints
@@ -76,7 +76,7 @@ class Work:
     thread: Ints
 
     def of(self, classes: Sequence[int], own: slice | Ints = slice(None)) -> Flags:
-        """Which of the work is of some classes."""
+        """Return a mask of the work that belongs to the given classes."""
         import numpy as np
 
         wanted = np.zeros(_CLASSES, dtype=bool)
@@ -87,7 +87,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The outermost blocking calls of one thread in order; ``cls`` counts in ``BLOCKING``."""
+    """The outermost blocking calls of one thread in order; ``cls`` is an index into ``BLOCKING``."""
 
     s: Ints
     e: Ints
@@ -95,7 +95,7 @@ class Blocks:
 
     @cached_property
     def classes(self) -> dict[int, Ints]:
-        """The classes that there are, and how much of each lies before every call."""
+        """The classes that occur -> the total ns of the class before each call."""
         import numpy as np
 
         lengths = self.e - self.s
@@ -105,7 +105,7 @@ class Blocks:
         }
 
     def until(self, code: int, at: Ints, k: Ints) -> Ints:
-        """How much the calls of one class cover until a time, whose last call begun has the index k (-1: none)."""
+        """Return the ns that calls of one class cover before each time; k is the index of the last call begun or -1."""
         import numpy as np
 
         last = np.maximum(k, 0)
@@ -116,50 +116,50 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Trace:
-    """A timeline ready to be asked."""
+    """A timeline that has been loaded for analysis."""
 
     workload: Workload
     lanes: Sequence[Lane]
     work: Work
     blocks: dict[tuple[int, int], Blocks]
-    """By process and thread."""
+    """Blocking calls by process and thread."""
     profiler: Sequence[Window]
-    """When the profiler itself was busy, longest first."""
+    """The intervals in which the profiler itself was busy, longest first."""
     whole: Window
     """From the first event or range to the end of the last."""
     communicating: Sequence[int]
-    """Numbers of the kernels that communicate."""
+    """The numbers of the kernels that communicate."""
     calls: int
-    """Host calls of any kind."""
+    """The number of host calls of any kind."""
     unusable: int
-    """Events left out: without a time, or ending before they start."""
+    """The number of skipped events, which have no time or end before they start."""
     _islands: dict[str, Any] = field(default_factory=dict)
 
     @property
     def communicates(self) -> bool:
-        """Whether any kernel does."""
+        """Whether any kernel communicates."""
         return bool(self.communicating)
 
     @property
     def of_torch(self) -> bool:
-        """Whether the program is one of PyTorch, as its kernels or the profile say."""
+        """Whether this is a PyTorch program, according to its kernel names or the format of the profile."""
         if self.workload.manifest.format == "torch":
             return True
         own = "contains(name, 'at::native') OR contains(name, 'c10::')"
         return bool(self.rows(f"SELECT 1 FROM tl_kernels WHERE {own} LIMIT 1"))
 
     def kernel_names(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Names of kernels by their number."""
+        """Return the names of kernels by their number."""
         listed = ", ".join(map(str, numbers)) or "NULL"
         return dict(self.rows(f"SELECT kernel, name FROM tl_kernels WHERE kernel IN ({listed})"))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a query of ours."""
+        """Return all rows of an internal query."""
         return self.workload.rows(sql)
 
     @property
     def ranges(self) -> str | None:
-        """SQL that reads the usable ranges; None where the program has none."""
+        """SQL that reads the usable ranges; None if there are none."""
         return ranges_of(self.workload)
 
     @property
@@ -168,14 +168,14 @@ class Trace:
         return usable_events(self.workload)
 
     def per_lane(self) -> Iterator[tuple[Lane, slice]]:
-        """Every lane and where its work lies."""
+        """Iterate over the lanes with the slice of their work."""
         for lane in self.lanes:
             yield lane, slice(lane.first, lane.last)
 
     def ahead(self, name: str, classes: Sequence[int]) -> Ints:
-        """Of each operation the end of all earlier ones of these classes on its lane; ``NONE`` where there is none.
+        """Return for each operation the latest end of all earlier ones of these classes on its lane, or ``NONE``.
 
-        What an operation adds to their union is the part of it behind that. Computed once by ``name``.
+        An operation adds to the union of the classes only the part after that time. The result is cached by ``name``.
         """
         if name not in self._islands:
             import numpy as np
@@ -192,18 +192,18 @@ class Trace:
 
 
 def pieces(first: int, last: int) -> Iterator[slice]:
-    """Some events at a time: what is computed of them stays in the processor's cache, and memory is used again."""
+    """Divide events into batches, so that intermediate results stay in the cache and their memory is reused."""
     for begin in range(first, last, _AT_ONCE):
         yield slice(begin, min(begin + _AT_ONCE, last))
 
 
 def is_same(column: Ints) -> bool:
-    """Whether a column, which must not be empty, has one value."""
+    """Whether all values of a column, which must not be empty, are equal."""
     return column.strides == (0,) or bool((column == column[0]).all())
 
 
 def has_timeline(workload: Workload) -> bool:
-    """Whether a workload holds a timeline at all."""
+    """Whether the workload has a timeline."""
     return workload.has("events")
 
 
@@ -211,12 +211,11 @@ SOUND = (
     f"start_ns BETWEEN -{FARTHEST} AND {FARTHEST} AND end_ns BETWEEN -{FARTHEST} AND {FARTHEST} "
     "AND end_ns >= start_ns AND kind IS NOT NULL"
 )
-"""SQL: whether an event can be computed with."""
+"""SQL: whether the times and the kind of an event are usable."""
 
 
 def events_of(workload: Workload) -> str:
-    """SQL that reads all events, on one clock; of a profile without a timeline its launches, as far as times are
-    known."""
+    """SQL that reads all events on one clock; without a timeline, the launches with known times as kernel events."""
     if has_timeline(workload):
         return on_one_clock(workload, workload.relation("events"))
     launches = workload.relation("dispatches")
@@ -236,12 +235,12 @@ def events_of(workload: Workload) -> str:
 
 
 def usable_events(workload: Workload) -> str:
-    """SQL that reads those of all events whose times can be used."""
+    """SQL that reads all events with usable times."""
     return f"(FROM {events_of(workload)} WHERE {SOUND})"
 
 
 def ranges_of(workload: Workload) -> str | None:
-    """SQL that reads the usable ranges; None where there are none on the clock of the events."""
+    """SQL that reads the usable ranges; None if there are none on the clock of the events."""
     if not (workload.has("ranges") and has_timeline(workload)):
         return None
     sound = SOUND.replace(" AND kind IS NOT NULL", " AND name IS NOT NULL")

@@ -1,7 +1,7 @@
-"""Reading the timeline of a workload into arrays: device work with the call that asked for each, calls that block.
+"""Loading the timeline of a workload into arrays: device work with the calls that requested it, and blocking calls.
 
-SQL reads; running over millions of intervals in order is done with numpy, five times as fast as with window functions.
-Every pass of SQL over ten million events costs some tenths of a second, so there are two (``groups``).
+SQL reads the data, and numpy processes millions of ordered intervals, five times as fast as window functions. One SQL
+pass over ten million events takes some tenths of a second, so there are only two (``event_groups``).
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ _MANY = 100_000
 
 
 def prepare(workload: Workload) -> Trace:
-    """Read the timeline of a workload, or its launches where it has no other; BadInput where there is no work of a
-    device in it, or no times."""
+    """Read the timeline of a workload, or its launches if it has none.
+
+    Raises BadInput if there is no device work or if its times are unknown.
+    """
     if not (has_timeline(workload) or _has_times(workload)):
         raise BadInput(
             f"Workload {workload.name!r} has no timeline",
-            "its profile holds neither events of the host and the device nor launches that began at different times",
-            "profile_command(metrics=['timeline']) takes one, plan_profile prints how; or import one (PyTorch, nsys)",
+            "its profile contains neither events of the host and the device nor launches with different start times",
+            "Record one (profile_command(metrics=['timeline']), plan_profile shows how) or import one (PyTorch, nsys)",
         )
     if (workload.manifest.events or workload.manifest.dispatches) > _MANY:
         speed_up(workload.cursor)
     seen = event_groups.look(workload)
     if not seen.lanes:
         raise BadInput(
-            f"The timeline of {workload.name!r} holds no work of a device",
+            f"The timeline of {workload.name!r} contains no device work",
             "nothing was launched, or the profiler did not record it",
-            "Trace kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
+            "Record kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
         )
     events = event_groups.read(workload, seen)
     work = _work(events, seen)
@@ -51,8 +53,11 @@ def prepare(workload: Workload) -> Trace:
 
 
 def _has_times(workload: Workload) -> bool:
-    """Whether launches say when they ran: some profilers tell how long they took alone, and then all begin at one
-    time. A single launch has nothing before or after it."""
+    """Whether the start times of launches are known.
+
+    Some profilers record only durations, and then all launches have the same start time. A single launch has no
+    neighbours and is not a timeline.
+    """
     if not workload.has("dispatches"):
         return False
     return bool(
@@ -61,7 +66,7 @@ def _has_times(workload: Workload) -> bool:
 
 
 def _work(events: Events, seen: Seen) -> Work:
-    """All device work, lane by lane, with the call that asked for each."""
+    """Return all device work by lane, with the calls that requested it."""
     import numpy as np
 
     device = seen.groups.device >= 0
@@ -83,8 +88,10 @@ def _in_order(times: Ints) -> bool:
 
 
 def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints, Ints, Ints]:
-    """Start, end and thread of the call that asked for each piece of work, the events ``at`` of processes ``pid``: the
-    earliest of its process with its correlation."""
+    """Return start, end and thread of the call that requested each piece of work (the events ``at`` of ``pid``).
+
+    This is the earliest call of the same process with the same correlation id.
+    """
     import numpy as np
 
     host = seen.groups.host
@@ -114,7 +121,7 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
 
 
 class _CallIndex:
-    """Calls by process and correlation, of several the earliest."""
+    """An index of calls by process and correlation id; of several calls, the earliest counts."""
 
     def __init__(self, pid: Ints, ids: Ints, s: Ints) -> None:
         import numpy as np
@@ -130,8 +137,8 @@ class _CallIndex:
         most = (self.high - self.low + 1) * len(self.processes)
         self.places: NDArray[np.int32] | None = None
         if most <= 8 * len(keys) + 1_000_000 and len(keys) < 2**31:
-            # Ids without large holes: a table of their places, written backwards so that the first one stays. Its last
-            # row is for what is not known.
+            # The ids have no large gaps, so a table of positions is used. It is written backwards, so that the first
+            # call of an id remains. Its last row is for unknown ids.
             places = np.full(most + 1, -1, dtype=np.int32)
             places[keys[order[::-1]]] = order[::-1]
             self.places = places
@@ -140,7 +147,7 @@ class _CallIndex:
             self.known = keys[self.order]
 
     def _keys(self, pid: Ints, ids: Ints) -> Ints:
-        """One number for each pair of process and correlation; -1 where there is no such call."""
+        """Return one number for each pair of process and correlation id; -1 if it is outside the known ones."""
         import numpy as np
 
         if self.ids is not None:
@@ -155,7 +162,7 @@ class _CallIndex:
         return np.where(unknown, -1, process * (self.high - self.low + 1) + number)
 
     def find(self, pid: Ints, ids: Ints) -> Ints:
-        """Which call has each pair; -1 where none has."""
+        """Return the index of the call for each pair; -1 if there is none."""
         import numpy as np
 
         keys = self._keys(pid, ids)
@@ -166,7 +173,7 @@ class _CallIndex:
 
 
 def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
-    """The blocking calls of every thread, and the profiler's own times."""
+    """Return the blocking calls of every thread, and the intervals of the profiler's own work."""
     import numpy as np
 
     call = seen.groups.call
@@ -195,7 +202,7 @@ def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], 
 
 
 def _whole(workload: Workload, span: Window) -> Window:
-    """The events' span with that of the ranges."""
+    """Return the time span of the events and the ranges."""
     start, end = span
     if ranges := ranges_of(workload):
         low, high = workload.rows(f"SELECT min(start_ns), max(end_ns) FROM {ranges}")[0]

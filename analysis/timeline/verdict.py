@@ -1,4 +1,4 @@
-"""What takes the wall time of the application, by height: gpu, launch, host, copies, synchronisation, ..."""
+"""The verdict on the whole application: which part of the system (``height``) takes most of the wall time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MOST = threshold("timeline.most_confident")
 
 @dataclass(frozen=True)
 class ApplicationFinding:
-    """One height: its share of the wall time in %, what it says, evidence, actions, bound and what would refute it.
+    """A finding on one height: its share of the wall time in %, claim, evidence, advice and what would refute it.
 
-    ``speedup_bound`` is the wall time over what is left of it when this share is gone and nothing else changes.
+    ``speedup_bound`` is the wall time divided by what remains of it if this share is removed and nothing else changes.
     """
 
     height: HeightName
@@ -39,8 +39,11 @@ class ApplicationFinding:
 
 @dataclass(frozen=True)
 class ApplicationVerdict:
-    """The height that takes most; ``confidence`` falls where another comes close, where host calls are missing,
-    with the share of start and end, which say little of a longer run, and where times are in doubt."""
+    """The height that takes most of the wall time.
+
+    ``confidence`` is lower if another height is close, if host calls are missing, if start and end, which do not
+    represent a longer run, have a large share, or if times are in doubt.
+    """
 
     height: HeightName
     confidence: float
@@ -49,9 +52,10 @@ class ApplicationVerdict:
 
 
 def shares(busy: Mapping[int, Busy], idle: Sequence[Idle], communicates: bool) -> dict[HeightName, float]:
-    """The share of the wall time in % that each height takes: device time of all lanes, each ns once.
+    """Return the share of the wall time in % of each height, over the time of all lanes, without double counting.
 
-    Communication is that of the lane where it is greatest: a device that waits for others is not what holds them up.
+    For communication the lane with the largest share counts, because a device that waits for others does not delay
+    them.
     """
     total = sum(busy.values(), Busy(0))
     wall = max(total.wall, 1)
@@ -78,10 +82,10 @@ def judge(
     evidence: Mapping[HeightName, list[str]],
     uneven_pct: float = 0.0,
 ) -> tuple[ApplicationVerdict, list[ApplicationFinding]]:
-    """The verdict and the findings, the largest first.
+    """Return the verdict and the findings, the largest first.
 
-    ``uneven_pct`` is the share of the wall time that even ranks would save, where it is known which rank is slow: it
-    weighs for communication, in which the others wait for that rank, beside the kernels that keep it busy.
+    ``uneven_pct`` is the share of the wall time that even ranks would save, if the slow rank is known. It is added to
+    the weight of communication, because the other ranks wait for the slow one there.
     """
     limits, share = rules().limits, shares(busy, idle, trace.communicates)
     weight = {name: share[name] * (limits.kernels_weigh if name == "gpu" else 1.0) for name in HEIGHTS}
@@ -91,7 +95,7 @@ def judge(
     noise = sum(100 * i.ns / wall for i in idle if i.cause in ("queued", "profiler"))
     unknown = sum(100 * i.ns / wall for i in idle if i.cause == "unknown")
     ends = sum(100 * i.ns / wall for i in idle if i.cause in ("start_up", "shut_down"))
-    # Were no device to wait for another, all would end together, after the mean of what they do otherwise.
+    # If no device had to wait for another, all would end together, after the mean of their other work.
     most = max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
     mean = 100 * sum(b.exposed_communication for b in busy.values()) / wall
     gone = share | {"communication": share["communication"] - most + mean}
@@ -112,16 +116,21 @@ def judge(
 
 
 def cap_confidence(judged: ApplicationVerdict, of: Set[str]) -> ApplicationVerdict:
-    """The verdict with no more confidence than what speaks against its times leaves: of work itself, against any; of
-    causes of idle time, against one that rests on them."""
+    """Return the verdict with its confidence limited because of doubts about times.
+
+    Doubts about busy times affect every verdict, those about causes of idle time only verdicts that rest on causes.
+    """
     counts = "busy" in of or ("causes" in of and judged.height not in ("gpu", "copies"))
     return replace(judged, confidence=min(judged.confidence, rules().limits.doubted)) if counts else judged
 
 
 def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) -> float:
-    """The share of the wall time in % that can go with a height of the host: gaps between queued operations, lesser
-    heights of the host, since it then runs ahead, what recording adds to launches, and of launches and the host's own
-    work, which one graph or a host that is early would take away together, the other one too."""
+    """Return the additional share of the wall time in % that could be saved together with a height of the host.
+
+    If the host runs ahead of the device, gaps between queued operations and the small other heights of the host vanish
+    too. Launches and the host's own work can vanish together, for example with a graph. For other heights, the part of
+    the launches that recording may have caused is added.
+    """
     if name not in _OF_THE_HOST:
         return 0.0
     limits = rules().limits
@@ -132,8 +141,8 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
 
 
 def _finding(name: HeightName, share: float, gone: float, evidence: list[str], advice: list[str]) -> ApplicationFinding:
-    """What to say of a height; ``gone`` is the share of the wall time in % that could be saved at most."""
+    """Return the finding on a height; ``gone`` is the share of the wall time in % that could be saved at most."""
     said = rules().heights[name]
-    # How much faster kernels can become is not the timeline's to say.
+    # A timeline does not show how much faster kernels could become.
     bound = None if name == "gpu" or gone >= 100 else 100 / (100 - gone)
     return ApplicationFinding(name, share, said.claim.format(share=share), bound, evidence, advice, said.falsify)

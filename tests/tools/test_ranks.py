@@ -91,7 +91,7 @@ def test_efficiencies_are_mean_and_maximum_of_computation(uneven: tuple[Store, T
 def test_clocks_days_apart_are_set_by_collectives(uneven: tuple[Store, TimelineResult]) -> None:
     found = uneven[1]
     assert found.wall_ms is not None and found.wall_ms < STEPS
-    assert any("2 clocks (hosts) were set by 12 collectives" in note for note in found.notes)
+    assert any("2 clocks (hosts) were aligned by 12 collectives" in note for note in found.notes)
 
 
 def test_the_rank_that_the_others_wait_for_is_named(uneven: tuple[Store, TimelineResult]) -> None:
@@ -122,7 +122,7 @@ def test_a_host_that_lacks_a_collective_sets_no_clock(tmp_path: Path) -> None:
     """Its n-th all-reduce is another one than that of the others, a whole step later."""
     _, found = told(tmp_path, dict.fromkeys(HOSTS, 0.0), lacking="node1")
     assert any("not synchronised" in note for note in found.notes)
-    assert not any("were set by" in note for note in found.notes)
+    assert not any("were aligned by" in note for note in found.notes)
 
 
 def test_even_ranks_are_no_finding(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_the_shipped_sample_tells_the_rank_with_more_work_without_any_counter(tm
     row = dict(zip(wall.ranks.columns, wall.ranks.rows[0], strict=True))
     spent = row["computing_ms"] + row["communication_ms"]
     assert row["of_kernels_pct"] == pytest.approx(100 * row["communication_ms"] / spent, abs=0.01)
-    assert any(note.startswith("ranks and the efficiencies of ranks are of the whole trace") for note in wall.notes)
+    assert any(note.startswith("ranks and the efficiencies of ranks refer to the whole trace") for note in wall.notes)
     sql = "SELECT rank FROM ranks ORDER BY work_items DESC LIMIT 1"
     assert query_counters(store, sql, done.workload).table.rows == [[3]]
 
