@@ -11,7 +11,7 @@ import duckdb
 from rooflens.analysis.base.database import sql_literal, sql_name, sql_path
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.engine import FigureRequest, figures
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.store.doubts import DURATION
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload

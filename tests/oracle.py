@@ -19,13 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rooflens.analysis import engine
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue.metrics import Metric
-from rooflens.analysis.engine.evaluation import Aggregation
+from rooflens.analysis.engine.evaluation import Aggregation, Figure
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.figures import evaluate
 from rooflens.tests.recordings import stored
 from rooflens.tools.import_profile import import_profile
 
@@ -183,7 +183,7 @@ def agree(theirs: str, ours: str) -> bool:
 
 def _figures(
     store: Store, manifest: Manifest, case: dict[str, str], norm: str, asked: list[str]
-) -> dict[tuple[str, str | None], engine.Figure]:
+) -> dict[tuple[str, str | None], Figure]:
     """Figures by id, and by the oracle's column where a channel's row holds several quantities."""
     kernel, dispatches, release = None, None, case["release"]
     option, *numbers = case["peer_filter"].split() or [""]
@@ -191,14 +191,14 @@ def _figures(
         kernel = ",".join(f"#{int(n) + 1}" for n in numbers)
     if option == "-d":
         dispatches = [_dispatch_of_row(store, manifest, int(n)) for n in numbers]
-    found = engine.evaluate(
+    found = evaluate(
         store, manifest, asked, kernel=kernel, dispatches=dispatches,
         normalization=norm, aggregation=AGGREGATION[release],  # type: ignore[arg-type]
     )  # fmt: skip
     return {(_id(f, release), f.metric.labels.get("Column")): f for f in found if f.metric.release in (None, release)}
 
 
-def _id(figure: engine.Figure, release: str) -> str:
+def _id(figure: Figure, release: str) -> str:
     """What a release calls a figure."""
     return figure.metric.newer_id or figure.id if release == "3.8" else figure.id
 
@@ -219,7 +219,7 @@ def _dispatch_of_row(store: Store, manifest: Manifest, row: int) -> int:
     return int(ids[row][0])
 
 
-def _cell(figure: engine.Figure | None, field: str) -> str:
+def _cell(figure: Figure | None, field: str) -> str:
     if figure is None:
         return ""
     value = figure.metric.labels.get(field) if field in TEXTS else getattr(figure, NUMBERS.get(field, "value"))

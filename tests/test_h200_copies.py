@@ -8,12 +8,13 @@ import io
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import engine
+from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.figures import evaluate
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
@@ -76,9 +77,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def figures(store: Store) -> dict[tuple[str, str], engine.Figure]:
+def figures(store: Store) -> dict[tuple[str, str], Figure]:
     wanted = [f"lds.{way}_bytes" for way in WAYS] + ["vl1d.coalescing_pct", "vl1d.sectors_per_load"]
-    found = engine.evaluate(store, "copies", wanted, by_kernel=True, quartiles=False)
+    found = evaluate(store, "copies", wanted, by_kernel=True, quartiles=False)
     return {(short(f.kernel), f.name): f for f in found}
 
 
@@ -91,7 +92,7 @@ def points(store: Store) -> dict[tuple[str, str], dict[str, object]]:
 
 @pytest.mark.parametrize("kernel", COPIED)
 def test_each_way_of_copying_has_its_bytes_and_no_other_way_has_any(
-    kernel: str, figures: dict[tuple[str, str], engine.Figure]
+    kernel: str, figures: dict[tuple[str, str], Figure]
 ) -> None:
     for way in WAYS:
         figure = figures[kernel, f"lds.{way}_bytes"]
@@ -112,9 +113,7 @@ def test_a_level_has_the_bytes_that_pass_it_or_is_bypassed(
 
 
 @pytest.mark.parametrize("kernel", COALESCED)
-def test_coalescing_is_that_of_the_source_whatever_the_way(
-    kernel: str, figures: dict[tuple[str, str], engine.Figure]
-) -> None:
+def test_coalescing_is_that_of_the_source_whatever_the_way(kernel: str, figures: dict[tuple[str, str], Figure]) -> None:
     for name, expected in zip(("vl1d.coalescing_pct", "vl1d.sectors_per_load"), COALESCED[kernel], strict=True):
         figure = figures[kernel, name]
         assert figure.value == (expected if expected is None else pytest.approx(expected, rel=0.02)), name
@@ -123,7 +122,7 @@ def test_coalescing_is_that_of_the_source_whatever_the_way(
             assert figure.reason.code == "nothing_there"
 
 
-def test_bytes_that_no_counter_tells_apart_are_not_supported(figures: dict[tuple[str, str], engine.Figure]) -> None:
+def test_bytes_that_no_counter_tells_apart_are_not_supported(figures: dict[tuple[str, str], Figure]) -> None:
     figure = figures["cluster_atomic", "vl1d.coalescing_pct"]
     assert (figure.value, figure.status) == (None, "not_supported")
     assert figure.reason is not None
@@ -162,7 +161,7 @@ def test_a_profile_that_cannot_tell_copies_has_no_coalescing_for_kernels_that_ma
     import_profile(store, str(page), name="older")
     found = {
         (short(f.kernel), f.name): f
-        for f in engine.evaluate(store, "older", ["vl1d.coalescing_pct", "lds.bw_gbs"], by_kernel=True, quartiles=False)
+        for f in evaluate(store, "older", ["vl1d.coalescing_pct", "lds.bw_gbs"], by_kernel=True, quartiles=False)
     }
     for kernel, name in (("async_copy<16, 0, 1>", "vl1d.coalescing_pct"), ("matrix_groups", "lds.bw_gbs")):
         figure = found[kernel, name]
@@ -170,7 +169,7 @@ def test_a_profile_that_cannot_tell_copies_has_no_coalescing_for_kernels_that_ma
         assert figure.reason is not None
         assert figure.reason.code == "unseen"
     assert found["bulk_write", "vl1d.coalescing_pct"].value == pytest.approx(100)
-    (together,) = engine.evaluate(store, "older", ["vl1d.coalescing_pct"], quartiles=False)
+    (together,) = evaluate(store, "older", ["vl1d.coalescing_pct"], quartiles=False)
     assert together.value is not None
     assert together.reason is not None
     assert (together.status, together.reason.code) == ("ok", "caveat")

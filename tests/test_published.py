@@ -17,7 +17,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.targets import product
@@ -25,6 +24,7 @@ from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.store.store import Store
+from rooflens.tests.figures import evaluate
 from rooflens.tests.rooflines import MI250X, points, publish, scene
 
 Figures = dict[str, float]
@@ -486,7 +486,7 @@ def test_every_metric_of_the_yax_exercise(shared: Path, samples: Store) -> None:
         rows = list(csv.DictReader(file))
     for name in ("before", "after"):
         time_ns = {"before": 13164269.0, "after": 392003.0}[name]
-        found = engine.evaluate(samples, f"yax_{name}", ["16", "17"], normalization="per_wave")
+        found = evaluate(samples, f"yax_{name}", ["16", "17"], normalization="per_wave")
         figures = {f.id: f for f in found}
         for row in rows:
             figure, printed = figures.get(row["metric_id"]), row[name]

@@ -16,7 +16,7 @@ from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
 from ..analysis.base.temporary_files import draft_of, private_folder
 from ..analysis.catalogue.work_formulas import LEVELS
-from ..analysis.engine import FigureRequest, figures
+from ..analysis.engine.evaluation import FigureRequest, figures
 from ..analysis.rooflines.flop import flop_roofline
 from ..analysis.rooflines.inputs import RooflineRequest, prepare_inputs
 from ..analysis.rooflines.instruction import instruction_roofline

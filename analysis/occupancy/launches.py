@@ -8,7 +8,7 @@ from ..base.notes import Note, Reason
 from ..base.text import count_text
 from ..catalogue.metrics import by_name, targets_with_metrics
 from ..catalogue.targets import find_target
-from ..engine import Figure, FigureRequest, figures
+from ..engine.evaluation import Figure, FigureRequest, figures
 from ..engine.time_shares import replace_cycle_shares_by_time
 from ..store.schema import kernel_of
 from ..workload import Workload

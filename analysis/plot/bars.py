@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..base.problems import BadInput
 from ..base.text import count_text
-from ..engine import Figure
+from ..engine.evaluation import Figure
 from ..store.store import Manifest
 from .style import (
     AFTER,

@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import engine
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.launches import coverage, outliers
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
@@ -58,9 +58,9 @@ def test_counted_launches_stand_for_those_of_their_configuration(tmp_path: Path)
 def test_the_reason_of_a_figure_is_that_nothing_of_its_kernel_was_counted(tmp_path: Path, sampled: bool) -> None:
     """Also where only some kernels were asked for."""
     with workload(tmp_path, 1, sampled=sampled) as opened:
-        found = engine.figures(opened, ["salu.instructions"], engine.FigureRequest(by_kernel=True))
+        found = figures(opened, ["salu.instructions"], FigureRequest(by_kernel=True))
         assert {f.kernel: f.reason and f.reason.code for f in found} == {"a": None, "b": "not_counted"}
-        one = engine.figures(opened, ["salu.instructions"], engine.FigureRequest(kernel="b"))
+        one = figures(opened, ["salu.instructions"], FigureRequest(kernel="b"))
         assert (one[0].value, one[0].status, one[0].reason) == (None, "not_collected", coverage.NOT_COUNTED)
 
 
@@ -69,7 +69,7 @@ def test_where_every_pass_holds_every_launch_nothing_is_uncounted(tmp_path: Path
     with workload(tmp_path, 5) as opened:
         assert coverage.uncounted_kernels(opened, ["a", "b"]) == set()
         assert coverage.coverage(opened, opened.select()) is None and coverage.notes(opened, opened.select()) == []
-        found = engine.figures(opened, ["salu.instructions"], engine.FigureRequest(kernel="b"))
+        found = figures(opened, ["salu.instructions"], FigureRequest(kernel="b"))
         assert found[0].reason is not None and found[0].reason.code == "no_value"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.base.notes import Note
-from rooflens.analysis.engine import Figure, FigureRequest, figures
+from rooflens.analysis.engine.evaluation import Figure, FigureRequest, figures
 from rooflens.analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt, Doubts
 from rooflens.analysis.store.manifest import manifest_doubts
 from rooflens.analysis.store.store import Manifest, Store

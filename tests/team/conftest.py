@@ -139,7 +139,7 @@ def database(postgres: str) -> str:
 def lake(database: str, s3: str) -> Store:
     """A store behind a catalogue in PostgreSQL with its files in S3, set up and empty."""
     store = Store.locate(f"ducklake:postgres:{database}")
-    store.catalogue.found(s3)  # type: ignore[attr-defined]
+    store.catalogue.create(s3)  # type: ignore[attr-defined]
     return store
 
 

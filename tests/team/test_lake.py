@@ -88,7 +88,7 @@ def test_push_again_and_by_two_at_once_makes_nothing_known_twice(lake: Store, fo
     every = four.scan()[0]
     assert [one.new for one in transfer(four, lake, every)] == [True] * 4
     assert [one.new for one in transfer(four, lake, every)] == [False] * 4
-    rows = lake.catalogue.listed()  # type: ignore[attr-defined]
+    rows = lake.catalogue.manifest_versions()  # type: ignore[attr-defined]
     assert len(rows) == 4 and counted(lake, "workloads") == 4 and counted(lake, "dispatches") == 9
 
 
@@ -209,7 +209,7 @@ def test_pruning_gives_up_what_the_catalogue_was_and_never_schedules_files_of_a_
     assert metadata("ducklake_snapshot") == 1 and metadata("ducklake_data_file") < files
     assert metadata("ducklake_files_scheduled_for_deletion", f"contains(path, '{PREFIX}')") == 0
     assert query_counters(lake, "SELECT workload FROM dispatches").table.rows == [[one.id]]
-    assert lake.catalogue.listed().keys() == {one.id}  # type: ignore[attr-defined]
+    assert lake.catalogue.manifest_versions().keys() == {one.id}  # type: ignore[attr-defined]
 
 
 def test_a_manifest_that_somebody_changed_among_the_files_is_not_believed(lake: Store, four: Store) -> None:
@@ -250,7 +250,7 @@ def test_a_view_in_the_place_of_a_table_is_refused(
     if kept == "file":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         store = Store.locate(f"ducklake:{tmp_path / 'team.ducklake'}")
-        store.catalogue.found(str(tmp_path / "data"))  # type: ignore[attr-defined]
+        store.catalogue.create(str(tmp_path / "data"))  # type: ignore[attr-defined]
     one = four.resolve("clover")
     transfer(four, store, [one])
     private = tmp_path / "private.txt"
@@ -301,7 +301,7 @@ def test_a_catalogue_in_a_file_with_a_shared_folder_serves_a_trial(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store = Store.locate(f"ducklake:{tmp_path / 'team.ducklake'}")
-    store.catalogue.found(str(tmp_path / "data"))  # type: ignore[attr-defined]
+    store.catalogue.create(str(tmp_path / "data"))  # type: ignore[attr-defined]
     transfer(four, store, four.scan()[0])
     assert list_workloads(store).table.total_rows == 4
     assert query_counters(store, "SELECT count(*) FROM dispatches").table.rows == [[9]]

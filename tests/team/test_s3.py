@@ -235,7 +235,7 @@ def test_copies_are_given_up_when_they_grow_beyond_the_limit(
 
 def test_errors_say_what_is_wrong_and_what_to_do(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name = bucket(s3).name
-    with pytest.raises(StoreProblem, match="the bucket does not exist"):
+    with pytest.raises(StoreProblem, match="The bucket does not exist"):
         Store.locate("s3://nobody-made-this").scan()
     with monkeypatch.context() as patched:
         patched.setattr(s3_module, "_ATTEMPTS", 1)

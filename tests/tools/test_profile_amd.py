@@ -19,10 +19,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Manifest, Store
+from rooflens.tests.figures import evaluate
 from rooflens.tests.standins import application, launches
 from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
@@ -180,7 +180,7 @@ def test_everything_by_hand_and_imported(node: Node, version: str, target: str) 
     assert node.rows(result.workload, "d.kernel", "SQ_WAVES") == list(zip(order, waves, strict=True))
     level = [launches.count(target, "SQ_LEVEL_WAVES_ACCUM", one) for one in launches.DEFAULT]
     assert [row[0] for row in node.rows(result.workload, "SQ_LEVEL_WAVES_ACCUM")] == level
-    figures = engine.evaluate(node.store, result.workload, ["*"])
+    figures = evaluate(node.store, result.workload, ["*"])
     empty = {
         figure.metric.name: str(figure.reason or "") for figure in figures if figure.status not in ("ok", "suspect")
     }

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis import engine
-from rooflens.analysis.engine import FigureRequest
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.launches import coverage
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -87,7 +86,7 @@ def test_figures_of_kernels_and_configurations_are_those_of_the_complete_profile
     values = []
     for name in ("whole", "sampled"):
         with Workload.open(store, name, by=by) as opened:
-            found = engine.figures(opened, ["*"], FigureRequest(by_kernel=True, quartiles=False))
+            found = figures(opened, ["*"], FigureRequest(by_kernel=True, quartiles=False))
         values.append({(f.kernel, f.name): f for f in found if not (f.kernel or "").startswith(UNCOUNTED)})
     whole, sampled = values
     known = {key: f.value for key, f in whole.items() if f.value is not None}

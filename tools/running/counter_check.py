@@ -21,7 +21,7 @@ from ...analysis.counter_check.metric_verdicts import (
     meanings,
     questions,
 )
-from ...analysis.engine import FigureRequest, figures
+from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store.store import Store
 from ...analysis.workload import Workload
 from ..device.counter_check import disassembly, report

@@ -11,7 +11,7 @@ from ...analysis.catalogue import rules
 from ...analysis.comparison import experiment_log
 from ...analysis.diagnosis import findings
 from ...analysis.diagnosis.findings import number
-from ...analysis.engine import FigureRequest, figures
+from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rooflens.analysis.engine import evaluate
 from rooflens.analysis.engine.compile import pass_of
 from rooflens.analysis.store.store import Store
+from rooflens.tests.figures import evaluate
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.import_profile import import_profile

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.tests.figures import evaluate
 from rooflens.tools.compute_roofline import compute_roofline
 
 # Quantity of the published table -> our metric and its factor.
@@ -51,8 +52,8 @@ def publish(root: Path, runs: list[Mapping[str, float | None]]) -> Store:
     return store
 
 
-def value(store: Store, name: str) -> engine.Figure:
-    (figure,) = engine.evaluate(store, "w", [name])
+def value(store: Store, name: str) -> Figure:
+    (figure,) = evaluate(store, "w", [name])
     return figure
 
 
@@ -122,7 +123,7 @@ def test_there_are_no_rooflines_and_no_waves_and_both_are_said(tmp_path: Path) -
     with pytest.raises(NotFound, match="no roofline formulas for cpu"):
         compute_roofline(store, "w")
     with pytest.raises(BadArgument, match="per_wave is not available on cpu"):
-        engine.evaluate(store, "w", ["dispatch.cycles"], normalization="per_wave")
+        evaluate(store, "w", ["dispatch.cycles"], normalization="per_wave")
 
 
 @pytest.mark.parametrize("preset", ["overview", "compute", "memory"])

@@ -9,10 +9,10 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis import engine
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
-from rooflens.analysis.engine import Figure, evaluate
+from rooflens.analysis.engine.evaluation import NORMALIZATIONS, Figure
 from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.tests.figures import evaluate
 
 FACTS = {"cu_per_gpu": 104.0, "num_xcd": 1.0, "max_sclk": 1700.0, "total_l2_chan": 32.0, "num_hbm_channels": 32.0}
 
@@ -215,7 +215,7 @@ def test_any_float_in_a_counter_gives_valid_json(
 def test_evaluate_accepts_a_manifest_and_every_normalisation_is_documented(tmp_path: Path) -> None:
     store = build(tmp_path, [dispatch(1, 2)])
     assert evaluate(store, store.resolve("w"), ["l2.req"])[0].value == 2
-    assert set(engine.NORMALIZATIONS) == {"per_kernel", "per_wave", "per_cycle", "per_second"}
+    assert set(NORMALIZATIONS) == {"per_kernel", "per_wave", "per_cycle", "per_second"}
 
 
 def test_a_profile_without_device_facts_says_which_one_a_figure_needs(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.engine.evaluation import Figure, FigureRequest, figures
 from rooflens.analysis.engine.launching_ranges import MOST_RANGES, range_times
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
@@ -47,10 +47,10 @@ def made(tmp_path: Path) -> tuple[Store, Manifest]:
     return store, ranged(store, plain, PATHS)
 
 
-def by(store: Store, manifest: Manifest, part: str) -> dict[str | None, list[engine.Figure]]:
+def by(store: Store, manifest: Manifest, part: str) -> dict[str | None, list[Figure]]:
     with Workload.open(store, manifest.id) as opened:
-        found = engine.figures(opened, METRICS, engine.FigureRequest(launched_by=part))  # type: ignore[arg-type]
-    groups: dict[str | None, list[engine.Figure]] = {}
+        found = figures(opened, METRICS, FigureRequest(launched_by=part))  # type: ignore[arg-type]
+    groups: dict[str | None, list[Figure]] = {}
     for figure in found:
         groups.setdefault(figure.kernel, []).append(figure)
     return groups
@@ -65,17 +65,17 @@ def test_a_figure_of_a_range_is_that_of_the_launches_within_it(made: tuple[Store
     groups = by(store, manifest, "range")
     assert set(groups) == {"step", "step/forward", "step/forward/mm", "step/backward", "other/forward", "stepper",
                            "(no range)"}  # fmt: skip
-    for path, figures in groups.items():
+    for path, of_range in groups.items():
         mine = inside(path) if path and path != "(no range)" else [6]
         with Workload.open(store, manifest.id) as opened:
-            expected = engine.figures(opened, METRICS, engine.FigureRequest(dispatches=mine))
-        assert [(f.value, f.n) for f in figures] == [(f.value, f.n) for f in expected], path
+            expected = figures(opened, METRICS, FigureRequest(dispatches=mine))
+        assert [(f.value, f.n) for f in of_range] == [(f.value, f.n) for f in expected], path
 
 
 def test_ranges_of_one_name_are_one_by_name(made: tuple[Store, Manifest]) -> None:
     store, manifest = made
     groups = by(store, manifest, "range_name")
-    assert {name: figures[0].n for name, figures in groups.items()} == {
+    assert {name: of_range[0].n for name, of_range in groups.items()} == {
         "step": 5, "forward": 4, "mm": 1, "backward": 1, "stepper": 1, "(no range)": 1,
     }  # fmt: skip
 
@@ -88,8 +88,8 @@ def test_launches_that_were_counted_stand_for_those_of_every_range_around(tmp_pa
     for name, rows, sampled in (("all", whole, False), ("some", counted(whole, {0, 3}), True)):
         store, plain = store_of(tmp_path / name, rows, None, sampled=sampled)
         groups.append(by(store, ranged(store, plain, PATHS), "range"))
-    for path, figures in groups[0].items():
-        assert [f.value for f in groups[1][path]] == pytest.approx([f.value for f in figures]), path
+    for path, of_range in groups[0].items():
+        assert [f.value for f in groups[1][path]] == pytest.approx([f.value for f in of_range]), path
 
 
 def test_times_of_ranges_hold_those_inside_and_ranges_that_launched_nothing(made: tuple[Store, Manifest]) -> None:

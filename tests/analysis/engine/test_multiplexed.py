@@ -7,10 +7,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import engine
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.engine.work_sums import WorkSelection, collect
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
+from rooflens.tests.figures import evaluate
 
 COUNTERS = ("SQ_WAVES", "SQ_INSTS_SALU", "TCC_HIT_sum", "TCC_MISS_sum")
 FACTS = {"num_xcd": 1.0, "max_sclk": 1700.0, "cu_per_gpu": 104.0, "wave_size": 64.0}
@@ -105,8 +106,8 @@ def test_every_figure_is_that_of_the_complete_profile(tmp_path: Path, groups: An
     turns, part = store_of(tmp_path / "part", in_turn(complete, groups), "kernel_launch_params")
     for norm in ("per_kernel", "per_wave", "per_second"):
         wanted = METRICS if norm == "per_kernel" else ["salu.instructions"]
-        expected = engine.evaluate(full, whole.id, wanted, by_kernel=by_kernel, normalization=norm)
-        found = engine.evaluate(turns, part.id, wanted, by_kernel=by_kernel, normalization=norm)
+        expected = evaluate(full, whole.id, wanted, by_kernel=by_kernel, normalization=norm)
+        found = evaluate(turns, part.id, wanted, by_kernel=by_kernel, normalization=norm)
         assert [f.kernel for f in found] == [f.kernel for f in expected]
         for ours, theirs in zip(found, expected, strict=True):
             assert ours.status == "ok" and ours.value == pytest.approx(theirs.value, rel=1e-12), (norm, ours.name)
@@ -116,7 +117,7 @@ def test_a_figure_of_one_launch_is_measured_and_one_of_several_says_so(tmp_path:
     rows = in_turn(launches(2, 6400), [("TCC_HIT_sum", "TCC_MISS_sum", "SQ_WAVES"), ("SQ_INSTS_SALU",)])
     store, manifest = store_of(tmp_path, rows, "kernel")
     hits, per_wave = (
-        engine.evaluate(store, manifest.id, [name], normalization="per_wave")[0]
+        evaluate(store, manifest.id, [name], normalization="per_wave")[0]
         for name in ("l2.hit_rate_pct", "salu.instructions")
     )
     assert (hits.combined, hits.n, hits.min) == (False, 1, hits.value)
@@ -127,9 +128,9 @@ def test_a_kernel_with_too_few_launches_has_no_figure_and_does_not_disturb_the_o
     groups = [("TCC_HIT_sum",), ("TCC_MISS_sum",)]
     rows = in_turn([*launches(4, 6400), *launches(1, 640, "short")], groups)
     store, manifest = store_of(tmp_path, rows, "kernel")
-    by_kernel = {f.kernel: f for f in engine.evaluate(store, manifest.id, ["l2.hit_rate_pct"], by_kernel=True)}
+    by_kernel = {f.kernel: f for f in evaluate(store, manifest.id, ["l2.hit_rate_pct"], by_kernel=True)}
     assert by_kernel["short"].value is None and by_kernel["short"].status == "not_collected"
-    together = engine.evaluate(store, manifest.id, ["l2.hit_rate_pct"])[0]
+    together = evaluate(store, manifest.id, ["l2.hit_rate_pct"])[0]
     assert together.value == by_kernel["k"].value
 
 
@@ -153,11 +154,11 @@ def test_a_few_counted_launches_of_each_configuration_give_the_figures_of_all(tm
     full, whole = store_of(tmp_path / "full", complete, None)
     some, part = store_of(tmp_path / "part", counted(complete, {1, 2, 9, 13, 14, 15}), None, sampled=True)
     for by_kernel in (True, False):
-        expected = engine.evaluate(full, whole.id, METRICS, by_kernel=by_kernel)
-        found = engine.evaluate(some, part.id, METRICS, by_kernel=by_kernel)
+        expected = evaluate(full, whole.id, METRICS, by_kernel=by_kernel)
+        found = evaluate(some, part.id, METRICS, by_kernel=by_kernel)
         assert [f.value for f in found] == pytest.approx([f.value for f in expected], rel=1e-12)
         assert not any(f.combined for f in found)
-    counts = {f.name: f.n for f in engine.evaluate(some, part.id, METRICS)}
+    counts = {f.name: f.n for f in evaluate(some, part.id, METRICS)}
     assert counts == {"l2.hit_rate_pct": 6, "salu.instructions": 6, "dispatch.duration_ns": 24}
 
 
@@ -173,7 +174,7 @@ def test_counted_launches_stand_for_those_of_their_configuration_in_every_operat
     for store, manifest in ((full, whole), (some, part)):
         made = with_operators(store, manifest, operators)
         with Workload.open(store, made) as workload:
-            found = engine.figures(workload, METRICS, engine.FigureRequest(launched_by="operator"))
+            found = figures(workload, METRICS, FigureRequest(launched_by="operator"))
         values.append({(f.kernel, f.name): f.value for f in found})
     expected, known = values
     lost = {("third", name) for name in METRICS[:2]}

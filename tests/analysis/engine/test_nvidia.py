@@ -7,10 +7,11 @@ import gzip
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.work_formulas import formulas
+from rooflens.analysis.engine.evaluation import Figure, Normalization
 from rooflens.analysis.store.store import Store
+from rooflens.tests.figures import evaluate
 from rooflens.tests.recordings import stored
 
 DATA = Path(__file__).parents[1] / "data"
@@ -47,12 +48,12 @@ OWN_PEAKS = {
     "occupancy.chart_waves_per_active_cu": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
 
-Figures = dict[tuple[str, str], engine.Figure]
+Figures = dict[tuple[str, str], Figure]
 
 
 def figures(store: Store, workload: str) -> Figures:
     """Every metric per kernel, by the kernel's name without its parameters."""
-    found = engine.evaluate(store, workload, ["*"], by_kernel=True, quartiles=False)
+    found = evaluate(store, workload, ["*"], by_kernel=True, quartiles=False)
     return {((f.kernel or "").split("(")[0].removeprefix("void "), f.name): f for f in found}
 
 
@@ -239,12 +240,10 @@ def test_the_unit_that_limits_a_labelled_kernel_stands_out(
 def test_ratios_over_several_kernels_are_sums_over_sums(store: Store) -> None:
     """Also where the profile holds a rate for each kernel alone."""
     for workload in ("h200_own_counters", "h200_full_set"):
-        (whole,) = engine.evaluate(store, workload, ["occupancy.achieved_pct"], quartiles=False)
-        each = engine.evaluate(store, workload, ["occupancy.achieved_pct"], by_kernel=True, quartiles=False)
-        weights = {
-            f.kernel: f.value for f in engine.evaluate(store, workload, ["occupancy.sol_active_cus"], by_kernel=True)
-        }
-        cycles = {f.kernel: f.value for f in engine.evaluate(store, workload, ["dispatch.gpu_cycles"], by_kernel=True)}
+        (whole,) = evaluate(store, workload, ["occupancy.achieved_pct"], quartiles=False)
+        each = evaluate(store, workload, ["occupancy.achieved_pct"], by_kernel=True, quartiles=False)
+        weights = {f.kernel: f.value for f in evaluate(store, workload, ["occupancy.sol_active_cus"], by_kernel=True)}
+        cycles = {f.kernel: f.value for f in evaluate(store, workload, ["dispatch.gpu_cycles"], by_kernel=True)}
         total = sum(weights[f.kernel] * cycles[f.kernel] for f in each)
         expected = sum(f.value * weights[f.kernel] * cycles[f.kernel] for f in each) / total
         assert whole.value == pytest.approx(expected, rel=0.01)
@@ -259,8 +258,8 @@ def test_every_preset_has_something_to_say(preset: str) -> None:
 @pytest.mark.parametrize(
     ("normalization", "unit"), [("per_wave", "instr/warp"), ("per_cycle", "instr/cycle"), ("per_second", "instr/s")]
 )
-def test_counts_can_be_normalised(store: Store, normalization: engine.Normalization, unit: str) -> None:
-    (figure,) = engine.evaluate(
+def test_counts_can_be_normalised(store: Store, normalization: Normalization, unit: str) -> None:
+    (figure,) = evaluate(
         store, "h200_own_counters", ["dispatch.instructions"], kernel="fma32", normalization=normalization
     )
     assert figure.unit == unit and figure.value and figure.value > 0

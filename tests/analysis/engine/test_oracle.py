@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
+from rooflens.tests.figures import evaluate
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,7 +124,7 @@ def test_what_is_not_normalised_is_the_same_under_every_normalisation(
     store = Store(tmp_path)
     manifest = oracle.workload(store, case)
     norms = ["per_kernel", *catalog.normalizations(manifest.arch or "")]
-    first, *others = ({f.id: f for f in engine.evaluate(store, manifest, ["*"], normalization=n)} for n in norms)
+    first, *others = ({f.id: f for f in evaluate(store, manifest, ["*"], normalization=n)} for n in norms)
     fixed = {i: f for i, f in first.items() if not oracle.varies(f.metric)}
     assert len(fixed) > 150 and len(others) >= 2
     for other in others:
@@ -148,5 +148,5 @@ def test_the_time_is_of_the_pass_with_the_busy_cycles_unless_the_joined_file_sta
     recorded = {"workload": case, "file": f"{case}.csv.gz", "release": "3.8"}
     own = import_profile(store, str(folder)).workload
     taken = import_profile(store, str(oracle.retimed(folder, recorded, tmp_path)), name="times of the peer").workload
-    times = [engine.evaluate(store, workload, ["7.2.0"])[0].value for workload in (own, taken)]
+    times = [evaluate(store, workload, ["7.2.0"])[0].value for workload in (own, taken)]
     assert times == pytest.approx([ours, theirs], rel=1e-12)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
+from rooflens.tests.figures import evaluate
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,7 +81,7 @@ def one_time(shared: Path, case: str, folder: Path) -> Path:
 def cells(store: Store, case: str, rows: list[dict[str, str]]) -> Iterator[Cell]:
     norms = sorted({row["norm_unit"] for row in rows})
     figures = {
-        norm: {f.id: f for f in engine.evaluate(store, case, ["*"], normalization=norm)}  # type: ignore[arg-type]
+        norm: {f.id: f for f in evaluate(store, case, ["*"], normalization=norm)}  # type: ignore[arg-type]
         for norm in norms
     }
     for row in rows:

@@ -262,10 +262,10 @@ def test_a_folder_with_several_profiles_asks_for_one(bench):
 
 
 def test_a_device_given_by_the_caller_makes_metrics_possible(bench):
-    from rooflens.analysis import engine
+    from rooflens.tests.figures import evaluate
 
     counters = ["SQ_WAVES", "TCC_HIT_sum", "TCC_MISS_sum"]
     done = bench.load(v1(bench, counters, [v1_row(0, 1024, 30, 10)]), gpu="gfx90a")
     assert done.arch == "gfx90a" and done.next[0].tool == "compute_metrics"
-    found = engine.evaluate(bench.store, done.workload, ["l2.hit_rate_pct"])
+    found = evaluate(bench.store, done.workload, ["l2.hit_rate_pct"])
     assert [f.value for f in found] == [75.0]

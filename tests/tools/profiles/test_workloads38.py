@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis import engine
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.engine.compile import FormulaScope
 from rooflens.analysis.workload import Workload
+from rooflens.tests.figures import evaluate
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.profiles.rocprof_compute.read import read_options
 from rooflens.tools.query_counters import query_counters
@@ -236,7 +236,7 @@ def test_launches_that_took_turns_keep_what_each_collected_and_give_figures_toge
     assert any("each launch collected some of the 313 counters in turn, 5 % of all" in note for note in done.notes)
     waves = bench.column(done, "counters", "SQ_WAVES")
     assert [i for i, value in enumerate(waves) if value is not None] == [13] and waves[13] == 16384
-    figures = {f.name: f for f in engine.evaluate(bench.store, done.workload, ["*"])}
+    figures = {f.name: f for f in evaluate(bench.store, done.workload, ["*"])}
     hits, misses = (
         next(v for v in bench.column(done, "counters", name) if v is not None)
         for name in ("TCC_HIT_sum", "TCC_MISS_sum")

@@ -9,8 +9,8 @@ from ....analysis.base.database import sql_name
 from ....analysis.base.text import count_text
 from ....analysis.catalogue import metrics as catalog
 from ....analysis.catalogue.thresholds import threshold
-from ....analysis.engine import Figure, FigureRequest, figures
 from ....analysis.engine.compile import scattered_figures
+from ....analysis.engine.evaluation import Figure, FigureRequest, figures
 from ....analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest, Store
 from ....analysis.workload import Workload

@@ -6,8 +6,8 @@ import csv
 import math
 from statistics import median
 
-from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.tests.figures import evaluate
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, run
 
 COUNTS = ("SQ_WAVES", "GRBM_GUI_ACTIVE", "TCP_TOTAL_CACHE_ACCESSES_sum", "TCC_EA0_RDREQ_sum", "SQ_LEVEL_WAVES_ACCUM")
@@ -48,7 +48,7 @@ def test_metrics_agree_with_those_of_the_reader_of_rocprof_compute(bench, writer
     assert {k: agent[k] for k in sysinfo} == sysinfo
     metrics = [m.name for m in catalog.metrics("gfx942") if m.per == "dispatch"]
     found = {
-        done.workload: {f.name: f.value for f in engine.evaluate(bench.store, bench.manifest(done), metrics)}
+        done.workload: {f.name: f.value for f in evaluate(bench.store, bench.manifest(done), metrics)}
         for done in (ours, theirs)
     }
     known = {name: value for name, value in found[theirs.workload].items() if value is not None}
