@@ -36,7 +36,7 @@ class Answer(DisplayedObject, Generic[R]):
 
 
 class ComparisonAnswer(Pictured, Answer[CompareResult]):
-    """A comparison of a baseline with one or more candidates; ``verdict`` is that of the pair that takes the most time."""
+    """A comparison of a baseline with candidates; ``verdict`` is that of the pair that takes the most time."""
 
     def __init__(self, result: CompareResult, drawing: Drawing) -> None:
         Pictured.__init__(self, drawing)
@@ -404,7 +404,7 @@ class Hotspots(Answer[HotspotsResult]):
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """The places, most expensive first: share of the samples with interval, stall reasons, and what they wait for."""
+        """The places, most expensive first: share of the samples with interval, stall reasons, causes of waiting."""
         return of_any(self.result.hotspots)
 
     @cached_property

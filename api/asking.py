@@ -1,4 +1,4 @@
-"""Calls of tools from Python: arguments are checked like those of a client, and a store that changed raises a Problem."""
+"""Calls of tools from Python: arguments are checked like those of a client, and a changed store raises a Problem."""
 
 from __future__ import annotations
 

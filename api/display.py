@@ -44,7 +44,7 @@ class View:
     notes: Sequence[str] = ()
 
     def html(self) -> str:
-        """The view as HTML: all text is escaped, there are no scripts and links, and colours are those of the surrounding page."""
+        """The view as HTML without scripts and links: all text is escaped, colours are those of the page."""
         parts = [f'<div style="font-weight:600">{_escape_line(self.title, _TEXT)}</div>']
         parts += [
             f'<div><span style="opacity:.7">{_escape_line(name, _CELL)}:</span> {_escape_line(text, _TEXT)}</div>'

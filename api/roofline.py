@@ -57,7 +57,7 @@ class Roofline(Pictured, Answer[RooflineResult]):
         return of_any(self.result.sweep)
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the picture of the tool plot as a new figure, or the same lines and points on ``ax``; returns the figure."""
+        """Draw the picture of the tool plot as a new figure, or its lines and points on ``ax``; return the figure."""
         if ax is None:
             return super().plot()
         self._on_axes(ax)

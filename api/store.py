@@ -130,7 +130,7 @@ class OpenStore(DisplayedObject):
         hypothesis: str | None = None,
         change: str | None = None,
     ) -> ComparisonAnswer:
-        """Decide whether a change helped: times with intervals, whether the work is the same, and the parts of the change.
+        """Decide whether a change helped: times with intervals, sameness of the work, and the parts of the change.
 
         ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
         the result of the program's own check of the candidate. ``hypothesis`` and ``change`` are written to the log.
@@ -246,7 +246,9 @@ class OpenStore(DisplayedObject):
         result = ask(self._store, compute_occupancy, arguments, limit=ALL)
 
         def drawing() -> Any:
-            raise BadInput("An occupancy that is computed from numbers has no picture", fix="occupancy() of a workload has one")
+            raise BadInput(
+                "An occupancy that is computed from numbers has no picture", fix="occupancy() of a workload has one"
+            )
 
         return OccupancyAnswer(result, drawing)
 
@@ -264,7 +266,7 @@ class OpenStore(DisplayedObject):
         self, device: str | int | None = None, *, mode: Literal["full", "quick", "functional"] = "full",
         ceilings: Sequence[str] | None = None, again: bool = False, progress: Listener | None = None,
     ) -> pd.DataFrame:  # fmt: skip
-        """Measure what a device can reach, and wait for it. Results of the last 90 days are returned, unless ``again``."""
+        """Measure what a device can reach, or return results of the last 90 days, unless ``again`` is given."""
         from ..tools.run_peak_benchmarks import run_peak_benchmarks
 
         named = None if ceilings is None else list(ceilings)
