@@ -165,7 +165,7 @@ def refuse_existing(path: Path) -> None:
 def why_unwritable(path: Path, error: OSError) -> BadArgument:
     """Why a file cannot be written, with the remedy."""
     if isinstance(error, FileExistsError):
-        return BadArgument(f"{path} exists already", fix="Name a new file or delete it first")
+        return BadArgument(f"{path} exists already", fix="Choose a new file, or delete the existing one first")
     return BadArgument(f"{path} cannot be written", error.strerror or str(error), "Name a file in a folder of yours")
 
 

@@ -173,7 +173,7 @@ def token(address: Address, *, insecure_local: bool, executes: bool) -> str | No
             raise NotAllowed(
                 "--insecure-local does not go with --allow-exec",
                 "every user of this machine could run programs as you",
-                "Leave one of them out",
+                "Omit one of them",
             )
         return None
     given = os.environ.get(TOKEN)
