@@ -134,7 +134,7 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat_and_keeps_the_samples_in_
         "rocblas_dgemm_4096",
         "8 of 32 waves per CU (25 %), limited by lds",
         "transpose_padded is 6.5 times as fast as transpose_naive",
-        "but it does other work",
+        "but it does different work",
         "What this machine can reach",
         "claude mcp add",
     ):
