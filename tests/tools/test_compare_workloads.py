@@ -323,7 +323,7 @@ def test_what_differing_clocks_explain_is_told_beside_the_verdict_of_one_and_of_
     cool = workload(store, launches("k", [1000.0] * 9), samples=sampled(1500.0, ""))
     hot = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, "temperature"), name="hot")
     told = [note for note in compare_workloads(store, cool.id, hot.id).notes if "sensors" in note]
-    assert len(told) == 1 and "1.500 the clock explains 1.500" in told[0] and "held back by heat" in told[0]
+    assert len(told) == 1 and "1.500, the clock explains 1.500" in told[0] and "limited by heat" in told[0]
     series = compare_workloads(store, cool.id, [hot.id, cool.id])
     assert [note for note in series.notes if "sensors" in note] == [f"hot: {told[0]}"]
     other = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, ""), arch="gfx942", facts=MI300X)
