@@ -1,4 +1,4 @@
-"""The tool compare_workloads: did a change help, and was it the same work."""
+"""The tool compare_workloads: whether a change helped, and whether the work is the same."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SERIES = 20
 
 
 class CompareResult(Result):
-    """What changed between workloads; the verdict is that of the pair that takes most of the baseline's time.
+    """The differences between workloads; the verdict is that of the pair that takes the most time of the baseline.
 
-    improved and regressed are said of the same work only; ``kernels`` has every pair with its own verdict.
-    ``causes`` says what else changed of that pair: its launch, its carve-out, hit rates.
+    improved and regressed require the same work; ``kernels`` contains every pair with its own verdict. ``causes`` lists
+    other changes of that pair: its launch parameters, its carve-out, hit rates.
     """
 
     baseline: str
@@ -50,14 +50,14 @@ class CompareResult(Result):
     kernels: Table
     causes: list[str] = []
     groups: Table | None = None
-    """The kernels of each group, with the launches of a round and both sums."""
+    """The kernels of each group, with their launches per round and both sums."""
     launch: Table | None = None
-    """What differs between the launches of the pairs shown: sizes, registers, LDS, clusters, carve-out; and clocks."""
+    """Differences between the launches of the pairs shown: sizes, registers, LDS, clusters, carve-out; and clocks."""
     work: Table | None = None
     explanation: Table | None = None
     metrics: Table | None = None
     lines: Table | None = None
-    """Source lines or instructions of the first pair that lost or gained samples, where both versions were sampled."""
+    """Source lines or instructions of the first pair that lost or gained samples, if both versions were sampled."""
     normalised: Table | None = None
     only_in_baseline: list[str] = []
     only_in_candidate: list[str] = []
@@ -71,7 +71,7 @@ def compare_workloads(
     baseline: Annotated[Reference, Field(description="the workload before the change")],
     candidate: Annotated[
         Reference | Versions,
-        Field(description="after it; several: in one table, each against the baseline"),
+        Field(description="the workload after it; several are compared with the baseline in one table"),
     ],
     kernel: KernelName = None,
     by: By = "kernel",
@@ -79,16 +79,16 @@ def compare_workloads(
         dict[Reference, Patterns] | None,
         Field(
             max_length=GROUPS,
-            description='split or fused kernels, as one: {"name": ["regex before", "regex after"]}',
+            description='split or fused kernels as one: {"name": ["regex before", "regex after"]}',
         ),
     ] = None,
-    checked: Annotated[bool | None, Field(description="did the program's own check of it pass")] = None,
+    checked: Annotated[bool | None, Field(description="whether the program's own check passed")] = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
     detail: Detail = "summary",
 ) -> CompareResult:
-    """Compare versions: times with interval and verdict, whether the work is the same, what the change of time
-    consists of, its causes, changed metrics."""
+    """Compare versions: times with interval and verdict, whether the work is the same, the parts of the change in
+    time, its causes, changed metrics."""
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
     asked = ComparisonRequest(
         baseline, wanted, kernel, by, group, checked, plain_log_text(hypothesis), plain_log_text(change)
@@ -98,7 +98,7 @@ def compare_workloads(
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What is to be compared, as the parameters of compare_workloads say it; both texts are for the log."""
+    """The request, as in the parameters of compare_workloads; the two texts are for the log."""
 
     baseline: str
     candidates: Sequence[str]
@@ -111,11 +111,9 @@ class ComparisonRequest:
 
 
 def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) -> CompareResult:
-    """The answer of compare_workloads with tables of this extent."""
+    """The answer of compare_workloads with tables of a given extent."""
     if not 1 <= len(asked.candidates) <= _SERIES:
-        raise BadArgument(
-            f"candidate names {count_text(len(asked.candidates), 'workload')}", fix=f"Name 1 to {_SERIES}"
-        )
+        raise BadArgument(f"candidate has {count_text(len(asked.candidates), 'workload')}", fix=f"Give 1 to {_SERIES}")
     kernel, words = asked.kernel, (asked.baseline, *asked.candidates)
     with ExitStack() as opened:
         before, *after = (opened.enter_context(Workload.open(store, word, kernel, asked.by)) for word in words)
@@ -133,12 +131,12 @@ def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) ->
 
 
 def _has_only_samples(before: Workload, after: Workload) -> bool:
-    """Whether there is nothing to compare but samples."""
+    """Whether there are only samples to compare."""
     return has_code(before) and has_code(after) and not (before.has("dispatches") and after.has("dispatches"))
 
 
 def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, extent: Extent) -> CompareResult:
-    """Where the samples of a kernel went, of profiles without its launches: shares, and nothing of times."""
+    """The changes in the samples of a kernel between profiles without launches: shares only, no times."""
     one = select_kernels(sampled_kernels(before), asked.kernel, before.name)[0]
     changed = changes(before, one.kernel, after, one.kernel)
     if changed is None:
@@ -151,15 +149,14 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
     rows = [_SampledRow(one.kernel, *changed.samples)]
     notes = [note.text for note in tables.about_lines(changed)]
     if asked.hypothesis or asked.change:
-        notes.append("Not noted in the experiment log: nothing tells whether it is faster.")
+        notes.append("Not recorded in the experiment log, because it is unknown whether it is faster.")
     return CompareResult(
         baseline=before.id,
         candidates=[after.id],
         verdict="inconclusive",
         same_work="unknown",
         summary=f"{short(one.kernel)}: {count_text(lost, 'place')} lost samples and {gained} gained some. A "
-        "profile lacks the times "
-        "of launches, so that nothing tells whether it is faster.",
+        "profile lacks the times of launches, so it is unknown whether it is faster.",
         kernels=table_of(_SampledRow, rows, {"baseline_samples": "samples", "candidate_samples": "samples"}),
         lines=tables.of_lines(changed, extent),
         notes=notes,
@@ -223,9 +220,9 @@ def _series(steps: list[Comparison], extent: Extent) -> CompareResult:
 
 
 def _log(store: Store, steps: list[Comparison], about: ExperimentEntry, result: CompareResult) -> None:
-    """Note what was tried and what came of it; where the store may only be read, say that it was not noted."""
+    """Record the experiment and its result; if the store is read-only, return a note that it was not recorded."""
     if store.read_only:
-        result.notes.append("Not noted in the experiment log: the store is open for reading only.")
+        result.notes.append("Not recorded in the experiment log: the store is open for reading only.")
         return
     for c in steps:
         outcomes = [_outcome(pair, c.other_gpu is not None) for pair in c.pairs]
@@ -250,26 +247,26 @@ def _outcome(compared: ComparedPair, other_gpu: bool) -> ExperimentOutcome:
 
 
 def _next(comparison: Comparison) -> list[NextCall]:
-    """Calls worth making next, from ids and closed sets only."""
+    """Suggest the next calls, built from ids and closed sets only."""
     main, before, after = comparison.main, comparison.before, comparison.after
     calls = []
     arch = after.workload.arch
     if main is not None and main.work.answer == "unknown" and comparison.other_gpu is None and arch:
         arguments = {"gpu": arch, "metrics": ["roofline", "overview"]}
-        why = "the counters that tell whether both did the same work"
+        why = "the counters that show whether both did the same work"
         calls.append(NextCall(tool="plan_profile", arguments=arguments, why=why))
     grouped = any(c.pair.how == "group" for c in comparison.pairs)
     if comparison.matching.only_before and comparison.matching.only_after and not grouped:
-        why = "kernels without a counterpart: fused or split ones are compared with group"
+        why = "kernels without a counterpart; use group for fused or split ones"
         calls.append(NextCall(tool="list_workloads", arguments={"workload": after.id}, why=why))
     if main is not None and main.verdict != "improved":
         arguments = {"workload": after.id}
         calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why="what limits it now"))
     if main is not None and main.several and before.workload.by == "kernel" and main.pair.how != "group":
         arguments = {"baseline": before.id, "candidate": after.id, "by": "launch"}
-        why = "its launch configurations one by one, those of one name against each other"
+        why = "its launch configurations separately, matched by name"
         calls.append(NextCall(tool="compare_workloads", arguments=arguments, why=why))
     if before.id != after.id:
         arguments = {"kind": "compare", "workload": before.id, "candidate": after.id}
-        calls.append(NextCall(tool="plot", arguments=arguments, why="both side by side"))
+        calls.append(NextCall(tool="plot", arguments=arguments, why="both versions side by side"))
     return calls

@@ -324,7 +324,7 @@ def notes(analysed: Timeline) -> list[Note]:
     mean = next((f.value for f in analysed.figures if f.name == "mean_kernel_us"), None)
     told = []
     if analysed.verdict.height not in ("gpu", "unknown") and analysed.idle_pct >= rules().limits.idle_first_pct:
-        text = f"The GPU is idle {analysed.idle_pct:.0f} % of the time: its kernels come second."
+        text = f"The GPU is idle {analysed.idle_pct:.0f} % of the time: its kernels are secondary."
         told.append(Note("idle_first", text))
     if mean is not None and mean < _STRETCHED_US and analysed.trace.calls:
         text = (

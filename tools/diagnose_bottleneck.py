@@ -1,4 +1,4 @@
-"""diagnose_bottleneck: what holds the application and each kernel back, with evidence and advice."""
+"""diagnose_bottleneck: what limits the application and each kernel, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def diagnose_bottleneck(
     top_n: Annotated[int, Field(ge=1, le=50, description="kernels, and findings of each")] = 3,
     detail: Detail = "summary",
 ) -> DiagnosisResult:
-    """What holds each kernel back: subsystem, confidence, evidence, contradictions, advice, an upper bound of the
+    """What limits each kernel: subsystem, confidence, evidence, contradictions, advice, an upper bound of the
     speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
         whole = application(opened)
@@ -121,7 +121,7 @@ def _of_times_alone(
     count = NextCall(
         tool="plan_profile",
         arguments={"gpu": manifest.arch, "metrics": ["diagnosis"]},
-        why="the counters that show what holds its kernels back",
+        why="the counters that show what limits its kernels",
     )
     return DiagnosisResult(
         workload=manifest.id,
@@ -156,7 +156,7 @@ def _figures_of(whole: Application) -> Application:
 def _of_the_application(whole: Application | None) -> list[str]:
     if whole is None or not whole.kernels_come_second:
         return []
-    return [f"The GPU is idle {whole.gpu_idle_pct:.0f} % of the time: its kernels come second. {whole.claim}"]
+    return [f"The GPU is idle {whole.gpu_idle_pct:.0f} % of the time: its kernels are secondary. {whole.claim}"]
 
 
 def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:

@@ -1,4 +1,4 @@
-"""find_hotspots: which lines and instructions of a kernel cost the time, why they wait, and for what."""
+"""find_hotspots: the lines and instructions of a kernel that take the time, why they wait, and for what."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
 _SourceRow = namedtuple("_SourceRow", "line text")
 _SHOWN_KERNELS, _LISTED = 5, 8
 _LEAST_PCT = 0.5
-"""Share below which a place is left out of a summary."""
+"""Places with a smaller share, in percent, are omitted from a summary."""
 _REASONS = 3
 _LEAST_REASON_PCT = 5
 _CLASSES = 4
-"""Reasons and classes of instructions that the samples of all are split by."""
+"""The maximum number of reasons and instruction classes in the split of all samples."""
 _EXPLAINED = 0.05
-"""Share of the samples from which on a word is explained."""
+"""A reason is explained if it has at least this share of the samples."""
 _COUNTED = 1000
-"""Samples of a kernel below which a row says how many it has."""
-_EXECUTED = "Neither samples nor cycles: the order is by executions, which say nothing of time. Take samples."
-_NOTHING = "Neither samples nor cycles nor executions were counted here: no wave of this kernel was seen."
+"""With fewer samples of a kernel, rows state their number of samples."""
+_EXECUTED = (
+    "There are neither samples nor cycles: the order is by executions, which do not measure time. Collect samples."
+)
+_NOTHING = "There are no samples, cycles or executions: no wave of this kernel was observed."
 _MOST_KNOWN = 99.0
 _UNKNOWN_CODE = (
-    "Of some places only the address is known: import the profile again with code= naming the program or its code "
-    "object, or take it with the instructions in it (JSON, CSV)."
+    "For some places only the address is known: import the profile again with code= and the program or its code "
+    "object, or collect it with instructions (JSON, CSV)."
 )
 _TEXT = 100
-"""Characters of source text in a summary's row."""
+"""The maximum number of characters of source text in a row of a summary."""
 
 
 class HotspotsResult(Result):
-    """One kernel's places by cost. Shares are of its samples, those of a wait charged to what it waits for."""
+    """The places of one kernel by cost. Shares refer to its samples; a wait is charged to what it waits for."""
 
     workload: str
     name: str
@@ -58,7 +60,7 @@ class HotspotsResult(Result):
     launches_sampled: int
     launches: int | None
     with_line_pct: float | None
-    """Share of the cost at places with a source line."""
+    """The percentage of the cost at places with a source line."""
     hotspots: Table
     loops: Table
     source: Table
@@ -69,12 +71,12 @@ def find_hotspots(
     store: Store,
     workload: WorkloadName = "latest",
     kernel: KernelName = None,
-    by: Annotated[Literal["line", "instruction"], Field(description="what a row is")] = "line",
+    by: Annotated[Literal["line", "instruction"], Field(description="the meaning of a row")] = "line",
     top_n: Annotated[int, Field(ge=1, le=1_000, description="rows")] = 10,
-    context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest")] = 0,
+    context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest place")] = 0,
     detail: Detail = "summary",
 ) -> HotspotsResult:
-    """Which source lines or instructions of a kernel cost the time, why, and what they wait for: shares with intervals,
+    """The source lines or instructions of a kernel that take the time, and what they wait for: shares with intervals,
     stall reasons, executions, excess bytes, spills, loops."""
     with Workload.open(store, workload) as opened:
         every = sampled_kernels(opened)
@@ -84,21 +86,21 @@ def find_hotspots(
             rank_of, told = one.number.partition(".")[0], known[:_LISTED]
             raise NotFound(
                 f"#{one.number} has no samples and no counts per instruction in {opened.name!r}",
-                f"Of #{rank_of} these have: {', '.join(f'#{rank_of}.{n}' for n in told) or 'none by itself'}",
+                f"These parts of #{rank_of} have: {', '.join(f'#{rank_of}.{n}' for n in told) or 'none by itself'}",
             )
         ranking = rank(read(opened, one.kernel, one.launch), by)
         return _RankingText(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
 
 
 class _RankingText:
-    """One kernel's ranking in words."""
+    """The ranking of one kernel as text."""
 
     def __init__(self, opened: Workload, one: HotKernel, ranking: Ranking, *, full: bool) -> None:
         self.opened, self.one, self.ranking, self.full = opened, one, ranking, full
         self.files = {spot.line.file for spot in ranking.spots if spot.line.file}
         self.at = {i.key: i for i in ranking.code.instructions}
         self.unshown: dict[str, SourceLine] = {}
-        """Why source text is not shown -> the first line of which it is not."""
+        """Reason why source text is not shown -> the first line that is affected."""
 
     def result(self, chosen: Sequence[HotKernel], top_n: int, context: int) -> HotspotsResult:
         ranking, manifest = self.ranking, self.opened.manifest
@@ -131,7 +133,7 @@ class _RankingText:
         ranking = self.ranking
         columns: dict[str, tuple[str | None, Callable[[Spot], Any]]] = {
             "line": (None, lambda s: self._place(s.line)),
-            # Of several instructions of one line the first has its text.
+            # If a line has several instructions, the text is shown with the first.
             "source": (None, lambda s: texts.get(s.line) if self.full else texts.pop(s.line, None)),
             "inlined": (None, self._inlining_calls),
             "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
@@ -155,7 +157,7 @@ class _RankingText:
             "loop": (None, self._loop),
         }
         rows = [[of(spot) for _, of in columns.values()] for spot in spots]
-        # What no row has is no column: an answer is read by a model, word for word.
+        # Columns without values are omitted, because a model reads every word of an answer.
         kept = [i for i, name in enumerate(columns) if name in ("line", "pct") or any(r[i] is not None for r in rows)]
         made = table(
             {name: unit for i, (name, (unit, _)) in enumerate(columns.items()) if i in kept},
@@ -164,7 +166,7 @@ class _RankingText:
         return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
     def _place(self, line: SourceLine) -> str | None:
-        """File and line; the folder too where two files have one name, or all is asked for."""
+        """File and line, with the folder if two files have the same name, or with detail="full"."""
         if line.file is None or line.number is None:
             return None
         name = PurePosixPath(line.file).name
@@ -172,7 +174,7 @@ class _RankingText:
         return f"{line.file if self.full or same > 1 else name}:{line.number}"
 
     def _inlining_calls(self, spot: Spot) -> str | None:
-        """The calls that lead to inlined code, outermost first: of a helper's line, where it is used."""
+        """The calls that lead to inlined code, outermost first; they show where a helper is used."""
         chain = self.at[spot.main].inlined
         if chain is None or self.full:
             return chain
@@ -194,7 +196,7 @@ class _RankingText:
         return ", ".join(f"{reason} {share:.0f} %" for share, reason in named or shares[:1]) or None
 
     def _waits(self, spot: Spot) -> str | None:
-        """Where waits for this place were found, or what this place waits for; other places only."""
+        """The other places where waits for this place were sampled, or that this place waits for."""
         shown, missing = self._elsewhere(spot, spot.shows), self._elsewhere(spot, spot.waits_for)
         parts = [f"seen at {shown}"] if shown else []
         parts += [f"for {missing}"] if missing else []
@@ -234,7 +236,7 @@ class _RankingText:
         return f"{self._place(first)}-{last.number}, {code}" if first != last else f"{self._place(first)}, {code}"
 
     def _kernels(self, chosen: Sequence[HotKernel]) -> Table:
-        """The other kernels asked for, each with its hottest place."""
+        """The other selected kernels, each with its hottest place."""
         rows = []
         for one in [one for one in chosen if one.kernel != self.one.kernel][:_SHOWN_KERNELS]:
             hottest = None
@@ -253,7 +255,7 @@ class _RankingText:
     # -- source text -----------------------------------------------------------------------------------
 
     def _texts(self, lines: Sequence[SourceLine]) -> dict[SourceLine, str]:
-        """Source text of some lines: what the profile carries, else that of files which the user allowed."""
+        """The source text of some lines: from the profile, or else from files that the user allowed."""
         wanted = list(dict.fromkeys(line for line in lines if line.file is not None and line.number is not None))
         carried = self._carried_source(wanted)
         for line in wanted:
@@ -266,7 +268,7 @@ class _RankingText:
         return {line: _cut_text(text.strip(), limit) for line, text in carried.items()}
 
     def _carried_source(self, lines: Sequence[SourceLine]) -> dict[SourceLine, str]:
-        """Source text that the profile carries."""
+        """The source text in the profile."""
         if not lines or not self.opened.has("source_lines"):
             return {}
         pairs = ", ".join(f"({sql_literal(line.file or '')}, {line.number:d})" for line in lines)
@@ -277,7 +279,7 @@ class _RankingText:
         return {SourceLine(file, number): text for file, number, text in rows}
 
     def _source(self, spot: Spot, context: int) -> Table:
-        """Lines around a place, as the profile has them."""
+        """The lines around a place, from the profile."""
         file, number = spot.line
         if file is None or number is None:
             return table_of(_SourceRow, [])
@@ -285,29 +287,29 @@ class _RankingText:
         texts = self._texts(around)
         return table_of(_SourceRow, [_SourceRow(line.number, texts[line]) for line in around if line in texts])
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- notes -----------------------------------------------------------------------------------------
 
     def _notes(self, shown: int, worth: int) -> list[str]:
         ranking, code = self.ranking, self.ranking.code
         notes = []
         if ranking.unit == "cycles":
             notes.append(
-                "No samples: cost is cycles of the waves in a thread trace; what they were idle for is not told."
+                "No samples: the cost is cycles of waves in a thread trace, which has no reasons for idle cycles."
             )
         elif ranking.unit == "executions":
             notes.append(_EXECUTED if ranking.total else _NOTHING)
         elif code.sample_count < FEW:
             notes.append(
-                f"{count_text(code.sample_count, 'sample is', 'samples are')} no evidence for an order "
-                "of lines: take some hundreds (a longer run, more launches, a shorter interval)."
+                f"{count_text(code.sample_count, 'sample is', 'samples are')} not enough to rank "
+                "lines: collect some hundreds (a longer run, more launches, a shorter interval)."
             )
         elif ranking.unsure():
-            notes.append("The 95 % intervals of the first two overlap: either may be the costlier one.")
+            notes.append("The 95 % intervals of the first two overlap: either may be the more expensive one.")
         notes += self._in_all()
         lined = ranking.share_pct(ranking.cost_with_line)
         if lined is not None:
             if lined < 50:
-                notes.append("Where a place has no line, its instruction stands for it.")
+                notes.append("Places without a line are shown by their instruction.")
             manifest = self.opened.manifest
             bare = [spot.cost for spot in ranking.spots if spot.line.number is None and spot.main.text]
             lacking = ranking.share_pct(sum(bare)) or 0.0
@@ -317,8 +319,8 @@ class _RankingText:
         if self._moved_much():
             share = 100 * self._samples_elsewhere() / ranking.total
             notes.append(
-                f"{share:.0f} % of the {ranking.unit} are waits found elsewhere, and counted at what is waited for: a "
-                "load is late, the instruction that needs its value shows it (waits: seen at; found_here_pct: before)."
+                f"{share:.0f} % of the {ranking.unit} are waits that were sampled elsewhere and are charged to what "
+                "is waited for, such as a late load (seen at: where sampled; found_here_pct: before charging)."
             )
         for reason, line in islice(self.unshown.items(), 1):
             notes.append(f"Source text of {self._place(line)} is not shown: {reason}.")
@@ -326,7 +328,7 @@ class _RankingText:
             notes.append(f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them.")
         if worth < len(ranking.spots):
             left = count_text(len(ranking.spots) - worth, "place")
-            notes.append(f"{left} below {_LEAST_PCT} % left out: detail='full' shows all.")
+            notes.append(f"{left} below {_LEAST_PCT} % omitted: detail='full' shows all.")
         known, least = reasons(), _EXPLAINED * ranking.total
         told = {r for spot in ranking.spots[:shown] for r, n in spot.reasons.items() if n and n >= least}
         notes += [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
@@ -334,19 +336,19 @@ class _RankingText:
             one.key.text == "s_endpgm" and one.sample_count > _EXPLAINED * ranking.total for one in code.instructions
         ):
             notes.append(
-                "s_endpgm: a wave ends once its own memory accesses, stores too, are done (an implied s_waitcnt)."
+                "s_endpgm: a wave ends only when its own memory accesses, also stores, are done (an implied s_waitcnt)."
             )
         return notes
 
     def _samples_elsewhere(self) -> float:
-        """What was found elsewhere than at the place that it is charged to."""
+        """The samples that were taken elsewhere than at the place that they are charged to."""
         return sum(sum(spot.shows.values()) for spot in self.ranking.spots)
 
     def _moved_much(self) -> bool:
         return self.ranking.total > 0 and self._samples_elsewhere() / self.ranking.total >= 0.05
 
     def _in_all(self) -> list[str]:
-        """The kernel's samples by reason, and by the class of instruction that they are charged to."""
+        """The samples of the kernel by reason, and by the class of the instruction that they are charged to."""
         ranking = self.ranking
         if ranking.unit != "samples" or not ranking.total:
             return []
@@ -363,7 +365,9 @@ class _RankingText:
         if by_reason:
             told.append(f"All samples by reason: {self._shares(by_reason)}.")
         else:
-            told.append("The samples hold no reasons, as host-trap ones never do: they tell where waves are, not why.")
+            told.append(
+                "The samples contain no reasons (host-trap sampling has none): they show where waves are, not why."
+            )
         told.append(f"By instruction: {self._shares(by_class)}.")
         return told
 
@@ -372,14 +376,14 @@ class _RankingText:
         return ", ".join(f"{name} {share:.0f} %" for name, share in shares[:_CLASSES] if share >= 1)
 
     def _next(self) -> list[NextCall]:
-        """Built from ids, ranks and closed sets only."""
+        """Suggest the next calls, built from ids, ranks and closed sets only."""
         arguments = {"workload": self.opened.id, "kernel": f"#{self.one.number}"}
         calls = []
         if self.ranking.by == "line" and self.ranking.cost_with_line:
             why = "the instructions behind these lines"
             calls.append(NextCall(tool="find_hotspots", arguments={**arguments, "by": "instruction"}, why=why))
         if self.opened.manifest.counters:
-            why = "which subsystem holds the kernel back, and what to try"
+            why = "which subsystem limits the kernel, and what to try"
             calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why=why))
         return calls
 

@@ -1,4 +1,4 @@
-"""The tool get_run: how a run stands and what it gave."""
+"""The tool get_run: the state and the result of a run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .running.failure_report import last_lines
 from .running.run_state import FINAL, BenchmarkRun, ProfileRun, RunState
 
 LONGEST_WAIT_S = 50.0
-"""Clients give up on a call after a minute."""
+"""The maximum time in seconds that a call waits, because clients give up after a minute."""
 _KERNELS = 5
 _COLUMNS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "pct": "%", "configurations": None}
 
 
 class RunResult(Result):
-    """How a run stands and what it gave. A run goes on when a call that waits for it ends or is cancelled."""
+    """The state and the result of a run. A run continues if a call that waits for it ends or is cancelled."""
 
     run_id: str
     state: Literal["queued", "running", "done", "failed", "cancelled"]
@@ -40,27 +40,27 @@ class RunResult(Result):
     steps: int
     elapsed_s: float
     workload: str | None = None
-    """The workload in the store, also when only some of the runs finished (``partial``)."""
+    """The workload in the store, even if only some passes finished (``partial``)."""
     partial: bool = False
     problem: str | None = None
     kernels: Table | None = None
-    """The longest kernels of the workload."""
+    """The kernels of the workload with the longest total time."""
     sources: Table | None = None
-    """Where those of them were written that Triton compiled, also for torch.compile."""
+    """The source of those kernels that Triton compiled, also for torch.compile."""
     ceilings: Table | None = None
-    """Of a benchmark run: what was measured so far."""
+    """For benchmarks: what was measured so far."""
     check: Table | None = None
-    """Of check_counters: what each metric should say of kernels of known work, and what it says."""
+    """For check_counters: the expected and the measured value of each metric for kernels of known work."""
     questions: Table | None = None
-    """Of check_counters: what documents leave open, and what this device answers."""
+    """For check_counters: questions that documentation leaves open, and the answers of this device."""
     result: dict[str, Any] = {}
-    """What a run of another kind gave."""
+    """The result of another kind of run."""
     output: str | None = None
-    """End of what the failed step printed, errors first choice."""
+    """The end of the output of the failed step, preferably of its standard error."""
     warnings: list[str] = []
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
-        """Of a check all that does not hold, and a sample of what does."""
+        """For a check, the maximum number of confirmed metrics that are listed; all wrong ones are listed."""
         return self.model_copy(update={"check": check_report.shorten(self.check)}) if self.check else self
 
 
@@ -69,19 +69,19 @@ def get_run(
     run_id: Annotated[Reference, Field(description='id, id prefix or "latest"')] = "latest",
     wait_s: WaitSeconds = 0,
 ) -> RunResult:
-    """How a run stands: progress, then its workload and longest kernels, or why it failed and the end of its output."""
+    """The state of a run: progress, then its workload and longest kernels, or why it failed and its last output."""
     return run_result(store, runs.find(store, run_id), wait_s)
 
 
 def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
-    """The run in ``folder`` as an answer, once it has ended or ``wait_s`` seconds (at most 50) have passed."""
+    """Describe the run in ``folder``, once it has ended or ``wait_s`` seconds (at most 50) have passed."""
     runs.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
     run, state = runs.inspect_run(store, folder)
     final = state.state in FINAL
     ended_ns = state.ended_ns if final and state.ended_ns else time.time_ns()
     result = dict(state.result)
     workload = result.pop("workload", None)
-    # What was planned stays with the workload among its warnings; here it stands among the notes.
+    # The notes on the plan are stored as warnings of the workload; here they are part of the notes.
     warnings = [text for text in [*state.warnings, *result.pop("warnings", [])] if text not in state.remarks]
     kernels, lost = _kernels(store, workload)
     hidden = secrets(os.environ, {})
@@ -130,7 +130,7 @@ def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str
 
 
 def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | None:
-    """From the caches of this machine, where the program ran here and with the folders that we know."""
+    """From the caches of this machine, if the program ran here and used the known folders."""
     if not (isinstance(run, ProfileRun) and kernels and run.host == os.uname().nodename):
         return None
     if set(PLACES) & set(run.variables):
@@ -160,7 +160,7 @@ def _next(
         why="where the wall time goes: is the GPU the limit",
     )
     lines = NextCall(
-        tool="find_hotspots", arguments={"workload": workload}, why="which lines the time of the longest kernel goes to"
+        tool="find_hotspots", arguments={"workload": workload}, why="which lines of the longest kernel take the time"
     )
     first = [*([where] if run.timeline else []), *([lines] if run.hotspots else [])]
     arch = result.get("arch")
@@ -172,6 +172,6 @@ def _next(
     if arch == "cpu":
         return [overview, kernels]
     diagnosis = NextCall(
-        tool="diagnose_bottleneck", arguments={"workload": workload}, why="what holds the longest kernels back"
+        tool="diagnose_bottleneck", arguments={"workload": workload}, why="what limits the longest kernels"
     )
     return [*first, diagnosis, overview, kernels]

@@ -64,7 +64,7 @@ def test_the_split_idle_causes_and_copies_add_up(store: Store) -> None:
     assert (copies["direction"], copies["host_memory"], copies["gbs"]) == ("h2d", "pageable", pytest.approx(1.049))
     assert found.verdict.height == "host" and found.steps.startswith("9 whole steps, 0 of them warm-up")
     assert rows(found.idle)[0]["cause"] == "host" and rows(found.idle)[0]["range"] == "step/gemm"
-    assert "The GPU is idle 70 % of the time: its kernels come second." in found.notes
+    assert "The GPU is idle 70 % of the time: its kernels are secondary." in found.notes
     assert all(c.arguments["workload"] == found.workload for c in found.next)
 
 
@@ -256,7 +256,7 @@ def test_the_diagnosis_of_kernels_begins_with_the_application(samples: Store, tm
     found = toolbox.answer(both, "diagnose_bottleneck", {"workload": "latest"})
     assert isinstance(found, DiagnosisResult) and found.application is not None
     assert (found.application.height, found.application.gpu_idle_pct) == ("host", 70.0)
-    assert found.notes[0].startswith("The GPU is idle 70 % of the time: its kernels come second.")
+    assert found.notes[0].startswith("The GPU is idle 70 % of the time: its kernels are secondary.")
     assert found.next[0].tool == "compute_timeline" and found.kernels
     alone = toolbox.answer(samples, "diagnose_bottleneck", {"workload": "yax_before"})
     assert isinstance(alone, DiagnosisResult) and alone.application is None

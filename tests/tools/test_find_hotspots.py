@@ -167,7 +167,7 @@ def test_all_samples_are_split_by_reason_and_by_class_of_instruction(labelled: S
     assert any(note.startswith("All samples by reason: memory 80 %") for note in found.notes)
     told = next(note for note in found.notes if note.startswith("By instruction: "))
     assert told.startswith("By instruction: load from scratch (local memory)")
-    assert any(note.endswith("below 0.5 % left out: detail='full' shows all.") for note in found.notes)
+    assert any(note.endswith("below 0.5 % omitted: detail='full' shows all.") for note in found.notes)
     assert found.hotspots.units[found.hotspots.columns.index("interval")] == "%, 95 % confidence"
 
 

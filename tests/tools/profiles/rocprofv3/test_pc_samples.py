@@ -68,7 +68,7 @@ def test_host_trap_has_no_reasons_and_a_renamed_file_is_known_by_its_head(bench:
     assert {row[2:4] for row in rows} == {(None, None)} and sum(row[4] for row in rows) == 1000
     assert any("--kernel-trace" in note for note in done.notes)
     told = find_hotspots(bench.store, kernel="#1").notes
-    assert any(note.startswith("The samples hold no reasons") for note in told)
+    assert any(note.startswith("The samples contain no reasons") for note in told)
     assert (done.kernels, done.dispatches) == (None, None), "samples alone tell neither"
     columns, (row,) = (found := list_workloads(bench.store).table).columns, found.rows
     assert [row[columns.index(name)] for name in ("kernels", "dispatches")] == [None, None]
