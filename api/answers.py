@@ -1,4 +1,4 @@
-"""What tools answer, as objects: tables as DataFrames, verdicts and notes as attributes, and a view for notebooks."""
+"""The answers of tools as objects: tables as DataFrames, verdicts and notes as attributes, and a view for notebooks."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ R = TypeVar("R", bound=Result)
 
 
 class Answer(DisplayedObject, Generic[R]):
-    """The answer of a tool. ``result`` is what the tool returns, whole; ``notes`` is what to know of its figures."""
+    """The answer of a tool. ``result`` is the complete result of the tool; ``notes`` explains its figures."""
 
     def __init__(self, result: R) -> None:
         self.result = result
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the figures, in words."""
+        """Sentences that explain the figures or limit what they mean."""
         return list(self.result.notes)
 
 
 class ComparisonAnswer(Pictured, Answer[CompareResult]):
-    """A baseline against one candidate or more: ``verdict`` is that of the pair that takes most of the time."""
+    """A comparison of a baseline with candidates; ``verdict`` is that of the pair that takes the most time."""
 
     def __init__(self, result: CompareResult, drawing: Drawing) -> None:
         Pictured.__init__(self, drawing)
@@ -44,7 +44,7 @@ class ComparisonAnswer(Pictured, Answer[CompareResult]):
 
     @property
     def verdict(self) -> str:
-        """improved, regressed or inconclusive; the first two are said of the same work only."""
+        """improved, regressed or inconclusive; the first two are given only if both did the same work."""
         return self.result.verdict
 
     @property
@@ -54,52 +54,52 @@ class ComparisonAnswer(Pictured, Answer[CompareResult]):
 
     @property
     def summary(self) -> str:
-        """The outcome in words."""
+        """The outcome as a sentence."""
         return self.result.summary
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """Every pair of kernels (of several candidates: every step) with times, speed-up, interval and verdict."""
+        """A row per pair of kernels (per step with several candidates): times, speed-up, interval and verdict."""
         return of_any(self.result.kernels)
 
     @cached_property
     def changed(self) -> pd.DataFrame:
-        """The metrics that changed, of the 20 pairs that take longest; compare with ``kernel=`` for others."""
+        """The metrics that changed, for the 20 pairs that take the most time; use ``kernel=`` for other pairs."""
         return of_any(self.result.metrics)
 
     @cached_property
     def explanation(self) -> pd.DataFrame:
-        """The terms that the change of each pair's time consists of."""
+        """The terms that the change in each pair's time consists of."""
         return of_any(self.result.explanation)
 
     @cached_property
     def work(self) -> pd.DataFrame:
-        """The quantities that tell whether the work was the same."""
+        """The quantities that show whether the work was the same."""
         return of_any(self.result.work)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
-        """What differs between the launches: sizes, registers, LDS, clocks."""
+        """The differences between the launches: sizes, registers, LDS, clocks."""
         return of_any(self.result.launch)
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """The kernels of each group that was asked for."""
+        """The kernels in each group of the argument ``group``."""
         return of_any(self.result.groups)
 
     @cached_property
     def lines(self) -> pd.DataFrame:
-        """Source lines or instructions that lost or gained samples, where both were sampled."""
+        """Source lines or instructions that lost or gained samples, if both workloads have samples."""
         return of_any(self.result.lines)
 
     @cached_property
     def normalised(self) -> pd.DataFrame:
-        """Between different GPUs: the least times as shares of each one's own ceilings."""
+        """For different GPUs: the minimum times as shares of each GPU's own ceilings."""
         return of_any(self.result.normalised)
 
     @property
     def causes(self) -> list[str]:
-        """What else changed of the pair that takes most of the time, in words."""
+        """Sentences about other changes in the pair that takes the most time."""
         return list(self.result.causes)
 
     @property
@@ -125,7 +125,7 @@ class ComparisonAnswer(Pictured, Answer[CompareResult]):
 
 
 class DiagnosisAnswer(Answer[DiagnosisResult]):
-    """What holds each kernel back, longest total time first."""
+    """What limits each kernel, longest total time first."""
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -153,7 +153,7 @@ class DiagnosisAnswer(Answer[DiagnosisResult]):
 
     @cached_property
     def findings(self) -> pd.DataFrame:
-        """A row per finding: claim, severity (0 to 100), evidence, contradictions and advice in words."""
+        """A row per finding: claim, severity (0 to 100), evidence, contradictions and advice."""
         rows = [
             {
                 "number": f"#{d.number}",
@@ -199,7 +199,7 @@ class DiagnosisAnswer(Answer[DiagnosisResult]):
 
     @cached_property
     def loads(self) -> pd.DataFrame:
-        """How much of what it sustains each unit of a kernel is used, in percent."""
+        """The load of each unit for each kernel, in percent of what the unit can sustain."""
         rows = [
             {
                 "number": f"#{d.number}",
@@ -219,7 +219,7 @@ class DiagnosisAnswer(Answer[DiagnosisResult]):
 
     @cached_property
     def next_counters(self) -> pd.DataFrame:
-        """What would decide where a verdict is open, and the passes that collecting it takes."""
+        """For undecided verdicts, the counters that would decide them and the passes needed to collect these."""
         rows = [
             {
                 "number": f"#{d.number}",
@@ -262,7 +262,7 @@ def _evidence(figures: Sequence[object]) -> str | None:
 
 
 class OccupancyAnswer(Pictured, Answer[OccupancyResult]):
-    """Waves that reside at once on one CU, what limits them, and what would give more."""
+    """The number of waves that are resident on one CU, what limits it, and what would increase it."""
 
     def __init__(self, result: OccupancyResult, drawing: Drawing) -> None:
         Pictured.__init__(self, drawing)
@@ -270,32 +270,32 @@ class OccupancyAnswer(Pictured, Answer[OccupancyResult]):
 
     @property
     def waves_per_cu(self) -> int | None:
-        """Of the first kernel; None where it cannot be computed."""
+        """For the first kernel; None if it cannot be computed."""
         return self.result.waves_per_cu
 
     @property
     def occupancy_pct(self) -> float | None:
-        """Of the first kernel: its waves as a share of those that a CU can hold."""
+        """For the first kernel: its waves as a percentage of the maximum on a CU."""
         return self.result.occupancy_pct
 
     @property
     def limiters(self) -> list[str]:
-        """What limits the first kernel."""
+        """The resources that limit the first kernel."""
         return list(self.result.limiters)
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """Every kernel and launch configuration with its resources, waves and limiters."""
+        """A row per kernel and launch configuration: resources, waves and limiters."""
         return of_any(self.result.kernels)
 
     @cached_property
     def limits(self) -> pd.DataFrame:
-        """The waves that each resource alone would allow the first kernel."""
+        """The number of waves that each resource alone would allow for the first kernel."""
         return of_any(self.result.limits)
 
     @cached_property
     def what_if(self) -> pd.DataFrame:
-        """The smallest changes that give the first kernel more waves."""
+        """The smallest changes that would increase the number of waves of the first kernel."""
         return of_any(self.result.what_if)
 
     def _view(self) -> View:
@@ -316,7 +316,7 @@ class OccupancyAnswer(Pictured, Answer[OccupancyResult]):
 
 
 class TimelineAnswer(Pictured, Answer[TimelineResult]):
-    """Where the wall time of a program goes, and why the device is idle."""
+    """Where the wall time of a program is spent, and why the device is idle."""
 
     def __init__(self, result: TimelineResult, drawing: Drawing) -> None:
         Pictured.__init__(self, drawing)
@@ -324,12 +324,12 @@ class TimelineAnswer(Pictured, Answer[TimelineResult]):
 
     @property
     def verdict(self) -> str:
-        """What takes most of the wall time: gpu, launch, host, copies, synchronisation, allocation, communication."""
+        """What takes the most wall time: gpu, launch, host, copies, synchronisation, allocation, communication."""
         return self.result.verdict.height
 
     @cached_property
     def findings(self) -> pd.DataFrame:
-        """A row per height: share of the wall time, claim, upper bound of the gain, evidence and advice."""
+        """A row per cause: share of the wall time, claim, upper bound of the gain, evidence and advice."""
         rows = [
             {
                 "height": f.height,
@@ -345,7 +345,7 @@ class TimelineAnswer(Pictured, Answer[TimelineResult]):
 
     @cached_property
     def split(self) -> pd.DataFrame:
-        """The wall time by what the device did."""
+        """The wall time by the activity of the device."""
         return of_any(self.result.split)
 
     @cached_property
@@ -365,17 +365,17 @@ class TimelineAnswer(Pictured, Answer[TimelineResult]):
 
     @cached_property
     def devices(self) -> pd.DataFrame:
-        """Shares of the wall time by device."""
+        """A row per device with its shares of the wall time."""
         return of_any(self.result.devices)
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """Kernels by time within the window."""
+        """The kernels by time within the window."""
         return of_any(self.result.kernels)
 
     @cached_property
     def ranges(self) -> pd.DataFrame:
-        """Ranges (NVTX, ROCTX, operators) by host and device time."""
+        """The ranges (NVTX, ROCTX, operators) by host and device time."""
         return of_any(self.result.ranges)
 
     @cached_property
@@ -395,31 +395,31 @@ class TimelineAnswer(Pictured, Answer[TimelineResult]):
 
 
 class Hotspots(Answer[HotspotsResult]):
-    """Which source lines or instructions of one kernel cost the time."""
+    """The source lines or instructions of one kernel that take the time."""
 
     @property
     def kernel(self) -> str:
-        """The kernel that the rows are of."""
+        """The kernel that the rows belong to."""
         return self.result.kernel
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """The places, costliest first: share of the samples with interval, stall reasons, what they wait for."""
+        """The places, most expensive first: share of the samples with interval, stall reasons, causes of waiting."""
         return of_any(self.result.hotspots)
 
     @cached_property
     def loops(self) -> pd.DataFrame:
-        """The loops that those places lie in."""
+        """The loops that contain these places."""
         return of_any(self.result.loops)
 
     @cached_property
     def source(self) -> pd.DataFrame:
-        """Source lines around the costliest place, where they are known."""
+        """Source lines around the most expensive place, if they are available."""
         return of_any(self.result.source)
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """The next kernels that were sampled, each with its hottest place."""
+        """The other kernels with samples, each with its hottest place."""
         return of_any(self.result.kernels)
 
     def _view(self) -> View:
@@ -428,7 +428,7 @@ class Hotspots(Answer[HotspotsResult]):
 
 
 class PlanAnswer(Answer[PlanResult]):
-    """Which passes of counters metrics take, and the commands that collect them on any machine."""
+    """The counter passes that metrics need, and the commands that collect them on any machine."""
 
     @cached_property
     def passes(self) -> pd.DataFrame:
@@ -437,20 +437,20 @@ class PlanAnswer(Answer[PlanResult]):
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Input files of the commands: path below the folder that they run in, and text."""
+        """Input files of the commands: path relative to the folder that they run in, and content."""
         table = self.result.files
         at = [table.columns.index(name) for name in ("file", "text")]
         return {str(row[at[0]]): str(row[at[1]]) for row in table.rows}
 
     @property
     def script(self) -> str:
-        """The commands as lines for bash, with what has to be done once before."""
+        """The commands as lines for bash, including the preparations."""
         lines = [command.shell or shlex.join(command.argv) for command in self.result.commands]
         return "\n".join([self.result.prepare, *lines]) + "\n"
 
     @property
     def unsupported(self) -> Mapping[str, str]:
-        """Metrics that cannot be collected there, and why."""
+        """Metrics that cannot be collected on this GPU, with the reason."""
         return dict(self.result.unsupported)
 
     def _view(self) -> View:
@@ -458,7 +458,7 @@ class PlanAnswer(Answer[PlanResult]):
         facts = {
             "profiler": result.profiler,
             "runs of the program": str(result.application_runs),
-            "metrics whole in one pass": str(result.whole_total),
+            "metrics complete in one pass": str(result.whole_total),
             "metrics split": ", ".join(result.split),
         }
         return View(f"Plan for {result.gpu}", facts, {"passes": self.passes}, notes=self.notes)

@@ -1,4 +1,4 @@
-"""How the tools are asked: arguments checked as a client's are, and a store that changed told in words."""
+"""Calls of tools from Python: arguments are checked like those of a client, and a changed store raises a Problem."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Result)
 ALL = 1 << 60
-"""A limit that no table reaches."""
+"""A row limit that no table reaches."""
 
 
 def ask(store: Store, tool: Callable[..., R], arguments: dict[str, Any], **beyond: Any) -> R:
-    """The answer of a tool. ``beyond`` are arguments that no bound of a client's holds for.
+    """The answer of a tool. ``beyond`` are arguments that are not checked against the limits for clients.
 
-    Raises BadArgument for what the tool does not take, and every Problem of the tool.
+    Raises BadArgument for arguments that the tool does not accept, and every Problem of the tool.
     """
     given = check_arguments(tool, arguments)
     with changing(store):
@@ -32,14 +32,14 @@ def ask(store: Store, tool: Callable[..., R], arguments: dict[str, Any], **beyon
 
 
 def check_arguments(tool: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments as the tool takes them; those that are None are left to it."""
+    """The validated arguments; those that are None are omitted, so that the tool uses its defaults."""
     given = {name: value for name, value in arguments.items() if value is not None}
     return validate_arguments(tool.__name__, model(tool), given)
 
 
 @contextmanager
 def changing(store: Store) -> Iterator[None]:
-    """Within, a file of the store that vanishes while it is read is a StoreProblem."""
+    """Convert the errors of a store file that vanishes while it is read into a StoreProblem."""
     import duckdb
 
     try:
@@ -51,11 +51,11 @@ def changing(store: Store) -> Iterator[None]:
 
 
 class RunFailed(Problem):
-    """A run that ended without what it was started for; ``result`` has its output, and its id for the files it left."""
+    """A run ended without a result; ``result`` has its output, and its id, with which its files can be found."""
 
     def __init__(self, result: RunResult) -> None:
         self.result = result
         what = result.problem or f"The run {result.run_id} was {result.state}"
         printed = f"It printed: {result.output}" if result.output else ""
-        kept = f"What had finished is workload {result.workload}" if result.workload else ""
+        kept = f"The finished part was stored as workload {result.workload}" if result.workload else ""
         super().__init__(what, printed, kept)

@@ -1,4 +1,4 @@
-"""A baseline compared with candidates, whole; its picture is that of the first candidate."""
+"""Comparisons of a baseline with candidates, with a picture of the first candidate, and reports."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 _SUMMARY = 300
-"""Characters of the summary in the picture."""
+"""The maximum number of characters of the summary in the picture."""
 
 
 def compare(
     store: Store, baseline: str | OpenWorkload, candidates: Sequence[str | OpenWorkload], options: Mapping[str, Any]
 ) -> ComparisonAnswer:
-    """The answer of compare_workloads with nothing left out. ``options`` are its further arguments."""
+    """The complete answer of compare_workloads. ``options`` are its other arguments."""
     from ..tools.compare_workloads import ComparisonRequest, compare_workloads, comparison_result
     from ..tools.plot import draw_comparison as drawn
     from .answers import ComparisonAnswer
@@ -63,7 +63,7 @@ def compare(
 
 
 def _outcome(result: CompareResult) -> str:
-    """What was found of the baseline and the first candidate, in words."""
+    """The result for the baseline and the first candidate, as a sentence."""
     verdict, same_work = result.verdict, result.same_work
     if len(result.candidates) > 1:
         first = dict(zip(result.kernels.columns, result.kernels.rows[1], strict=True))
@@ -76,11 +76,11 @@ def _word(workload: str | OpenWorkload) -> str:
 
 
 def report(store: Store, workloads: Sequence[str], output: str | Path | None) -> Path:
-    """Write the page about some workloads, the first of which is the baseline of the others, and return its path.
+    """Write the HTML page about some workloads and return its path. The first workload is the baseline of the others.
 
-    Raises what `rooflens report` refuses: unknown workloads, more than eight, another file in the way.
+    Raises a Problem like `rooflens report` does: for unknown workloads, for more than eight, and if the file exists.
     """
-    # The page is the server's, which offers it to clients as an app; building it twice would make two of it.
+    # The page belongs to the server, which also offers it to clients as an app. There should be only one page.
     from ..server.commands.report import write
 
     if str(output) == "-":

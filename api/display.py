@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook: HTML without scripts, legible on light and dark, and plain text."""
+"""How objects are displayed in a notebook: HTML without scripts, for light and dark themes, and plain text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _ROWS = 10
 _CELL, _TEXT = 160, 600
-"""Characters of a cell, and of a fact."""
+"""The maximum number of characters of a cell, and of a fact."""
 _NOTES = 6
 _LINE = "1px solid rgba(128,128,128,.45)"
 _TABLE = "border-collapse:collapse;margin:.4em 0"
@@ -35,7 +35,7 @@ _DATA = "text-align:left;padding:.15em .6em;vertical-align:top"
 
 @dataclass(frozen=True)
 class View:
-    """What an object shows: a title, facts by their names, tables by their titles, a picture, and notes."""
+    """The content to display: a title, named facts, tables with titles, a picture, and notes."""
 
     title: str
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class View:
     notes: Sequence[str] = ()
 
     def html(self) -> str:
-        """As HTML: every text escaped, no script, no link, colours of the page around it."""
+        """The view as HTML without scripts and links: all text is escaped, colours are those of the page."""
         parts = [f'<div style="font-weight:600">{_escape_line(self.title, _TEXT)}</div>']
         parts += [
             f'<div><span style="opacity:.7">{_escape_line(name, _CELL)}:</span> {_escape_line(text, _TEXT)}</div>'
@@ -64,13 +64,13 @@ class View:
         return f'<div class="rooflens">{"".join(parts)}</div>'
 
     def text(self) -> str:
-        """As text: the title and the facts, a line each."""
+        """The view as text: the title and the facts, one per line."""
         lines = [visible_lines(self.title), *(f"  {name}: {text}" for name, text in self.facts.items() if text)]
         return "\n".join(shorten(" ".join(visible_lines(line).splitlines()), _TEXT) for line in lines)
 
 
 def _table(title: str, frame: pd.DataFrame) -> str:
-    """The first rows of a frame, without columns that are empty."""
+    """The first rows of a frame as an HTML table, without its empty columns."""
     units: Mapping[str, str] = frame.attrs.get("units", {})
     names = [name for name in frame.columns if not frame[name].isna().all()]
     heads = "".join(
@@ -92,7 +92,7 @@ def _column_heading(name: str, unit: str | None) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value for reading: four digits of a figure, whole numbers whole, nothing for what is missing."""
+    """A value as text: four significant digits, all digits of integers, and nothing for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("<NA>", "NaT"):
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -108,12 +108,12 @@ def _escape_line(text: str, most: int) -> str:
 
 
 def some(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Those of a frame's columns that it has, with their units."""
+    """The units of the columns that a frame has."""
     return frame[[name for name in columns if name in frame.columns]]
 
 
 class DisplayedObject:
-    """An object that shows the view of itself."""
+    """An object that displays its ``View``."""
 
     def _view(self) -> View:
         raise NotImplementedError
@@ -130,14 +130,14 @@ _NUMBERS = frozenset(
      "intensity", "performance", "attainable", "operations", "speedup", "per_work", "ratio", "speedup_bound",
      "vgpr", "agpr", "sgpr", "vgprs", "agprs", "sgprs")
 )  # fmt: skip
-"""Figures whose unit stands in another column: a column of them that is empty is one of numbers all the same."""
+"""Columns of figures whose unit is in another column: even if such a column is empty, its type is numeric."""
 _UTC = "UTC"
-"""Unit of columns that hold points in time."""
+"""The unit of columns that contain points in time."""
 _INT64 = range(-(2**63), 2**63)
 
 
 def of_table(table: Table, notes: Sequence[str] = ()) -> pd.DataFrame:
-    """A table of a tool."""
+    """A table of a tool as a DataFrame."""
     rows = table.rows
     columns = {name: [row[i] for row in rows] for i, name in enumerate(table.columns)}
     units = {name: unit for name, unit in zip(table.columns, table.units, strict=True) if unit}
@@ -145,12 +145,12 @@ def of_table(table: Table, notes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def of_any(table: Table | None) -> pd.DataFrame:
-    """A table of a tool, or an empty one where the answer has none."""
+    """A table of a tool, or an empty one if the answer has none."""
     return of_table(table or Table(columns=[], units=[], rows=[], total_rows=0))
 
 
 def of_columns(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
-    """Columns of values, None for what is missing."""
+    """A DataFrame from columns of values, in which None is a missing value."""
     import pandas as pd
 
     made = {name: _series(list(values), name in units or name in _NUMBERS) for name, values in columns.items()}
@@ -158,7 +158,7 @@ def of_columns(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str], n
 
 
 def of_records(records: Sequence[Mapping[str, Any]], units: Mapping[str, str] = {}) -> pd.DataFrame:
-    """Rows that are mappings by column, all of the same columns."""
+    """A DataFrame from rows that are mappings with the same keys."""
     names = list(dict.fromkeys(name for record in records for name in record))
     return of_columns({name: [record.get(name) for record in records] for name in names}, units, ())
 
@@ -176,13 +176,13 @@ def of_rows(rows: QueryRows, notes: Sequence[str] = ()) -> pd.DataFrame:
             made[name] = _masked_array(values)
         else:
             made[name] = values.astype("int64") if values.dtype.kind == "i" else values
-        if rows.units.get(name) == _UTC:  # texts in SQL, where they sort and are cut as such
+        if rows.units.get(name) == _UTC:  # these are text in SQL, where they are sorted and truncated as text
             made[name] = pd.to_datetime(pd.Series(made[name], dtype="object"), utc=True, format="ISO8601")
     return _label_columns(pd.DataFrame(made, columns=list(rows.columns)), rows.units, [*rows.notes, *notes])
 
 
 def _masked_array(values: Any) -> Any:
-    """An array of NumPy some of whose values are missing."""
+    """A NumPy array with missing values."""
     import numpy as np
     import pandas as pd
 
@@ -201,7 +201,7 @@ def _masked_array(values: Any) -> Any:
 
 
 def _series(values: list[Any], numeric: bool) -> Any:
-    """A column with the type that its values have."""
+    """A column with the type of its values."""
     import pandas as pd
 
     known = [v for v in values if v is not None]
@@ -232,7 +232,7 @@ WIDTH_PX = 800
 
 
 class Pictured(DisplayedObject):
-    """An object with a picture, which is drawn when it is first asked for."""
+    """An object with a picture, which is drawn when it is first requested."""
 
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
@@ -242,7 +242,7 @@ class Pictured(DisplayedObject):
         return self._drawing()
 
     def plot(self) -> Figure:
-        """A new matplotlib figure, for showing, changing and saving. Raises Problem where nothing can be drawn."""
+        """A new matplotlib figure to show, change and save. Raises Problem if there is nothing to draw."""
         _shown_by_notebooks()
         return self._drawing().picture.figure
 
@@ -264,7 +264,7 @@ class Pictured(DisplayedObject):
 
 
 class Chart(Pictured):
-    """A picture on its own, with its facts in words."""
+    """A picture with a textual description."""
 
     def __init__(self, title: str, drawing: Drawing) -> None:
         super().__init__(drawing)
@@ -272,7 +272,7 @@ class Chart(Pictured):
 
     @property
     def facts(self) -> list[str]:
-        """What the picture shows, in words."""
+        """A description of the picture."""
         return list(self._cached_drawing.facts)
 
     def _view(self) -> View:
@@ -286,6 +286,6 @@ class Chart(Pictured):
 
 
 def _shown_by_notebooks() -> None:
-    """A notebook shows figures once pyplot has been imported; ours are made without it."""
+    """Notebooks display figures only after pyplot was imported, and these figures are made without it."""
     if "IPython" in sys.modules:
         import matplotlib.pyplot  # noqa: F401

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Roofline(Pictured, Answer[RooflineResult]):
-    """Where kernels stand below the ceilings of their device."""
+    """The position of kernels relative to the ceilings of their device."""
 
     def __init__(self, result: RooflineResult, drawing: Drawing, on_axes: Callable[[Axes], None]) -> None:
         Pictured.__init__(self, drawing)
@@ -33,12 +33,12 @@ class Roofline(Pictured, Answer[RooflineResult]):
 
     @cached_property
     def ceilings(self) -> pd.DataFrame:
-        """The ceilings with their ridge points, interval, share of theory and origin."""
+        """The ceilings with their ridge points, interval, percentage of the theoretical value, and origin."""
         return of_any(self.result.ceilings)
 
     @cached_property
     def limits(self) -> pd.DataFrame:
-        """A row per kernel: the time that each pipe and level needs at least, what bounds it, and why."""
+        """A row per kernel: the minimum time for each pipe and memory level, the bound, and the reason."""
         return of_any(self.result.pipes)
 
     @cached_property
@@ -48,16 +48,16 @@ class Roofline(Pictured, Answer[RooflineResult]):
 
     @cached_property
     def walls(self) -> pd.DataFrame:
-        """Of an instruction roofline: where accesses lie between its memory and bank-conflict walls."""
+        """For an instruction roofline: the position of accesses between its memory and bank-conflict walls."""
         return of_any(self.result.walls)
 
     @cached_property
     def sweep(self) -> pd.DataFrame:
-        """The rates that the device reached at intensities in between, where they were measured."""
+        """The measured rates of the device at intermediate intensities, if there are any."""
         return of_any(self.result.sweep)
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """The picture of the tool plot as a new figure, or the same lines and points on ``ax``; returns its figure."""
+        """Draw the picture of the tool plot as a new figure, or its lines and points on ``ax``; return the figure."""
         if ax is None:
             return super().plot()
         self._on_axes(ax)

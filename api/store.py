@@ -1,4 +1,4 @@
-"""A store as an object: its workloads by name, SQL over all of them, imports, runs, plans and comparisons."""
+"""A store as an object: its workloads by name, SQL queries, imports, runs, plans and comparisons."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SHOWN = 10
 
 
 class OpenStore(DisplayedObject):
-    """A store of workloads, as ``rooflens.open()`` gives it.
+    """A store of workloads, as returned by ``rooflens.open()``.
 
-    ``store["name"]`` is a workload by id, unique id prefix, name (the newest of it) or ``latest``. Other processes may
-    add workloads meanwhile: every question sees what is there. Nothing stays open between questions, and threads may
-    ask at the same time.
+    ``store["name"]`` is a workload by id, unique id prefix, name (the newest with this name) or ``latest``. Other
+    processes may add workloads at any time; every call sees the current content. Nothing stays open between calls,
+    and several threads may use a store at the same time.
     """
 
     def __init__(self, store: Store) -> None:
@@ -45,15 +45,15 @@ class OpenStore(DisplayedObject):
 
     @property
     def read_only(self) -> bool:
-        """Whether everything that writes refuses to."""
+        """Whether the store is opened for reading only."""
         return self._store.read_only
 
     # -- workloads -------------------------------------------------------------------------------------
 
     def __getitem__(self, workload: str) -> OpenWorkload:
-        """The workload meant by an id, a unique id prefix, a name or ``latest``. Raises NotFound with near names."""
+        """The workload with an id, a unique id prefix, a name or ``latest``. Raises NotFound with similar names."""
         if not isinstance(workload, str):
-            raise TypeError(f"a workload is named by a text, not by {type(workload).__name__}")
+            raise TypeError(f"a workload is selected by a text, not by {type(workload).__name__}")
         return OpenWorkload(self._store, self._store.resolve(workload))
 
     def __contains__(self, workload: object) -> bool:
@@ -79,7 +79,7 @@ class OpenStore(DisplayedObject):
         return list(dict.fromkeys(m.name for m in reversed(self._store.scan()[0])))
 
     def workloads(self) -> pd.DataFrame:
-        """Its workloads, newest first: id, name, time (UTC), device, and how much each holds."""
+        """Its workloads, newest first: id, name, time (UTC), device, and the size of its content."""
         import pandas as pd
 
         from ..tools.list_workloads import list_workloads
@@ -90,7 +90,7 @@ class OpenStore(DisplayedObject):
         return frame
 
     def tables(self) -> pd.DataFrame:
-        """The columns of every SQL table with type, unit and meaning; counters come as columns of their own."""
+        """The columns of every SQL table with type, unit and meaning; every counter is a column."""
         rows = [
             {"table": table, "column": name, "type": c.type, "unit": c.unit, "description": c.description}
             for table, described in schema().items()
@@ -99,7 +99,7 @@ class OpenStore(DisplayedObject):
         return display.of_records(rows)
 
     def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
-        """All rows of one SELECT (DuckDB) over all workloads, and over frames given by name.
+        """All rows of one SELECT statement (DuckDB) over all workloads, and over DataFrames passed by name.
 
         >>> store.sql("SELECT w.name, d.kernel, d.duration_ns FROM dispatches d JOIN workloads w USING (workload)")
         """
@@ -111,11 +111,11 @@ class OpenStore(DisplayedObject):
         return display.of_rows(rows, [f"Left out: {sentence}" for sentence in broken])
 
     def ceilings(self) -> pd.DataFrame:
-        """What devices can reach, measured or stated by profiles, with the origin of each figure."""
+        """The ceilings of devices, measured or stated by profiles, with the origin of each figure."""
         return self.sql("FROM ceilings")
 
     def log(self) -> pd.DataFrame:
-        """The experiment log: what was tried, why, and what came of it."""
+        """The experiment log: what was changed, why, and with what result."""
         return self.sql("FROM log")
 
     def compare(
@@ -130,10 +130,10 @@ class OpenStore(DisplayedObject):
         hypothesis: str | None = None,
         change: str | None = None,
     ) -> ComparisonAnswer:
-        """Whether a change helped: times with intervals, whether the work is the same, what the change consists of.
+        """Decide whether a change helped: times with intervals, sameness of the work, and the parts of the change.
 
         ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
-        what the program's own check of the candidate said. ``hypothesis`` and ``change`` go into the log.
+        the result of the program's own check of the candidate. ``hypothesis`` and ``change`` are written to the log.
         """
         from .comparing import compare
 
@@ -149,7 +149,7 @@ class OpenStore(DisplayedObject):
         return compare(self._store, baseline, [candidate] if one else list(candidate), options)  # type: ignore[list-item, arg-type]
 
     def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
-        """Write one HTML page about workloads, the first of which is the baseline of the others; returns its path."""
+        """Write an HTML page about workloads and return its path. The first workload is the baseline of the others."""
         from .comparing import report
 
         words = [one if isinstance(one, str) else one.id for one in workloads or ("latest",)]
@@ -168,9 +168,9 @@ class OpenStore(DisplayedObject):
         code: str | Path | None = None,
         progress: Listener | None = None,
     ) -> OpenWorkload:
-        """Read a profile that was taken elsewhere; ``progress`` (such as ``print``) gets how far it is.
+        """Import a profile; ``progress`` (such as ``print``) is called with the progress.
 
-        What is doubtful about it is in ``warnings`` of the workload. Raises BadInput for what is no profile.
+        Doubts about the profile are in ``warnings`` of the workload. Raises BadInput if the file is not a profile.
         """
         from ..tools.import_profile import import_profile
 
@@ -192,10 +192,10 @@ class OpenStore(DisplayedObject):
     ) -> OpenWorkload:  # fmt: skip
         """Run a program under the profiler of this machine and wait for its workload.
 
-        ``command`` is an argument list, never a shell. ``options`` are the further parameters of profile_command
-        (docs/reference/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis, ...
-        An interrupt cancels it. Raises RunFailed where the program or its profiler fails, MissingTool where there is no
-        profiler.
+        ``command`` is a list of arguments, which no shell interprets. ``options`` are the other parameters of
+        profile_command (docs/reference/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis,
+        ... An interrupt cancels the run. Raises RunFailed if the program or its profiler fails, and MissingTool if
+        there is no profiler.
         """
         from ..tools.profile_command import profile_command
 
@@ -204,12 +204,12 @@ class OpenStore(DisplayedObject):
         done = wait_for_result(self._store, profile_command, arguments, progress)
         return self[str(done.workload)]
 
-    # -- what can be known beforehand ------------------------------------------------------------------
+    # -- what needs no profile --------------------------------------------------------------------------
 
     def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> PlanAnswer:
-        """Which passes metrics take on a GPU, and the commands for any machine; runs nothing.
+        """The counter passes that metrics need on a GPU, and the commands for any machine. Nothing is run.
 
-        ``options`` are the further parameters of plan_profile (docs/reference/tools.md): profiler, command, replay,
+        ``options`` are the other parameters of plan_profile (docs/reference/tools.md): profiler, command, replay,
         kernel, ...
         """
         from ..tools.plan_profile import plan_profile
@@ -220,7 +220,7 @@ class OpenStore(DisplayedObject):
         return PlanAnswer(ask(self._store, plan_profile, arguments))
 
     def search_metrics(self, query: str = "", gpu: str | None = None) -> pd.DataFrame:
-        """The metrics of the catalogue that fit: id, unit, formula, counters, GPUs, meaning; without a query all."""
+        """The metrics of the catalogue that match (all without a query): id, unit, formula, counters, GPUs, meaning."""
         from ..tools.search_metrics import search_metrics
 
         result = ask(self._store, search_metrics, {"query": query, "gpu": gpu}, limit=ALL)
@@ -234,7 +234,7 @@ class OpenStore(DisplayedObject):
         kernel: str | None = None,
         **numbers: int,
     ) -> OccupancyAnswer:
-        """Resident waves from numbers, or of the kernels of AMD compiled code.
+        """The occupancy from numbers, or of the kernels in a compiled AMD code object.
 
         ``numbers``: vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size.
         """
@@ -246,12 +246,14 @@ class OpenStore(DisplayedObject):
         result = ask(self._store, compute_occupancy, arguments, limit=ALL)
 
         def drawing() -> Any:
-            raise BadInput("There is no picture of an occupancy from numbers", fix="occupancy() of a workload has one")
+            raise BadInput(
+                "An occupancy that is computed from numbers has no picture", fix="occupancy() of a workload has one"
+            )
 
         return OccupancyAnswer(result, drawing)
 
     def devices(self) -> pd.DataFrame:
-        """The GPUs and processors of this machine; notes say what forbids profiling them."""
+        """The GPUs and processors of this machine; notes explain what prevents profiling."""
         from ..tools.list_devices import list_devices
 
         result = ask(self._store, list_devices, {})
@@ -264,7 +266,7 @@ class OpenStore(DisplayedObject):
         self, device: str | int | None = None, *, mode: Literal["full", "quick", "functional"] = "full",
         ceilings: Sequence[str] | None = None, again: bool = False, progress: Listener | None = None,
     ) -> pd.DataFrame:  # fmt: skip
-        """Measure what a device can reach, and wait for it; what was measured within 90 days answers, unless again."""
+        """Measure what a device can reach, or return results of the last 90 days, unless ``again`` is given."""
         from ..tools.run_peak_benchmarks import run_peak_benchmarks
 
         named = None if ceilings is None else list(ceilings)
@@ -299,7 +301,7 @@ class OpenStore(DisplayedObject):
 
 
 def _nobody(activity: str) -> None:
-    """Takes progress that nobody asked for."""
+    """Ignore progress."""
 
 
 _STEP_S = 2.0
@@ -308,10 +310,10 @@ _STEP_S = 2.0
 def wait_for_result(
     store: Store, tool: Callable[..., RunResult], arguments: dict[str, Any], progress: Listener | None
 ) -> RunResult:
-    """The result of a run that ``tool`` starts, once it is done; ``progress`` gets what it is doing.
+    """Start a run with ``tool``, wait for it and return its result; ``progress`` is called with what it is doing.
 
-    Raises RunFailed where it is not done, NotAllowed where the store may only be read. The run is cancelled
-    by an interrupt, and by whatever ``progress`` raises.
+    Raises RunFailed if the run fails, and NotAllowed if the store is open for reading only. An interrupt, or an
+    exception that ``progress`` raises, cancels the run.
     """
     from ..tools.cancel_run import cancel_run
     from ..tools.running.run_state import FINAL
@@ -338,17 +340,17 @@ def wait_for_result(
 def open(store: str | Path | None = None, *, read_only: bool = False) -> OpenStore:
     """Open a store of workloads: a folder, else ``$ROOFLENS_STORE``, else the user's data folder.
 
-    A folder that does not exist yet is an empty store; the first import makes it. With ``read_only`` it must exist, and
-    everything that would write to it raises NotAllowed. Nothing stays open: there is nothing to close.
+    A folder that does not exist yet is an empty store; the first import creates it. With ``read_only`` it must exist,
+    and everything that would write to it raises NotAllowed. A store need not be closed, because nothing stays open.
 
-    Raises Problem for a folder that cannot be a store, or that a newer rooflens wrote.
+    Raises Problem if the folder cannot be a store, or if a newer version of rooflens wrote it.
     """
     located = Store.locate(store)
     located.read_only = located.read_only or read_only
     if read_only and located.address == str(located.root) and not located.root.exists():
         raise NotFound(
             f"There is no store at {located.root}",
-            "a store that is only read must exist",
+            "a store can be opened for reading only if it exists",
             "Check the path, or open it without read_only",
         )
     located.scan()
@@ -359,5 +361,5 @@ _FOLDER = Path(__file__).parents[1] / "server" / "samples"
 
 
 def samples() -> dict[str, Path]:
-    """Every shipped profile: name -> a path that ``import_profile`` reads. A README beside them says what they are."""
+    """The shipped profiles: name -> a path for ``import_profile``. A README in their folder describes them."""
     return {entry.name: entry for entry in sorted(_FOLDER.iterdir()) if entry.is_dir()}

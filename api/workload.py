@@ -1,4 +1,4 @@
-"""One workload as an object: every question of the tools about it, answered whole."""
+"""A workload as an object, with the complete answers of all tools about it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ Dispatches = str | Iterable[int] | None
 
 
 class OpenWorkload(DisplayedObject):
-    """A workload of a store, as ``store["name"]`` gives it. It never changes; it can be deleted.
+    """A workload of a store, as returned by ``store["name"]``. It never changes, but it can be deleted.
 
-    ``kernel`` is everywhere a pattern (RE2) searched in the names of kernels, or ranks by time ("#1", "#1,#3"; "#1.2"
-    is the second launch configuration of the first). ``dispatches`` are ids or a text such as "0,2,5-9".
+    In all methods, ``kernel`` is a pattern (RE2) that is searched in the names of kernels, or ranks by time ("#1",
+    "#1,#3"; "#1.2" is the second launch configuration of the first kernel). ``dispatches`` are ids or a text such as
+    "0,2,5-9".
     """
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
@@ -47,7 +48,7 @@ class OpenWorkload(DisplayedObject):
 
     @property
     def id(self) -> str:
-        """Its id, which stays its own."""
+        """Its unique id."""
         return self._manifest.id
 
     @property
@@ -57,7 +58,7 @@ class OpenWorkload(DisplayedObject):
 
     @property
     def arch(self) -> str | None:
-        """The target of its device (gfx90a, sm_90); None where the profile does not state it."""
+        """The target of its device (gfx90a, sm_90); None if the profile does not state it."""
         return self._manifest.arch
 
     @property
@@ -74,12 +75,12 @@ class OpenWorkload(DisplayedObject):
 
     @property
     def command(self) -> str | None:
-        """The command that was profiled, where the profile states it."""
+        """The command that was profiled, if the profile states it."""
         return self._manifest.command
 
     @property
     def tags(self) -> list[str]:
-        """The labels that it was stored with."""
+        """Its labels."""
         return list(self._manifest.tags)
 
     @property
@@ -89,12 +90,12 @@ class OpenWorkload(DisplayedObject):
 
     @property
     def warnings(self) -> list[str]:
-        """What was doubtful about the profile when it was read."""
+        """Doubts about the profile that were found at import."""
         return [warning.text for warning in self._manifest.warnings]
 
     @property
     def folder(self) -> Path:
-        """Where its Parquet files lie; those of a shared store are brought here first."""
+        """The folder of its Parquet files; those of a shared store are downloaded first."""
         with changing(self._store):
             return self._store.folder(self._manifest)
 
@@ -105,7 +106,7 @@ class OpenWorkload(DisplayedObject):
         return self._list_rows("kernel")
 
     def configurations(self) -> pd.DataFrame:
-        """Its launch configurations by total time, each with the number that it can be asked for by."""
+        """Its launch configurations by total time, each with the number that selects it."""
         return self._list_rows("launch")
 
     def ranges(self) -> pd.DataFrame:
@@ -113,18 +114,18 @@ class OpenWorkload(DisplayedObject):
         return self._list_rows("range")
 
     def passes(self) -> pd.DataFrame:
-        """The replays that its counters came from, with matched and unmatched dispatches."""
+        """The passes that its counters were collected in, with matched and unmatched dispatches."""
         from ..tools.list_workloads import list_workloads
 
         result = ask(self._store, list_workloads, {"workload": self._current_manifest.id}, limit=ALL)
         return display.of_any(result.workload.passes if result.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
-        """Every launch: grid, registers, LDS; start and end in ns as whole numbers, durations as float64."""
+        """Every launch: grid, registers, LDS; start and end in ns as integers, durations as float64."""
         return self.table("dispatches", kernel=kernel, dispatches=dispatches)
 
     def counters(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
-        """Raw counters, a row per launch and a column per counter; NaN is not collected, 0 is measured zero."""
+        """Raw counters, a row per launch and a column per counter; NaN is not collected, 0 is measured as zero."""
         return self.table("counters", kernel=kernel, dispatches=dispatches)
 
     def table(
@@ -135,7 +136,7 @@ class OpenWorkload(DisplayedObject):
         dispatches: Dispatches = None,
         columns: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """A whole SQL table of this workload (``store.tables()`` lists them), or some of its columns and launches.
+        """An SQL table of this workload (``store.tables()`` lists them), or some of its columns and launches.
 
         Raises NotFound for an unknown table or column, BadArgument for a selection in a table without launches.
         """
@@ -162,10 +163,10 @@ class OpenWorkload(DisplayedObject):
         )
 
     def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
-        """All rows of one SELECT (DuckDB) over the tables of this workload, and over frames given by name.
+        """All rows of one SELECT statement (DuckDB) over the tables of this workload and over DataFrames, by name.
 
-        The tables are those of query_counters; see docs/reference/schema.md. Nothing is cut. Raises Problem for
-        mistakes in it.
+        The tables are those of query_counters; see docs/reference/schema.md. The result is not truncated. Raises
+        Problem if the query has a mistake.
         """
         from ..tools.sql import unlimited_query
 
@@ -184,10 +185,10 @@ class OpenWorkload(DisplayedObject):
         normalization: Normalization = "per_kernel",
         aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
     ) -> pd.DataFrame:
-        """Figures with unit, peak, status and reason: names, ids, panels, subsystems, presets, or "*" for all.
+        """Figures with unit, peak, status and reason, by names, ids, panels, subsystems or presets, or "*" for all.
 
         ``avg`` follows the aggregation, the other statistics are per dispatch. A missing figure is NaN, and ``status``
-        and ``reason`` say why.
+        and ``reason`` explain why.
         """
         from ..tools.compute_metrics import compute_metrics
 
@@ -215,7 +216,7 @@ class OpenWorkload(DisplayedObject):
         dispatches: Dispatches = None,
         ceilings: Mapping[str, float] | None = None,
     ) -> Roofline:
-        """Where its kernels stand below the ceilings of the device, at every memory level; with a picture."""
+        """The position of its kernels below the ceilings of the device, for every memory level; with a picture."""
         from ..tools.compute_roofline import compute_roofline
         from ..tools.plot import RooflineOptions, on_roofline, roofline_picture
         from .display import WIDTH_PX
@@ -258,7 +259,7 @@ class OpenWorkload(DisplayedObject):
         return Roofline(result, drawing, on_axes)
 
     def speed_of_light(self, kernel: str | None = None) -> Chart:
-        """Percent of peak of each subsystem as a picture; ``metrics("2")`` has the figures."""
+        """A picture of the percentage of peak of each subsystem; ``metrics("2")`` has the figures."""
         from ..tools.plot import draw_speed_of_light
         from .display import WIDTH_PX, Chart
 
@@ -275,7 +276,7 @@ class OpenWorkload(DisplayedObject):
         mode: Literal["hardware", "compiler"] = "hardware",
         dynamic_lds_bytes: int = 0,
     ) -> OccupancyAnswer:
-        """Resident waves of its kernels, what limits them, and the smallest changes that give more."""
+        """Resident waves of its kernels, what limits them, and the smallest changes that would allow more."""
         from ..tools.compute_occupancy import compute_occupancy
         from ..tools.plot import draw_occupancy
         from .answers import OccupancyAnswer
@@ -296,10 +297,10 @@ class OpenWorkload(DisplayedObject):
         return OccupancyAnswer(result, drawing)
 
     def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> TimelineAnswer:
-        """Where the wall time goes: device busy, copies, idle by cause; with a picture of the whole.
+        """Where the wall time is spent: device busy, copies, idle by cause; with a picture.
 
-        Of gaps, kernels and ranges the ``top_n`` longest (100 at most) are told, since what the host did in each gap is
-        looked up one by one; the SQL tables events and ranges have all.
+        Only the ``top_n`` longest gaps, kernels and ranges (100 at most) are listed, because the activity of the host
+        is determined for each gap separately. The SQL tables events and ranges contain all of them.
         """
         from ..tools.compute_timeline import compute_timeline
         from ..tools.plot import over_time
@@ -316,7 +317,7 @@ class OpenWorkload(DisplayedObject):
         return TimelineAnswer(result, drawing)
 
     def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> DiagnosisAnswer:
-        """What holds each kernel back: verdicts, findings with evidence, loads of units, counters that would decide."""
+        """What limits each kernel: verdicts, findings with evidence, loads of units, counters that would decide."""
         from ..tools.diagnose_bottleneck import diagnose_bottleneck
         from .answers import DiagnosisAnswer
 
@@ -331,9 +332,9 @@ class OpenWorkload(DisplayedObject):
         context: int = 0,
         source_roots: Sequence[str | Path] = (),
     ) -> Hotspots:
-        """Which source lines or instructions of a kernel cost the time, why they wait, and for what.
+        """The source lines or instructions of a kernel that take the time, why they wait, and for what.
 
-        Source text comes from the profile, else from files below ``source_roots``.
+        The source text is taken from the profile, or else from files below ``source_roots``.
         """
         from ..tools.answers.source_text import allowing, roots_of
         from ..tools.find_hotspots import find_hotspots
@@ -350,14 +351,14 @@ class OpenWorkload(DisplayedObject):
             return Hotspots(ask(self._store, find_hotspots, arguments, top_n=ALL))
 
     def compare(self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any) -> ComparisonAnswer:
-        """This workload as the baseline of another; as ``OpenStore.compare``."""
+        """Compare this workload, as the baseline, with another one; see ``OpenStore.compare``."""
         from .comparing import compare
 
         candidates = [candidate] if isinstance(candidate, str | OpenWorkload) else list(candidate)
         return compare(self._store, self, candidates, options)
 
     def report(self, output: str | Path | None = None) -> Path:
-        """Write the page about this workload; as ``OpenStore.report``."""
+        """Write the HTML page about this workload; see ``OpenStore.report``."""
         from .comparing import report
 
         return report(self._store, [self._current_manifest.id], output)
@@ -366,14 +367,14 @@ class OpenWorkload(DisplayedObject):
 
     @property
     def _current_manifest(self) -> Manifest:
-        """Its manifest as long as it is in the store; NotFound afterwards."""
+        """Its manifest. Raises NotFound if the workload is no longer in the store."""
         try:
             return self._store.resolve(self.id)
         except NotFound as problem:
             raise NotFound(
                 f"Workload {self.name!r} ({self.id}) is no longer in the store {self._store.root}",
-                "it was deleted, or the folder is gone",
-                "workloads() of the store shows what is left",
+                "it was deleted, or the folder no longer exists",
+                "workloads() of the store lists the existing ones",
             ) from problem
 
     def _list_rows(self, by: str) -> pd.DataFrame:
@@ -410,12 +411,12 @@ def _words(metrics: str | Sequence[str]) -> list[str]:
         return [metrics]
     if not isinstance(metrics, Iterable):
         kind = type(metrics).__name__
-        raise BadArgument("metrics cannot be read", f"it is a {kind}", 'Give a name, several, or "*" for all')
+        raise BadArgument("metrics cannot be read", f"it is a {kind}", 'Give one name, several names, or "*" for all')
     return list(metrics)
 
 
 def _ids(dispatches: Dispatches) -> str | list[int] | None:
-    """Ids as the analysis takes them; BadArgument for what is no whole number."""
+    """The dispatch ids as integers. Raises BadArgument for anything else."""
     if dispatches is None or isinstance(dispatches, str):
         return dispatches
     try:

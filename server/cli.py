@@ -1,4 +1,4 @@
-"""The command line: options that every subcommand takes, and what becomes of its outcome."""
+"""The command line: the options that all subcommands accept, and the output of their outcome."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .terminal.progress_bar import show_progress
 
 _JSON = "--json"
 _COMPLETES = "_ARGCOMPLETE"
-"""Set by a shell that asks for completions."""
+"""The environment variable with which a shell asks for completions."""
 _SPEAKS_MCP = "serve"
-"""Its output belongs to the protocol."""
+"""The subcommand whose standard output is reserved for the protocol."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; its exit status, one of exits.py."""
+    """Run one subcommand and return its exit status, one of ``MEANINGS``."""
     words = sys.argv[1:] if argv is None else list(argv)
     as_json = _JSON in words
     try:
@@ -53,14 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that raises Misuse where argparse would end the process."""
+    """A parser that raises Misuse instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(f"{self.prog}: error: {message}", self.format_usage().rstrip())
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line; --store, --json and -v are understood before and after a subcommand."""
+    """The parser of the command line; --store, --json and -v are accepted before and after a subcommand."""
     everywhere = _Parser(add_help=False)
     everywhere.add_argument(
         "--store",
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
         _JSON,
         action="store_true",
         default=argparse.SUPPRESS,
-        help="print one JSON object on the standard output instead of words: the facts, or the error",
+        help="print one JSON object on the standard output instead of text: the result, or the error",
     )
     meanings = "\n".join(f"  {status:<4}{meaning}" for status, meaning in MEANINGS.items())
     whole = _Parser(

@@ -1,6 +1,6 @@
-"""Kernels' names as a person writes them: without namespaces, plumbing and parameters, told apart where it matters.
+"""Short names of kernels for display: without namespaces, wrappers and parameters, but still distinct.
 
-For display alone. What is compared, selected and stored is the full name.
+Short names are only displayed. Full names are compared, selected and stored.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from .problems import BadArgument, LimitExceeded
 from .text import count_text, displayed_name
 
 SHORT = 64
-"""Characters that a short name has at most, where leaving out what says little gets it there."""
+"""The intended maximum number of characters of a short name; parts with little information are omitted first."""
 _LONGEST = 20_000
-"""Of a name that is looked at; longer ones are cut."""
+"""The number of characters of a name that are examined."""
 _DEEPEST = 12
-"""Arguments within arguments that are looked at."""
+"""The depth of nested template arguments that is examined."""
 _OPEN, _CLOSE = "<([{", ">)]}"
 _CLONE_SUFFIX = re.compile(r"(?: \[clone [^\]]*\]| \(\.kd\)|\.kd)+$")
 _CONFIGURATION = re.compile(r" \[(?:\d+|\?) ?[x/] ?(?:\d+|\?)[^\[\]]*\]$")
-"""What tells launches of one kernel apart, where it stands behind the name."""
+"""A suffix that distinguishes launches of one kernel."""
 _BECAME = " -> "
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}|`anonymous namespace'|\(anonymous\)")
 _LAMBDA = re.compile(r"[\[{]lambda\b|'lambda\d*'")
 _COMPARISON_OPERATOR = re.compile(r"\boperator\s*(?:<=>|<<=?|>>=?|<=?|>=?|->\*?)\s*")
-"""Operators whose names would be taken for brackets."""
+"""Operators whose names look like brackets."""
 _NOT_IN_CPP = re.compile(r"[^\w\s<>(),:*&\[\]{}#'~.$+/=!|^%-]")
-"""What no name of C++ has."""
+"""Characters that do not occur in C++ names."""
 _RESULT_TYPE = re.compile(r"[\w\s:<>,*&()~'{}#\[\]-]*")
 _FUNCTION_NAME = re.compile(r"operator\W{0,3}|operator \w[\w ]*|[\w$.~]+")
-"""What a function's result and its own name look like; of anything else nothing is left out."""
+"""The result type and the name of a function; other text is not shortened."""
 _NUMBER = re.compile(r"(?:\(([\w: ]+)\))?(-?\d+)(?:u|l|ul|ll|ull)?")
 _ELEMENT_TYPE = re.compile(
     r"(?:(?:un)?signed |long |short )*(?:void|bool|char|short|int|long|float|double|half|auto|unsigned|signed|wchar_t)"
@@ -48,19 +48,19 @@ _PLUMBING = re.compile(
     r"target_arch|integer_sequence|index_sequence|integer_subbyte|Layout|Stride|char_traits|\w*_iterator|\w*Iterator|\w*_iterator_t|"
     r"ArgIndexInputIterator|empty_type|NullType|enable_if\w*|is_\w+)"
 )
-"""Classes that carry data or settings: what a kernel computes is seldom told by them."""
+"""Classes for data or settings, which rarely describe what a kernel computes."""
 _WRAPPERS = re.compile(
     r"(?:gpu_kernel_impl\w*|opmath_\w*gpu_kernel\w*|ReduceOp|func_wrapper_t|\w*[Ww]rapped\w*|\w*[Ww]rapper\w*|Parallel(?:For|"
     r"Reduce|Scan)|Kernel2?|device_kernel|unary_transform_f|binary_transform_f|for_each_f|__apply_functor|"
     r"agent_launcher|ParallelForAgent|parallel_for|_kernel_agent)"
 )
-"""Classes and functions around the one that says what is computed."""
+"""Wrapper classes and functions around the one that describes what is computed."""
 _LIBRARY_NOISE = (
     (re.compile(r"^cudnn_generated_(?:fort_)?(?:native_)?"), "cudnn_"),
     (re.compile(r"(?<=tilesize)(\d+x\d+x\d+)_(?:cluster|warpgroup)size.*$"), r"\1"),
     (re.compile(r"_execute_(?:segment|split)_k_\w*?kernel__\w+$|_execute_kernel__\w+$"), ""),
     (re.compile(r"_kernel\d+_\d+$"), ""),
-    # Of Triton before 3.0: which arguments were divisible by 16, or 1.
+    # In Triton before 3.0, this suffix states which arguments were divisible by 16, or equal to 1.
     (re.compile(r"_0d1[dec\d]*$"), ""),
     (re.compile(r"_kernel__5x_cu\w+$"), ""),
 )
@@ -69,7 +69,7 @@ _TILE = re.compile(r"MT\d+x\d+x\d+|MI\d+x\d+x\d+|GSU\d+|WG\d+_\d+_\d+")
 
 
 def short(name: str) -> str:
-    """The name of one kernel, short; ``distinct`` tells those of several apart."""
+    """The short name of one kernel; use ``distinct`` for several kernels."""
     if behind := _CONFIGURATION.search(name):
         return short(name[: behind.start()]) + behind[0]
     forms = _forms(name)
@@ -77,10 +77,10 @@ def short(name: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> dict[str, str]:
-    """Full name -> short name; no two of ``names`` have the same, which some need more of their arguments for."""
+    """Full name -> short name. Names that would be equal keep more of their arguments, so all short names differ."""
     unique = list(dict.fromkeys(names))
     short_names = {name: short(name) for name in unique}
-    # Each round gives those that look alike a longer form, so that it ends with the full names, which differ.
+    # Each round gives equal names a longer form. It ends at the latest with the full names, which differ.
     while clashes := [group for group in _group_by_form(short_names) if len(group) > 1]:
         for group in clashes:
             longer = {name: _longer_form(name, short_names[name]) for name in group}
@@ -91,7 +91,7 @@ def distinct(names: Iterable[str]) -> dict[str, str]:
 
 
 def names_shortened_to(written: str, names: Iterable[str]) -> list[str]:
-    """Those of ``names`` for which ``written`` is a shorter form, as an answer may have shown it."""
+    """The ``names`` that have ``written`` as one of their shorter forms, so that names can be copied from answers."""
     shown_form = displayed_name(written)
     return [name for name in names if shown_form in map(displayed_name, _all_forms(name))]
 
@@ -111,7 +111,7 @@ def _group_by_form(short_names: dict[str, str]) -> list[list[str]]:
 
 
 def _longer_form(name: str, form: str) -> str:
-    """The next form that says more; the full name after the last."""
+    """The next longer form; after the last one, the full name."""
     if behind := _CONFIGURATION.search(name):
         return _longer_form(name[: behind.start()], form.removesuffix(behind[0])) + behind[0]
     forms = [*reversed(_forms(name)), name]
@@ -121,9 +121,9 @@ def _longer_form(name: str, form: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _forms(name: str) -> tuple[str, ...]:
-    """The name in ever fewer words, the one with most first."""
+    """Increasingly short forms of the name, the longest first."""
     if _BECAME in name:
-        # A kernel and what became of it.
+        # A kernel name with a suffix.
         sides = [_forms(side) for side in name.split(_BECAME)]
         return tuple(
             _BECAME.join(side[min(step, len(side) - 1)] for side in sides) for step in range(max(map(len, sides)))
@@ -151,7 +151,7 @@ def _tensile(name: str) -> str:
 
 
 def _leave_out_middle(form: str) -> str:
-    """A name that cannot be said in fewer words, its middle left out."""
+    """A name whose middle is omitted, because no part of it can be."""
     return form if len(form) <= 2 * SHORT else f"{form[: SHORT + 20]}...{form[-20:]}"
 
 
@@ -159,7 +159,7 @@ def _leave_out_middle(form: str) -> str:
 
 
 class _NamePart:
-    """A class, function, lambda or value in a name: what it is called, and its template arguments."""
+    """A class, function, lambda or value in a name: its own name and its template arguments."""
 
     def __init__(self, name: str, arguments: list[_NamePart], mark: str = "") -> None:
         self.name, self.arguments, self.mark = name, arguments, mark
@@ -179,7 +179,7 @@ class _NamePart:
 
 
 def _parse_part(text: str, depth: int = 0) -> _NamePart:
-    """A name, type or value as it stands in a name."""
+    """Parse a name, type or value within a name."""
     text = text.strip()
     number = _NUMBER.fullmatch(text)
     if number:
@@ -192,7 +192,7 @@ def _parse_part(text: str, depth: int = 0) -> _NamePart:
     components = _components(_without_result(text))
     lambdas = [c for c in components if _LAMBDA.match(c)]
     plain_components = [c for c in components if not _LAMBDA.match(c) and not c.startswith("operator")]
-    # Of a lambda what surrounds it says more; of a member what it belongs to.
+    # For a lambda, the surrounding function is more informative; for a member, its class.
     component = _outermost_function(plain_components) if lambdas else (plain_components or components or [text])[-1]
     base, arguments = _arguments(component)
     part = _NamePart(base, [_parse_part(a, depth + 1) for a in arguments] if depth < _DEEPEST else [], mark)
@@ -206,7 +206,7 @@ def _parse_part(text: str, depth: int = 0) -> _NamePart:
 
 
 def _split_qualifiers(text: str) -> tuple[str, str]:
-    """A type without the const, pointers and references behind it, and the last two of these."""
+    """A type without const, pointers and references, and the latter two."""
     mark = ""
     while True:
         text = text.rstrip()
@@ -221,12 +221,12 @@ def _split_qualifiers(text: str) -> tuple[str, str]:
 
 
 def _outermost_function(named: list[str]) -> str:
-    """Of the parts of a name around a lambda the first that has parameters or template arguments, or is the last."""
+    """The first part of a name around a lambda that has parameters or template arguments, or else the last part."""
     return next((c for c in named if "(" in c or "<" in c), named[-1] if named else "lambda")
 
 
 def _arguments(component: str) -> tuple[str, list[str]]:
-    """``kernel`` and its template arguments, of one component of a name; its parameters are left out."""
+    """Parse one component of a name, with its template arguments and without its parameters."""
     base = re.split(r"[<(]", component, maxsplit=1)[0]
     rest = component[len(base) :]
     if not rest.startswith("<"):
@@ -236,7 +236,7 @@ def _arguments(component: str) -> tuple[str, list[str]]:
 
 
 def _without_result(text: str) -> str:
-    """A function's name and parameters without the type that it returns."""
+    """The name and parameters of a function without its return type."""
     last = 0
     for at, letter, depth in _letters(text):
         if depth == 0 and letter == "(":
@@ -247,7 +247,7 @@ def _without_result(text: str) -> str:
 
 
 def _components(text: str) -> list[str]:
-    """What stands between the ``::`` of a name, outside of any brackets."""
+    """Split a name at each ``::`` outside of brackets."""
     components, begin = [], 0
     for at, letter, depth in _letters(text):
         if depth == 0 and letter == ":" and text.startswith("::", at):
@@ -258,7 +258,7 @@ def _components(text: str) -> list[str]:
 
 
 def _split_list(text: str) -> list[str]:
-    """The arguments in a list."""
+    """Split a list of arguments at its commas."""
     items, begin = [], 0
     for at, letter, depth in _letters(text):
         if depth == 0 and letter == ",":
@@ -269,7 +269,7 @@ def _split_list(text: str) -> list[str]:
 
 
 def _letters(text: str) -> Iterator[tuple[int, str, int]]:
-    """Every character with its place and how many brackets are around it; a bracket counts as outside of itself."""
+    """Yield every character with its position and nesting depth; a bracket itself has the depth outside of it."""
     depth = 0
     for at, letter in enumerate(text):
         arrow = letter == ">" and at and text[at - 1] == "-"
@@ -281,15 +281,15 @@ def _letters(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def _closing_bracket(text: str, at: int) -> int:
-    """Where the bracket that opens at ``at`` is closed; the end of the text where it is not."""
+    """The position where the bracket that opens at ``at`` is closed, or the end of the text."""
     return next((i for i, letter, depth in _letters(text) if i > at and letter in _CLOSE and depth == 0), len(text))
 
 
-# Ever fewer words
+# Increasingly short forms
 
 
 def _form_at_step(part: _NamePart, step: int) -> str:
-    """The name after leaving out all that the first ``step`` of the steps leave out."""
+    """The name after the first ``step`` shortening steps."""
     for leave_out in (
         _without_plumbing,
         _without_wrappers,
@@ -307,7 +307,7 @@ _STEPS = 7
 
 def _text(part: _NamePart, *, top: bool = False) -> str:
     listed = ", ".join(_text(a) for a in part.arguments)
-    # What a lambda takes is part of it; whether a type is a pointer is not asked of a kernel.
+    # The parameters of a lambda belong to its name. Pointers do not matter for a kernel.
     mark = "" if top and not part.mark.startswith("(") else part.mark
     return f"{part.name}<{listed}>{mark}" if listed else f"{part.name}{mark}"
 
@@ -324,7 +324,7 @@ def _without_plumbing(part: _NamePart) -> _NamePart:
 
 
 def _without_wrappers(part: _NamePart) -> _NamePart:
-    """Wrappers replaced by the first thing in them that says what is computed."""
+    """Replace wrappers by the first part of them that describes what is computed."""
     arguments = [_without_wrappers(a) for a in part.arguments]
     if _WRAPPERS.fullmatch(part.name) and (inside := next((a for a in arguments if not (a.plain or a.plumbing)), None)):
         return inside
@@ -349,26 +349,26 @@ def _first_only(part: _NamePart) -> _NamePart:
 
 
 PATTERN_LENGTH = 1000
-"""Characters of a regular expression. Whole names and ranks are not regular expressions and may be longer."""
+"""Maximum length of a regular expression. Full names and ranks are not regular expressions and may be longer."""
 _MOST_QUOTED = 80
 _FIRST_BATCH = 20_000
-"""Characters of names that are searched at first; then more at once, as long as that is quick."""
+"""How many characters of names are searched first; the amount then grows while searching is fast."""
 _QUICK_S, _MOST_S = 0.05, 3.0
 
 
 def matching(pattern: str, names: Sequence[str]) -> list[str]:
-    """Those of ``names`` in which ``pattern`` is found anywhere, in their order.
+    """The ``names`` that contain a match of ``pattern``, in their order.
 
-    The syntax is RE2's: without what would need backtracking, which a short pattern can make last for ever.
-    BadArgument says what is wrong with a pattern, LimitExceeded that it takes too long.
+    The syntax is that of RE2, which has no backtracking, so that no pattern takes exponential time. Raises BadArgument
+    for an invalid pattern and LimitExceeded for one that takes too long.
     """
     if len(pattern) > PATTERN_LENGTH:
         raise BadArgument(
             f"The kernel pattern {_quote(pattern)} is too long",
             f"it has {count_text(len(pattern), 'character')}, and a regular expression may have {PATTERN_LENGTH}",
-            "Give a part of the name, the whole name as it is, or a rank such as #1",
+            "Give a part of the name, the full name, or a rank such as #1",
         )
-    _search(pattern, [""])  # tells of mistakes, also where there are no names
+    _search(pattern, [""])  # raises for an invalid pattern even if there are no names
     matches: list[str] = []
     start, batch, begun = 0, _FIRST_BATCH, time.monotonic()
     while start < len(names):
@@ -400,7 +400,7 @@ def _search(pattern: str, names: Sequence[str]) -> list[str]:
             ).fetchall()
         except (duckdb.InvalidInputException, UnicodeEncodeError) as error:
             raise BadArgument(
-                f"The kernel pattern {_quote(pattern)} is no regular expression",
+                f"The kernel pattern {_quote(pattern)} is not a valid regular expression",
                 str(error).partition(": ")[2] or str(error),
                 "Escape special characters, or use a rank such as #1; lookahead, lookbehind, back references and "
                 "possessive repeats are not supported (the syntax is RE2's)",

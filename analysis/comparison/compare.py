@@ -1,4 +1,4 @@
-"""Two workloads compared kernel by kernel, or group by group: times, work, verdict, and what changed the time."""
+"""Compare two workloads by kernels or groups of kernels: times, work, verdict, and the causes of a change in time."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _UNITS = {
     "sgpr": "registers", "lds_bytes": "B", "scratch_bytes": "B", "cluster": "work-groups",
 }  # fmt: skip
 _MOST_LISTED = 3
-"""Values of one kernel that are told one by one."""
+"""The maximum number of values of a kernel that are listed individually."""
 Values = dict[str, list[int]]
-"""Column of dispatches -> its values over the launches of a kernel, ascending."""
+"""Column of the table dispatches -> its distinct values for the launches of a kernel, in ascending order."""
 
 
 class Difference(NamedTuple):
-    """One quantity of the launches before and after: a number, or a text of several."""
+    """A quantity of the launches before and after: a number, or a text with several."""
 
     quantity: str
     before: int | str
@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def launch_values(workload: Workload, names: Sequence[str]) -> dict[str, Values]:
-    """How each of these kernels was launched; a column that the profile does not state has no values."""
+    """The launch parameters of these kernels; a column that the profile does not contain has no values."""
     picks = ", ".join(f"coalesce(list_sort(list(DISTINCT {c}) FILTER ({c} IS NOT NULL)), [])" for c in COLUMNS)
     rows = workload.rows(
         f"SELECT kernel, count(DISTINCT launch), {picks} FROM {workload.relation('dispatches')} "
@@ -58,7 +58,7 @@ def _count(configurations: int) -> Values:
 
 
 def differences(pair: Pair, before: dict[str, Values], after: dict[str, Values]) -> list[Difference]:
-    """What differs between the launches of two kernels that both profiles state; nothing for groups of kernels."""
+    """The differences between the launches of two kernels, if both profiles state them; none for groups of kernels."""
     if len(pair.before) != 1 or len(pair.after) != 1:
         return []
     one, other = before.get(pair.before[0], {}), after.get(pair.after[0], {})
@@ -70,7 +70,7 @@ def differences(pair: Pair, before: dict[str, Values], after: dict[str, Values])
 
 
 def settings(target: str, before: Side, after: Side) -> list[Difference]:
-    """What counters tell of the set-up of both sides' launches, where it differs; nothing for groups of kernels."""
+    """Differences in the set-up of launches according to counters; none for groups of kernels."""
     if len(before.kernels) != 1 or len(after.kernels) != 1:
         return []
     named = [name for name, role in target_quantities(target).roles.items() if role == "setting"]
@@ -79,7 +79,7 @@ def settings(target: str, before: Side, after: Side) -> list[Difference]:
 
 
 def clocks(before: Side, after: Side) -> list[Difference]:
-    """The mean clock of both sides, whether it differs or not: a part of any change of time."""
+    """The mean clock of both sides, even if it is equal, because it is part of any change in time."""
     rates = before.ratio("clock"), after.ratio("clock")
     if rates[0] is None or rates[1] is None:
         return []
@@ -87,7 +87,7 @@ def clocks(before: Side, after: Side) -> list[Difference]:
 
 
 def _values_text(values: list[Any]) -> int | str:
-    """One value as it is, a few as a list, more as their range."""
+    """One value unchanged, a few as a list, more as their range."""
     if len(values) == 1:
         return int(values[0])
     if len(values) <= _MOST_LISTED:
@@ -100,12 +100,12 @@ _HARDWARE = ("cu_per_gpu", "num_xcd", "num_sm")
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """One pair: its times where both were measured, the work, the verdict over both, and the terms of the change.
+    """One pair: its times if both were measured, the work, the verdict, and the terms of the change in time.
 
-    ``rounds`` are the launches (of a group: rounds of launches) that times and amounts are divided by; where whole
-    profiles are compared, the runs of the program: (1, 1) unless several are pooled. ``per_unit`` is the speed-up per
-    unit of a quantity: the ratio of times divided by the ratio of amounts, the most telling first. ``share`` is the
-    pair's part of the baseline's time, 0 to 1.
+    ``rounds`` are the numbers of launches (of a group: rounds of launches) by which times and amounts are divided. If
+    whole profiles are compared, they are the numbers of runs of the program: (1, 1) unless several are pooled.
+    ``per_unit`` is the speed-up per unit of a quantity, which is the ratio of times divided by the ratio of amounts,
+    most significant first. ``share`` is the pair's fraction of the baseline's time, 0 to 1.
     """
 
     pair: Pair
@@ -118,23 +118,23 @@ class ComparedPair:
     terms: list[Term]
     share: float
     launched: list[Difference]
-    """What differs between their launches (sizes, registers, LDS, carve-out), and the clocks of both."""
+    """The differences between their launches (sizes, registers, LDS, carve-out), and both clocks."""
     several: bool
-    """Whether a kernel of the pair has several launch configurations, which are summed."""
+    """Whether a kernel of the pair has several launch configurations, which are added up."""
     in_total: bool
-    """Whether whole profiles of several launches are compared, as no round of launches is common to both."""
+    """Whether whole profiles with several launches are compared, because the sides have no common round of launches."""
     doubts: dict[str, Reason]
-    """Quantities, terms and TIME that are built on doubted counters or times, and why."""
+    """The quantities, terms and TIME that depend on doubted counters or times, with the reason."""
 
     @property
     def doubt(self) -> Reason | None:
-        """Why the times, or what decides whether the work was the same, are not to be trusted."""
+        """Why the times, or the quantities that decide whether the work was the same, are unreliable."""
         decisive = [DURATION, *(q.quantity for q in self.work.evidence[:1])]
         return next((self.doubts[name] for name in decisive if name in self.doubts), None)
 
     @property
     def telling_terms(self) -> list[Term]:
-        """The terms where they say something: of a difference beyond noise, and where more than one is known."""
+        """The terms, if the difference is larger than the noise and more than one term is known."""
         within_noise = self.effect is None or self.effect.verdict == "inconclusive"
         return [] if within_noise or len(self.terms) < 2 else self.terms
 
@@ -151,10 +151,10 @@ class ComparedPair:
 
 @dataclass
 class ComparedVersion:
-    """One of the two workloads, and what was read of its kernels that are compared.
+    """One of the two workloads, with the data of its compared kernels.
 
-    ``repeats`` are further runs of the same program: their times are pooled with those of ``workload``, which alone
-    tells everything else.
+    ``repeats`` are other runs of the same program. Their times are pooled with those of ``workload``; everything else
+    is taken from ``workload`` alone.
     """
 
     workload: Workload
@@ -162,7 +162,7 @@ class ComparedVersion:
     kernels: dict[str, time_ratio.KernelTotals]
     """All of its kernels by name, longest total time first."""
     ceilings: Ceilings | None
-    """Theoretical ones: their ratios weigh bytes against operations; None for a target without any."""
+    """The theoretical ceilings, whose ratios relate bytes to operations; None for a target without any."""
     parts: dict[str, dict[time_ratio.LaunchShape, time_ratio.ShapeTimes]] = field(default_factory=dict)
     collected: WorkSums = field(default_factory=lambda: WorkSums([], {}, 0, {}))
     done: dict[str, KernelWork] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class ComparedVersion:
 
     @property
     def runs(self) -> int:
-        """How many runs of the program its times come from."""
+        """The number of runs of the program that its times come from."""
         return 1 + len(self.repeats)
 
     @property
@@ -197,7 +197,7 @@ class ComparedVersion:
         return sum(k.total_ns for k in self.kernels.values())
 
     def find(self, pattern: str) -> list[str]:
-        """The names of the kernels meant."""
+        """The names of the selected kernels."""
         return self.workload.select(pattern).kernels
 
     def only(self, names: Iterable[str]) -> list[time_ratio.KernelTotals]:
@@ -206,7 +206,7 @@ class ComparedVersion:
         return [k for k in self.kernels.values() if k.name in wanted]
 
     def read(self, names: Iterable[str], formulas: Mapping[str, str]) -> None:
-        """Read the times of these kernels, and what they did."""
+        """Read the times and the work of these kernels."""
         wanted = sorted(set(names))
         self.parts = time_ratio.join_parts([time_ratio.parts(w, wanted) for w in (self.workload, *self.repeats)])
         self.launched = launch_values(self.workload, wanted)
@@ -214,7 +214,7 @@ class ComparedVersion:
         self.done = {done.kernel: done for done in self.collected.groups}
 
     def doubt(self, kernels: Sequence[str], quantity: str) -> Reason | None:
-        """Why a quantity of these kernels, or their TIME, is not to be trusted."""
+        """Why a quantity of these kernels, or their TIME, is unreliable."""
         if quantity == DURATION:
             return self.workload.doubts.about(frozenset({DURATION}), kernels)
         return self.workload.doubts.about(
@@ -228,9 +228,9 @@ class ComparedVersion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All pairs of two workloads, longest first, and what has no counterpart.
+    """All pairs of two workloads, longest first, and the kernels without a counterpart.
 
-    ``other_gpu`` says why absolute times are not compared; None on the same kind of GPU.
+    ``other_gpu`` is the reason why absolute times are not compared; None for the same kind of GPU.
     """
 
     before: ComparedVersion
@@ -241,7 +241,7 @@ class Comparison:
 
     @property
     def main(self) -> ComparedPair | None:
-        """The pair that takes most of the baseline's time."""
+        """The pair that takes the most time of the baseline."""
         return max(self.pairs, key=lambda p: p.share, default=None)
 
 
@@ -254,12 +254,12 @@ def compare(
     limit: int | None = 5,
     checked: bool | None = None,
 ) -> Comparison:
-    """Compare the ``limit`` longest pairs of kernels (None: all), or the groups given.
+    """Compare the ``limit`` longest pairs of kernels (None: all), or the given groups.
 
-    ``checked`` is what the program's own check of the candidate's result said; None where there was none.
+    ``checked`` is the result of the program's own check of the candidate; None if there was none.
 
-    ``kernel`` chooses kernels of both sides, as everywhere; where it fits none of the candidate's, those most like the
-    baseline's count. Raises NotFound or BadArgument for what fits nothing, BadInput without dispatches.
+    ``kernel`` selects kernels of both sides; if it matches none of the candidate's, those most similar to the
+    baseline's are used. Raises NotFound or BadArgument if nothing matches, and BadInput without dispatches.
     """
     first, second = ComparedVersion.of(before), ComparedVersion.of(after)
     matching = in_groups(first, second, groups) if groups else _match_kernels(first, second, kernel)
@@ -267,7 +267,7 @@ def compare(
 
 
 def in_groups(before: ComparedVersion, after: ComparedVersion, groups: Mapping[str, Sequence[str]]) -> KernelMatching:
-    """The groups given as pairs. Raises NotFound or BadArgument for what fits nothing."""
+    """The given groups as pairs. Raises NotFound or BadArgument if a pattern matches nothing."""
     kernels = list(before.kernels.values()), list(after.kernels.values())
     return pair_groups(*kernels, groups, (before.find, after.find))
 
@@ -279,7 +279,7 @@ def compare_pairs(
     pairs: Sequence[Pair],
     checked: bool | None = None,
 ) -> Comparison:
-    """The comparison of these ``pairs``."""
+    """Compare the kernels of these ``pairs``."""
     one, other = before.workload, after.workload
     other_gpu = _other_gpu(one.manifest, other.manifest)
     alike = one.arch == other.arch
@@ -295,12 +295,12 @@ def _match_kernels(before: ComparedVersion, after: ComparedVersion, kernel: str 
         return match(list(before.kernels.values()), list(after.kernels.values()))
     chosen = before.only(before.find(kernel))
     if before.workload.by == "launch" and (same := after.only(k.name for k in chosen)):
-        # Their numbers follow the time that they take; the configurations of one kernel are the same by name.
+        # Configurations are numbered by time, so the numbers can differ; they correspond by their names.
         return match(chosen, same)
     try:
         return match(chosen, after.only(after.find(kernel)))
     except NotFound:
-        # Renamed: only those that are not the same kernel as another one of the baseline can be meant.
+        # A renamed kernel: only candidates that are not paired with another kernel of the baseline are considered.
         renamed = match(chosen, after.only(after.kernels.keys() - before.kernels.keys()))
         if not renamed.pairs:
             raise
@@ -350,7 +350,7 @@ def _compare_pair(
 def _verdict(
     effect: Effect | None, same: SameWork, other_gpu: Reason | None, timing: Reason | None
 ) -> tuple[TimeVerdict, str]:
-    """The verdict over time and work: less time for other work is neither better nor worse, nor is a doubted time."""
+    """The verdict from time and work: a shorter time for different work, or a doubted time, is inconclusive."""
     if effect is None:
         return "inconclusive", "no usable timing on both sides"
     if timing is not None:
@@ -364,9 +364,9 @@ def _verdict(
 
 
 def _rounds(pair: Pair, before: ComparedVersion, after: ComparedVersion) -> tuple[int, int]:
-    """What times are divided by: the launches of a kernel; of a group, the rounds in which all of it was launched.
+    """The numbers by which times are divided: launches of a kernel; for a group, rounds with all of its kernels.
 
-    The number of rounds is the greatest common divisor of the launches. Where both sides do not have it in common,
+    The number of rounds is the greatest common divisor of the numbers of launches. If the rounds of both sides differ,
     whole runs of the program are compared.
     """
     counts = [before.kernels[n].timed for n in pair.before], [after.kernels[n].timed for n in pair.after]
@@ -390,7 +390,7 @@ def _effect(pair: Pair, before: ComparedVersion, after: ComparedVersion, rounds:
 
 
 def _other_gpu(before: Manifest, after: Manifest) -> Reason | None:
-    """How two workloads differ in hardware; None where nothing says that they do."""
+    """The difference in hardware between two workloads; None if no difference is known."""
     if before.arch != after.arch:
         return _differ(f"{before.arch or 'unknown'} and {after.arch or 'unknown'}")
     stated = [(f, before.facts[f], after.facts[f]) for f in _HARDWARE if f in before.facts and f in after.facts]

@@ -1,4 +1,4 @@
-"""The experiment log: what was tried, why, and what came of it, as small files that are only ever added."""
+"""The experiment log: what was changed, why, and with what result, as small files that are never modified."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .matching import base_name
 
 _FOLDER = "note"
 _MOST_BYTES = 4 << 20
-"""Of an entry, which has some kilobytes."""
+"""The maximum size of an entry in bytes; usual entries have a few kilobytes."""
 _ID = re.compile(r"[0-9a-z]{16}")
 
 
 class ExperimentOutcome(pydantic.BaseModel):
-    """What a comparison found for one kernel (or group): speed-up with its 95 % interval where there is one."""
+    """The result of a comparison for one kernel (or group): speed-up, with its 95 % interval if there is one."""
 
     kernel: str
     kernels: list[str] = []
-    """All kernels behind it, of both versions; those of a group and renamed ones among them."""
+    """All its kernels in both versions, including those of a group and renamed ones."""
     verdict: str
     why: str = ""
     speedup: float | None = None
@@ -35,7 +35,7 @@ class ExperimentOutcome(pydantic.BaseModel):
 
 
 class ExperimentEntry(pydantic.BaseModel):
-    """One line of the log: a profile taken to try something, or a comparison that judged it."""
+    """One entry of the log: a profile of an experiment, or a comparison that judged it."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
@@ -47,19 +47,19 @@ class ExperimentEntry(pydantic.BaseModel):
     hypothesis: str = ""
     change: str = ""
     binary: Binary | None = None
-    """The file that was profiled for it, whatever the change says."""
+    """The file that was profiled for it."""
     outcomes: list[ExperimentOutcome] = []
 
 
 class EarlierExperiment(NamedTuple):
-    """An earlier experiment, and what came of it for one kernel."""
+    """An earlier experiment and its result for one kernel."""
 
     entry: ExperimentEntry
     outcome: ExperimentOutcome
 
 
 def record(store: Store, entry: ExperimentEntry) -> ExperimentEntry:
-    """Add an entry and return it with its id and time. Raises StoreProblem where it cannot be written."""
+    """Add an entry and return it with its id and time. Raises StoreProblem if it cannot be written."""
     store.verify()
     now = time.time_ns()
     done = entry.model_copy(update={"id": new_id(now), "created_ns": now})
@@ -69,7 +69,7 @@ def record(store: Store, entry: ExperimentEntry) -> ExperimentEntry:
         write_atomically(folder / f"{done.id}.json", done.model_dump_json(indent=1))
     except OSError as error:
         raise StoreProblem(
-            f"The experiment cannot be noted in {folder}",
+            f"The experiment cannot be recorded in {folder}",
             error.strerror or str(error),
             "Check the space and the permissions of the store",
         ) from error
@@ -77,7 +77,7 @@ def record(store: Store, entry: ExperimentEntry) -> ExperimentEntry:
 
 
 def entries(store: Store) -> list[ExperimentEntry]:
-    """All entries, oldest first; files that are none are passed over."""
+    """All entries, oldest first; other files are ignored."""
     store.verify()
     log = []
     for path in sorted((store.root / _FOLDER).glob("*.json")):
@@ -91,7 +91,7 @@ def entries(store: Store) -> list[ExperimentEntry]:
 
 
 def earlier_experiments(log: Sequence[ExperimentEntry], kernel: str) -> list[EarlierExperiment]:
-    """What was tried on a kernel of this name, newest first, whatever its parameters and template arguments are."""
+    """The experiments with a kernel of this name, newest first, with any parameters and template arguments."""
     name = base_name(kernel)
     return [
         EarlierExperiment(entry, outcome)

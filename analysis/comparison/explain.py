@@ -1,4 +1,4 @@
-"""What explains a change of time, and which metrics changed with it."""
+"""Explain a change in time by its terms, and by the metrics that changed with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTHING = 1e-12
 
 
 class _TermDraft(NamedTuple):
-    """A term before it is in ns: ``log`` is the logarithm of its factor."""
+    """A term before its conversion to ns: ``log`` is the logarithm of its factor."""
 
     name: str
     before: float | None
@@ -32,7 +32,7 @@ class _TermDraft(NamedTuple):
 
 @dataclass(frozen=True)
 class LeastTime:
-    """The least time in ns that a resource needs for an amount of work (bytes, operations, instructions)."""
+    """The minimum time in ns that a resource needs for an amount of work (bytes, operations, instructions)."""
 
     time_ns: float
     amount: float
@@ -41,7 +41,7 @@ class LeastTime:
 
 @dataclass(frozen=True)
 class Term:
-    """One term: its value before and after with its unit, the factor that it puts on the time, and the ns it adds."""
+    """One term: its value before and after with its unit, its factor in the time, and the ns that it adds."""
 
     name: str
     before: float | None
@@ -50,22 +50,22 @@ class Term:
     factor: float
     delta_ns: float
     quantity: str = ""
-    """What it was computed from, as ``work.behind`` knows it; empty for what is left over."""
+    """The quantity that it was computed from, as in ``work.behind``; empty for the remainder."""
 
 
 def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[Term]:
     """Split the change of the total time T of all launches into terms whose ns add up to it exactly.
 
-    T = rounds x R x 1/concurrency x 1/clock x rest. R is the least time that the work of a round needs on the ceilings
-    of the device: the greatest of (bytes of a level / its bandwidth) and (operations of a unit / its rate); see
-    ``envelope`` for how its change is shared out among them: a resource that is never the greatest gets nothing.
-    Without ceilings R is the first of the bytes or instructions that both sides have. Concurrency is the mean number
-    of resident waves (occupancy), clock the cycles per ns; ``rest`` is the rate achieved by one wave in a cycle, or
-    the achieved rate as a whole where those were not counted, and "unexplained" where the work is unknown.
+    T = rounds x R x 1/concurrency x 1/clock x rest. R is the minimum time for the work of a round at the ceilings of
+    the device: the maximum of (bytes of a level / its bandwidth) and (operations of a unit / its rate). ``envelope``
+    splits its change among these resources; a resource that is never the maximum gets no part. Without ceilings, R is
+    the first of the bytes or instructions that both sides have. Concurrency is the mean number of resident waves
+    (occupancy), and clock is the number of cycles per ns. ``rest`` is the rate of one wave per cycle, or the total
+    rate if these were not counted; it is called "unexplained" if the work is unknown.
 
     A factor f adds L x ln f, with L = (T1 - T0) / ln(T1 / T0), the logarithmic mean: the logarithmic mean Divisia
     decomposition (Ang, Energy Policy 32, 2004), which leaves no remainder and does not depend on an order. Terms whose
-    counters are missing are left out and stay in the last. Returns an empty list without times.
+    counters are missing are omitted and remain part of the last one. Returns an empty list without times.
     """
     totals = before.time_ns * before.rounds, after.time_ns * after.rounds
     if min(totals) <= 0:
@@ -92,7 +92,7 @@ def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -
 
 
 def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastTime]:
-    """Resource -> the least time of a round, for those with a ceiling and a count."""
+    """Resource -> the minimum time of a round, for resources with a ceiling and a count."""
     times: dict[str, LeastTime] = {}
     formulas = family(target)
     if formulas is None:
@@ -114,7 +114,7 @@ def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastT
 
 
 def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[_TermDraft]:
-    """The terms of the work: by the greatest least time where ceilings are known, else by one quantity."""
+    """The terms of the work: from the minimum times if ceilings are known, or else from one quantity."""
     if ceilings is not None:
         first, second = (least_times(side, target, ceilings) for side in (before, after))
         shared = [name for name in first if name in second]
@@ -135,10 +135,10 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
 
 
 def envelope(times: Sequence[tuple[float, float]]) -> list[float] | None:
-    """Shares of ln(max after / max before) for resources with these least times; None where either is nothing.
+    """The parts of ln(max after / max before) for resources with these minimum times; None if a maximum is 0.
 
-    All times move on a straight line from before to after. A resource has the change of ln max over the stretch on
-    which it is the greatest (the Aumann-Shapley values of the logarithm of the maximum).
+    All times change linearly from before to after. Each resource gets the change of ln max over the section in which
+    it is the maximum (the Aumann-Shapley values of the logarithm of the maximum).
     """
     if not times or max(t[0] for t in times) <= 0 or max(t[1] for t in times) <= 0:
         return None
@@ -151,7 +151,7 @@ def envelope(times: Sequence[tuple[float, float]]) -> list[float] | None:
 
     shares, s = [0.0] * len(times), 0.0
     while s < 1:
-        # Of those that are greatest here, the one that rises most is greatest next.
+        # Among equal maxima, the one that rises most is the maximum of the next section.
         ahead = [i for i in range(len(times)) if at(i, s) >= greatest(s) * (1 - _NOTHING)]
         top = max(ahead, key=lambda i: times[i][1] - times[i][0])
         end = min(1.0, *(c for t in times if (c := _crossing(times[top], t)) > s), 1.0)
@@ -161,21 +161,21 @@ def envelope(times: Sequence[tuple[float, float]]) -> list[float] | None:
 
 
 def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Where on the way from before to after the other overtakes the one; 2 where it does not."""
+    """The position (0 to 1) between before and after where the other overtakes the one; 2 if it does not."""
     gap, gain = one[0] - other[0], (other[1] - other[0]) - (one[1] - one[0])
     return gap / gain if gain > 0 else 2.0
 
 
 _PRESETS = ("overview", "memory", "compute", "lds", "occupancy")
 _LEFT_OUT = ("dispatch.duration_ns", "dispatch.gpu_cycles", "dispatch.cycles")
-"""Time itself, which the comparison states anyway."""
+"""Time itself, which the comparison reports separately."""
 _LEAST = threshold("comparison.least_cause")
 _STRONG = threshold("comparison.strong_cause")
 
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One metric before and after; ``good`` is None where neither direction is better in itself."""
+    """A metric before and after; ``good`` is None if neither direction is better in itself."""
 
     before: Figure
     after: Figure
@@ -183,9 +183,9 @@ class MetricChange:
     weight: float
 
     def better(self, verdict: TimeVerdict) -> bool | None:
-        """Whether it went with the time: None where that did not change for certain, or changed the other way.
+        """Whether it changed like the time: None if the time did not clearly change, or changed in the other direction.
 
-        A hit rate that falls because the same lines are not read again is no loss, as the time tells.
+        For example, a hit rate that falls because lines are no longer read twice is not a loss if the time falls.
         """
         if verdict == "inconclusive" or self.good != (verdict == "improved"):
             return None
@@ -193,12 +193,12 @@ class MetricChange:
 
     @property
     def doubt(self) -> Reason | None:
-        """Why one of the two figures is not to be trusted."""
+        """Why one of the two figures is unreliable."""
         return next((f.reason for f in (self.before, self.after) if f.status != "ok"), None)
 
 
 class MetricChanges(NamedTuple):
-    """The metrics that changed, the most telling first, and those that only one of the two profiles can tell."""
+    """The metrics that changed, most significant first, and those that only one of the profiles has."""
 
     changed: list[MetricChange]
     only_before: list[str]
@@ -206,12 +206,12 @@ class MetricChanges(NamedTuple):
 
 
 def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> MetricChanges:
-    """The metrics of a kernel that changed, the most telling first.
+    """The metrics of a kernel that changed, most significant first.
 
-    Shares (percentages, or values with a peak) weigh by their change in points; of others only those of which more or
-    less is better, by the logarithm of their ratio, which counts a quarter. ``normalised`` leaves only the shares,
-    which can be compared between different GPUs. Figures beyond their limits are left out, those built on doubted
-    counters keep their status. Empty where a target has no metrics.
+    Percentages, and values with a peak, are ranked by their change in percentage points. Other metrics are included
+    only if more or less is better; they are ranked by a quarter of the logarithm of their ratio. ``normalised`` keeps
+    only the percentages, which can be compared between different GPUs. Figures beyond their limits are omitted, and
+    those that depend on doubted counters keep their status. Empty if a target has no metrics.
     """
     if not {before.arch, after.arch} <= {*catalog.targets_with_metrics()} or not (
         before.manifest.counters and after.manifest.counters
@@ -229,7 +229,7 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str, norm
 
 
 def _figures(workload: Workload, kernel: str) -> tuple[dict[str, Figure], list[str]]:
-    """The figures that can be compared, and the names of all that have a value."""
+    """The comparable figures, and the names of all figures with a value."""
     known = catalog.by_name(workload.arch)
     presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
     measured = figures(workload, presets, FigureRequest(kernel=[kernel], quartiles=False))
@@ -238,7 +238,7 @@ def _figures(workload: Workload, kernel: str) -> tuple[dict[str, Figure], list[s
 
 
 def _comparable(figure: Figure) -> bool:
-    """Whether a figure is sound, or only doubted: then the change is shown as such."""
+    """Whether a figure can be compared: it is reliable, or only doubted, in which case the change is marked."""
     return figure.status == "ok" or (
         figure.status == "suspect" and figure.reason is not None and figure.reason.code == "doubted"
     )

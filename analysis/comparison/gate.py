@@ -1,8 +1,8 @@
-"""Whether a candidate is slower than its baseline by more than allowed: pass, fail or inconclusive, kernel by kernel.
+"""Decide for each kernel whether a candidate is slower than allowed: pass, fail or inconclusive.
 
-A kernel fails where it is slower by more than its limit and slower for certain: beyond the noise floor, with an
-interval and a rank test that exclude no change at a level of 5 % for all kernels together (Holm's method). It passes
-where its time lies within the limit and the noise is no wider than that. All else is inconclusive, with the reason.
+A kernel fails if it is slower by more than its limit and significantly slower: beyond the noise floor, with an
+interval and a rank test that exclude "no change" at a level of 5 % for all kernels together (Holm's method). It passes
+if its time is within the limit and the noise is not larger than the limit. Otherwise it is inconclusive.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ Code = Literal[
     "within", "beyond", "uncertain", "noise", "other_work", "other_gpu", "other_profiler", "clocks", "doubted",
     "no_time", "no_figure", "other_kernels", "from_zero", "new", "vanished", "ignored", "small",
 ]  # fmt: skip
-"""Why a status is what it is, for programs."""
+"""The reason of a status, for programs."""
 Kind = Literal["kernel", "group", "program", "metric"]
 PROGRAM = "whole program"
 LEVEL = threshold("gate.false_alarms")
-"""Of all kernels together: how often at most one is called slower where nothing changed."""
+"""For all kernels together: the maximum probability of calling one slower although nothing changed."""
 _CLOCK = threshold("comparison.clock_change")
 _UNMATCHED = threshold("comparison.unmatched_time")
 _MOST_ITEMS = 200
 _SHOWN = 60
 _MOST_NAMED = 3
 _OMITTED_NOTES = frozenset({"terms_add_up"})
-"""Notes of a comparison on what a gate does not show."""
+"""Notes of a comparison about things that a gate does not show."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was judged, or why it was not.
+    """One judged item, or why it was not judged.
 
-    Shares and changes are fractions: 0.03 for 3 %. ``change`` is candidate / baseline - 1 with ``low`` and ``high``,
-    its 95 % interval; ``noise`` is the change that cannot be told from none. None is unknown, as ``why`` says.
+    Shares and changes are fractions: 0.03 for 3 %. ``change`` is candidate / baseline - 1, with its 95 % interval from
+    ``low`` to ``high``. ``noise`` is the largest change that cannot be distinguished from none. None is unknown, for
+    the reason in ``why``.
     """
 
     kind: Kind
@@ -72,11 +73,11 @@ class Item:
     unit: str = "ns"
     launches: tuple[int, int] | None = None
     share: float | None = None
-    """The larger of its parts of the baseline's and of the candidate's time."""
+    """The larger of its fractions of the baseline's and the candidate's time."""
     same_work: Answer = "unknown"
     metric: str | None = None
     relative: bool = True
-    """Whether ``limit`` is a share; else an amount in ``unit``."""
+    """Whether ``limit`` is a fraction; otherwise it is an amount in ``unit``."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,13 @@ class Gate:
     comparison: Comparison
 
     def counts(self) -> Mapping[str, int]:
-        """How many items have each status."""
+        """The number of items with each status."""
         return Counter(item.status for item in self.items)
 
 
 @dataclass(frozen=True)
 class _PairToJudge:
-    """A pair that is judged by its time."""
+    """A pair whose time is judged."""
 
     kind: Kind
     pair: Pair
@@ -103,11 +104,11 @@ class _PairToJudge:
 
 
 def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: GateLimits) -> Gate:
-    """Judge the candidate: each side is one workload, or several runs of the same program, whose times are pooled.
+    """Judge the candidate. Each side is one workload, or several runs of the same program, whose times are pooled.
 
-    The first of each side is the one whose work, metrics and device are looked at. Raises BadArgument for a workload
-    on both sides, runs of one side that are of different programs or GPUs, or a pattern that cannot be read, BadInput
-    for one without dispatches.
+    Work, metrics and device are taken from the first workload of each side. Raises BadArgument for a workload on both
+    sides, for runs of different programs or GPUs on one side, and for an invalid pattern; raises BadInput for a
+    workload without dispatches.
     """
     if both := {w.id for w in baselines} & {w.id for w in candidates}:
         raise BadArgument(f"Workload {min(both)} is on both sides", fix="Compare two different workloads")
@@ -145,7 +146,7 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
 
 
 def _size_notes(pairs: Sequence[ComparedPair]) -> list[Note]:
-    """Which kernels were launched in another size where nothing that was counted says whether the work is the same."""
+    """A note on kernels with another launch size for which no counter shows whether the work is the same."""
     descriptions = [
         f"{c.pair.label} ({d.before} -> {d.after} {d.unit})"
         for c in pairs
@@ -156,11 +157,13 @@ def _size_notes(pairs: Sequence[ComparedPair]) -> list[Note]:
         return []
     more = f" and {len(descriptions) - _MOST_NAMED} more" if len(descriptions) > _MOST_NAMED else ""
     labels = ", ".join(descriptions[:_MOST_NAMED]) + more
-    return [Note("other_sizes", f"Launched in another size, and no counter tells if the work is the same: {labels}.")]
+    return [
+        Note("other_sizes", f"Launched with another size, and no counter shows whether the work is the same: {labels}.")
+    ]
 
 
 def _refuse_other_runs(side: Sequence[Workload]) -> None:
-    """Raise BadArgument where these are not runs of one program on one kind of GPU, as far as they state it."""
+    """Raise BadArgument if these are not runs of one program on one kind of GPU, as far as this is known."""
     first = side[0].manifest
     for other in (workload.manifest for workload in side[1:]):
         for what, one, another in (
@@ -171,9 +174,9 @@ def _refuse_other_runs(side: Sequence[Workload]) -> None:
         ):
             if one and another and one != another:
                 raise BadArgument(
-                    f"{first.id} and {other.id} are no runs of one program",
+                    f"{first.id} and {other.id} are not runs of one program",
                     f"their {what} is {shorten(one, _SHOWN)!r} and {shorten(another, _SHOWN)!r}",
-                    "Pool fewer runs, or give runs of each program and GPU a name of their own",
+                    "Pool fewer runs, or use a different name for each program and GPU",
                 )
 
 
@@ -191,7 +194,7 @@ def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits)
 def _kernels(
     before: ComparedVersion, after: ComparedVersion, pairs: Sequence[Pair], limits: GateLimits
 ) -> tuple[list[_PairToJudge], list[Item]]:
-    """The pairs that are judged one by one, and those that are not."""
+    """The pairs that are judged individually, and those that are not."""
     caps = limits.of_kernels([pair.before[0] for pair in pairs])
     to_judge: list[_PairToJudge] = []
     left_out: list[Item] = []
@@ -200,7 +203,7 @@ def _kernels(
         if cap is None:
             left_out.append(Item("kernel", pair.label, "ignored", "ignored", "by the limits", share=share))
         elif share < limits.least_share or len(to_judge) == _MOST_ITEMS:
-            why = f"{share:.2%} of the time: too little to be judged"
+            why = f"{share:.2%} of the time, which is too little to be judged"
             left_out.append(Item("kernel", pair.label, "ignored", "small", why, share=share))
         else:
             to_judge.append(_PairToJudge("kernel", pair, cap))
@@ -213,10 +216,10 @@ def _share(pair: Pair, before: ComparedVersion, after: ComparedVersion) -> float
 
 
 def certain(effects: Sequence[Effect | None]) -> list[bool]:
-    """Whether each is slower for certain where all are looked at together (Holm's step-down method).
+    """Whether each pair is significantly slower when all are tested together (Holm's step-down method).
 
-    Beyond what single launches of one build differ by, and where there are too few launches for an interval, the
-    verdict of each alone decides.
+    For a difference larger than that between single launches of one build, and with too few launches for an interval,
+    the separate verdict of the pair decides.
     """
     slower = [e is not None and e.verdict == "regressed" for e in effects]
     known = {i: p for i, e in enumerate(effects) if e is not None and (p := _p_value(e)) is not None}
@@ -230,9 +233,10 @@ def certain(effects: Sequence[Effect | None]) -> list[bool]:
 
 
 def _p_value(effect: Effect) -> float | None:
-    """How likely so large a difference is where nothing changed, by the width of the interval.
+    """The probability of such a difference if nothing changed, estimated from the width of the interval.
 
-    Taken for that of Student's t over the launches of both sides, on the logarithm. None with few launches.
+    The interval is treated as that of Student's t over the launches of both sides, on a logarithmic scale. None with
+    few launches.
     """
     if effect.low is None or effect.high is None:
         return None
@@ -247,7 +251,7 @@ def _p_value(effect: Effect) -> float | None:
 
 
 def _time_item(comparison: Comparison, c: ComparedPair, limit: float, *, certain: bool) -> Item:
-    """The item of a pair by its time; its kind and share are for the caller."""
+    """The item of a pair, judged by its time; the caller sets its kind and share."""
     e = c.effect
     item = Item("kernel", c.pair.label, "inconclusive", "no_time", "no usable time on both sides", limit)
     if e is None:
@@ -264,8 +268,8 @@ def _time_item(comparison: Comparison, c: ComparedPair, limit: float, *, certain
         return replace(item, code="clocks", why=clock)
     change = _signed_percent(span.change)
     why = {
-        "uncertain": f"{change} is more than {_share_of(limit)}, and not certain: {e.why}",
-        "noise": f"{change}, but changes below {_share_of(span.noise)} cannot be told from noise",
+        "uncertain": f"{change} is more than {_share_of(limit)}, but not significant: {e.why}",
+        "noise": f"{change}, but changes below {_share_of(span.noise)} cannot be distinguished from noise",
         "beyond": f"{change}, more than the limit of {_share_of(limit)}",
     }
     return replace(
@@ -274,7 +278,7 @@ def _time_item(comparison: Comparison, c: ComparedPair, limit: float, *, certain
 
 
 class _Span(NamedTuple):
-    """A change of time as a share, its 95 % interval where there is one, and how large a change can be noise."""
+    """A change in time as a fraction, its 95 % interval if there is one, and the change that can be noise."""
 
     change: float
     low: float | None
@@ -294,7 +298,7 @@ _ByTime = Literal["within", "beyond", "uncertain", "noise"]
 
 
 def by_time(e: Effect, limit: float, *, certain: bool) -> tuple[Verdict, _ByTime]:
-    """What times alone say; ``certain`` is what ``certain()`` found of it among all."""
+    """The status according to the times alone; ``certain`` is the result of ``certain()``."""
     change, _, high, noise = _Span.of(e)
     if change > limit:
         return ("fail", "beyond") if certain else ("inconclusive", "uncertain")
@@ -303,12 +307,12 @@ def by_time(e: Effect, limit: float, *, certain: bool) -> tuple[Verdict, _ByTime
 
 
 def _not_comparable(comparison: Comparison, c: ComparedPair) -> tuple[Code, str] | None:
-    """Why the times of a pair say nothing about the change."""
+    """Why the times of a pair cannot be compared; empty if they can."""
     before, after = comparison.before.workload.manifest, comparison.after.workload.manifest
     if comparison.other_gpu is not None:
         return "other_gpu", f"{comparison.other_gpu}: absolute times are not compared"
     if before.format != after.format:
-        return "other_profiler", f"taken by different profilers ({before.format} and {after.format})"
+        return "other_profiler", f"measured with different profilers ({before.format} and {after.format})"
     if doubt := c.doubts.get(DURATION):
         return "doubted", f"the times are suspect: {doubt}"
     if c.work.answer in DIFFERENT:
@@ -317,9 +321,9 @@ def _not_comparable(comparison: Comparison, c: ComparedPair) -> tuple[Code, str]
 
 
 def _clock(comparison: Comparison, *, slower: bool) -> str:
-    """Where the clocks differed such that they could make the verdict: in words, else nothing.
+    """A sentence if a difference of clocks could explain the verdict; otherwise empty.
 
-    A lower clock of the candidate may be why it is slower, and a higher one why it is not.
+    A lower clock of the candidate may be the reason why it is slower, and a higher one why it is not.
     """
     first, second = (
         device_clocks.clock_state_of(comparison.before.workload),
@@ -349,7 +353,7 @@ def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: W
     change = (b - a) / abs(a) if a else None
     item = replace(item, baseline=a, candidate=b, change=change)
     if limit.relative and limit.allowed and not a and (moved < 0 if limit.down else moved > 0):
-        why = f"{a:.6g} -> {b:.6g} {one.unit}: no percentage of 0; give a limit in its unit"
+        why = f"{a:.6g} -> {b:.6g} {one.unit}: a percentage of 0 is undefined; give a limit in its unit"
         return replace(item, code="from_zero", why=why)
     bad = moved < limit.allowed if limit.down else moved > limit.allowed
     how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed_percent(change)})" if change is not None else "")
@@ -361,16 +365,18 @@ def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: W
 def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
     known = catalog.select(workload.arch, [metric]) if workload.arch in catalog.targets_with_metrics() else []
     if workload.arch in catalog.targets_with_metrics() and len(known) != 1:
-        raise BadArgument(f"{metric!r} names {len(known)} metrics", fix="Name one metric; search_metrics finds them")
+        raise BadArgument(
+            f"{metric!r} matches {len(known)} metrics", fix="Give the name of one metric; search_metrics finds them"
+        )
     return figures(workload, [metric], FigureRequest(kernel=[kernel], quartiles=False))[0]
 
 
 def _describe_unmatched(
     before: ComparedVersion, vanished: Sequence[str], after: ComparedVersion, new: Sequence[str], limits: GateLimits
 ) -> str:
-    """Where kernels without a counterpart take much of a side's time: in words, else nothing.
+    """A sentence if kernels without a counterpart take much of a side's time; otherwise empty.
 
-    A program that ended early is fast. Kernels that the limits leave out do not count.
+    A program that ends early is fast. Kernels that the limits ignore are not counted.
     """
     shares = []
     for version, names, whose in ((before, vanished, "baseline"), (after, new, "candidate")):
@@ -380,14 +386,16 @@ def _describe_unmatched(
             shares.append(f"{share:.0%} of the {whose}'s time")
     if not shares:
         return ""
-    return f"{' and '.join(shares)} is in kernels without a counterpart: name renamed or fused ones as a [[group]]"
+    return (
+        f"{' and '.join(shares)} is spent in kernels without a counterpart: list renamed or fused ones as a [[group]]"
+    )
 
 
 _OneSided = Literal["new", "vanished"]
 
 
 def _one_sided(version: ComparedVersion, names: Sequence[str], status: _OneSided, limits: GateLimits) -> list[Item]:
-    """Kernels of one side alone; what they cost shows in the whole program."""
+    """The items of kernels on one side only; their time is part of the whole program."""
     items = []
     for kernel in version.only(names):
         share = kernel.total_ns / version.total_ns if version.total_ns else 0.0

@@ -1,4 +1,4 @@
-"""What a gate allows: limits for kernels, groups, metrics and the whole program, from words or a TOML file."""
+"""The limits of a gate for kernels, groups, metrics and the whole program, from options or a TOML file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..store.manifest import read_small
 _PERCENT = re.compile(r"\s*([+-]?\d{1,6}(?:\.\d{1,6})?)\s*%\s*", re.ASCII)
 _POINTS = re.compile(r"\s*([+-]\d{1,15}(?:\.\d{1,9})?)\s*", re.ASCII)
 _MOST = 1000.0
-"""Percent; a limit above it is a slip."""
+"""The maximum limit in percent; a larger one is probably a mistake."""
 _SHOWN = 60
 
 
 @dataclass(frozen=True)
 class MetricLimit:
-    """How far a metric may move: up where ``allowed`` is positive or +0, down where it is negative or -0.
+    """How much a metric may change: it may rise if ``allowed`` is positive or +0, and fall if it is negative or -0.
 
-    ``relative``: ``allowed`` is a share of the baseline's value, else an amount in the metric's unit.
+    If ``relative``, ``allowed`` is a fraction of the baseline's value, otherwise an amount in the metric's unit.
     """
 
     metric: str
@@ -43,7 +43,7 @@ class MetricLimit:
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """The limit of the kernels in whose names ``pattern`` is found; None: they are not judged."""
+    """The limit of the kernels whose names contain a match of ``pattern``; None if they are not judged."""
 
     pattern: str
     allowed: float | None
@@ -51,7 +51,7 @@ class KernelLimit:
 
 @dataclass(frozen=True)
 class KernelGroup:
-    """Kernels that are judged as one, by patterns before and after, and their limit; None: that of everything."""
+    """Kernels that are judged as one, by patterns before and after, and their limit; None for the general limit."""
 
     label: str
     patterns: tuple[str, str]
@@ -60,9 +60,10 @@ class KernelGroup:
 
 @dataclass(frozen=True)
 class GateLimits:
-    """``allowed`` is the share by which a kernel may be slower, 0.03 for 3 %; so for the others.
+    """``allowed`` is the fraction by which a kernel may be slower, 0.03 for 3 %.
 
-    ``total`` is that of the whole program. Kernels below ``least_share`` of the time of both versions are not judged.
+    ``total`` is the limit of the whole program. Kernels below ``least_share`` of the time of both versions are not
+    judged.
     """
 
     allowed: float
@@ -73,7 +74,7 @@ class GateLimits:
     metrics: tuple[MetricLimit, ...] = ()
 
     def of_kernels(self, names: list[str]) -> dict[str, float | None]:
-        """The limit of each kernel: that of the first pattern that is found in its name, else ``allowed``."""
+        """The limit of each kernel: that of the first pattern that matches its name, or else ``allowed``."""
         from ..base.kernel_names import matching
 
         allowed_by_name: dict[str, float | None] = {}
@@ -84,23 +85,25 @@ class GateLimits:
 
 
 def percent(text: str) -> float:
-    """The share that "3%" means. Raises BadArgument for anything else, also for a number without its sign."""
+    """Parse a percentage such as "3%" as a fraction. Raises BadArgument for anything else, also without the sign."""
     match = _PERCENT.fullmatch(text)
     if not match or not 0 <= float(match[1]) <= _MOST:
-        raise BadArgument(f"{shorten(text, _SHOWN)!r} is no limit", fix=f"Write a percentage from 0% to {_MOST:g}%: 3%")
+        raise BadArgument(
+            f"{shorten(text, _SHOWN)!r} is not a limit", fix=f"Use a percentage from 0% to {_MOST:g}%: 3%"
+        )
     return float(match[1]) / 100
 
 
 def metric_limit(text: str) -> MetricLimit:
-    """What "hbm.bytes_per_wave=+5%" or "l2.hit_rate_pct=-2" means. Raises BadArgument for anything else."""
+    """Parse a limit such as "hbm.bytes_per_wave=+5%" or "l2.hit_rate_pct=-2". Raises BadArgument for anything else."""
     name, _, allowed = text.partition("=")
     share, points = _PERCENT.fullmatch(allowed), _POINTS.fullmatch(allowed)
     match = share or points
     if not name.strip() or not match or match[1][0] not in "+-":
         raise BadArgument(
-            f"{shorten(text, _SHOWN)!r} is no limit of a metric",
-            "it takes a sign: + for how far it may rise, - for how far it may fall",
-            "Write METRIC=+5% of its value, or METRIC=-2 in its unit",
+            f"{shorten(text, _SHOWN)!r} is not a limit of a metric",
+            "it needs a sign: + if the metric may rise, - if it may fall",
+            "Use METRIC=+5% of its value, or METRIC=-2 in its unit",
         )
     scale = 100 if share else 1
     return MetricLimit(name.strip(), float(match[1]) / scale, share is not None, match[1].startswith("-"))
@@ -108,7 +111,7 @@ def metric_limit(text: str) -> MetricLimit:
 
 @dataclass(frozen=True)
 class StatedLimits:
-    """Limits as the command line states them; None where it is silent, and the file or the default counts."""
+    """The limits from the command line; None if an option is not given, so that the file or the default is used."""
 
     allowed: str | None = None
     total: str | None = None
@@ -117,15 +120,15 @@ class StatedLimits:
 
 
 DEFAULTS = StatedLimits("3%", None, "1%")
-"""Without a word; the limit of the whole program is that of the kernels."""
+"""The defaults; the limit of the whole program is that of the kernels."""
 
 
 def limits(stated: StatedLimits, file: Path | None = None) -> GateLimits:
-    """The limits of the command line over those of a file over the defaults. Raises BadArgument for what is wrong."""
+    """The limits: the command line overrides the file, which overrides the defaults. Raises BadArgument."""
     file_limits = read(file) if file else LimitsFile()
     if twice := [name for name, n in Counter(one.name for one in file_limits.group).items() if n > 1]:
         raise BadArgument(
-            f"There are several groups {shorten(twice[0], _SHOWN)!r}", fix="Give each group a name of its own"
+            f"There are several groups {shorten(twice[0], _SHOWN)!r}", fix="Use a different name for each group"
         )
     allowed = percent(stated.allowed or file_limits.max_regression or str(DEFAULTS.allowed))
     metrics = [metric_limit(text) for text in stated.metrics]
@@ -148,7 +151,7 @@ def _least_share(text: str) -> float:
     share = percent(text)
     if share > 1:
         raise BadArgument(
-            f"{shorten(text, _SHOWN)!r} is no share of the time", fix="Write a percentage from 0% to 100%: 1%"
+            f"{shorten(text, _SHOWN)!r} is not a share of the time", fix="Use a percentage from 0% to 100%: 1%"
         )
     return share
 
@@ -176,7 +179,7 @@ class _LimitsModel(pydantic.BaseModel):
 
 
 class KernelEntry(_LimitsModel):
-    """The limit of some kernels, or that they are not judged."""
+    """The limit of some kernels, or the statement that they are not judged."""
 
     pattern: _Text
     max_regression: _Short | None = None
@@ -204,17 +207,17 @@ class LimitsFile(_LimitsModel):
 
 
 def read(file: Path) -> LimitsFile:
-    """The file's content. Raises BadArgument for what is wrong."""
-    fix = "See docs/how-to/gate_in_ci.md for what it may hold"
+    """The content of the file. Raises BadArgument for anything invalid."""
+    fix = "See docs/how-to/gate_in_ci.md for its format"
     try:
         content: dict[str, Any] = tomllib.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
         return LimitsFile.model_validate(content)
     except OSError as error:
-        raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Name a file of limits") from error
+        raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Give a file with limits") from error
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
-        raise BadArgument(f"{file} is no file of limits", f"{where}: {first['msg']}", fix) from error
+        raise BadArgument(f"{file} is not a valid file of limits", f"{where}: {first['msg']}", fix) from error
     except (ValueError, RecursionError) as error:
         why = shorten(str(error), 200) or "it is nested too deeply"
-        raise BadArgument(f"{file} is no file of limits", why, fix) from error
+        raise BadArgument(f"{file} is not a valid file of limits", why, fix) from error

@@ -1,4 +1,4 @@
-"""Which kernel of one workload stands for which of the other: by name, then by likeness, never silently."""
+"""Match the kernels of two workloads: by name, then by similarity, which is always reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .time_ratio import KernelTotals
 
 _LIKE = threshold("comparison.similar_names")
 _COMPARED = 30
-"""Kernels of each side, longest first, that are compared for likeness; every pair is one comparison."""
+"""The maximum number of kernels of each side, longest first, whose similarity is computed for every pair."""
 Find = Callable[[str], Sequence[str]]
 How = Literal["same_name", "parameters", "only", "similar", "group"]
 _LABEL = re.compile(r"[\w .+-]{1,60}")
@@ -24,8 +24,8 @@ _LABEL = re.compile(r"[\w .+-]{1,60}")
 class Pair:
     """Kernels of the baseline and of the candidate that are compared with each other.
 
-    ``how`` says why they belong together: the same name, the same but for parameters, the only kernels, similar names
-    (by ``likeness``, 0 to 1), or a group that was asked for.
+    ``how`` is the reason for the match: the same name, the same except for parameters, the only kernels, similar names
+    (with ``likeness`` from 0 to 1), or a requested group.
     """
 
     label: str
@@ -37,7 +37,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class KernelMatching:
-    """All pairs, longest first, and the kernels that have no counterpart."""
+    """All pairs, longest first, and the kernels without a counterpart."""
 
     pairs: list[Pair]
     only_before: list[str]
@@ -45,7 +45,7 @@ class KernelMatching:
 
 
 def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals]) -> KernelMatching:
-    """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by likeness."""
+    """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by similarity."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
     pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
     only_before, only_after = [n for n in left if n not in right], [n for n in right if n not in left]
@@ -64,10 +64,10 @@ def pair_groups(
     groups: Mapping[str, Sequence[str]],
     find: tuple[Find, Find],
 ) -> KernelMatching:
-    """Pair whole sets of kernels: label -> [pattern of the baseline's, pattern of the candidate's].
+    """Pair sets of kernels: label -> [pattern of the baseline's, pattern of the candidate's].
 
-    ``find`` gives the kernels that a pattern means on each side. Raises BadArgument for anything else, or where a
-    kernel would count twice.
+    ``find`` returns the kernels that match a pattern on each side. Raises BadArgument for anything else, or if a
+    kernel would be counted twice.
     """
     pairs = list[Pair]()
     for label, patterns in groups.items():
@@ -92,7 +92,7 @@ def pair_groups(
 
 
 def base_name(kernel: str) -> str:
-    """The name of the function: no result type, namespaces, template arguments, parameters or loader's suffix."""
+    """The name of the function without result type, namespaces, template arguments, parameters and loader suffix."""
     text = kernel.replace("(anonymous namespace)::", "").removesuffix(".kd")
     depth, kept = 0, []
     for character in text:
@@ -132,7 +132,7 @@ def _pair(before: str, after: str, how: How, likeness: float | None = None) -> P
 def _best(
     before: Sequence[str], after: Sequence[str], key: Callable[[str], str], least: float
 ) -> list[tuple[str, str, float]]:
-    """Pairs by falling likeness, each kernel in one pair at most."""
+    """Pairs by decreasing similarity; each kernel is in at most one pair."""
     ranked = sorted(
         ((a, b, SequenceMatcher(None, key(a), key(b)).ratio()) for a in before for b in after),
         key=lambda ranked: -ranked[2],

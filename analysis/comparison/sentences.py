@@ -1,4 +1,4 @@
-"""What to say of a comparison: the verdict in words, and what to know of the pairs, the times and the workloads."""
+"""The sentences about a comparison: the verdict, and notes on the pairs, the times and the workloads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .time_ratio import ENOUGH
 from .work import DIFFERENT
 
 _NAME = 90
-"""Characters of a kernel's name in a sentence or a table."""
+"""The maximum number of characters of a kernel's name in a sentence or a table."""
 _TRAFFIC = threshold("comparison.same_traffic")
 _APART = threshold("comparison.traffic_apart")
 _DRIFT_SHARE = threshold("comparison.drift_share")
@@ -27,7 +27,7 @@ _HIT_RATE = "hit_rate_pct"
 _CAUSES = 8
 _HOW = {
     "same_name": "same name",
-    "parameters": "same but for parameters",
+    "parameters": "same except for parameters",
     "only": "the only kernel",
     "similar": "similar name",
     "group": "group",
@@ -35,7 +35,7 @@ _HOW = {
 
 
 def summary(comparison: Comparison) -> str:
-    """The verdict of the pair that takes most time, in one or two sentences."""
+    """The verdict of the pair that takes the most time, in one or two sentences."""
     main = comparison.main
     if main is None:
         return "No kernel of one workload has a counterpart in the other."
@@ -45,8 +45,8 @@ def summary(comparison: Comparison) -> str:
     if comparison.other_gpu is not None:
         time = f"{e.baseline_ns / 1e6:.4g} ms and {e.candidate_ns / 1e6:.4g} ms"
         return (
-            f"{name}: inconclusive, {comparison.other_gpu}. {time}; speedup x {e.speedup:.3f} is the plain ratio of "
-            "the times of two GPUs, no effect of a change. The table normalised holds each against its own ceilings."
+            f"{name}: inconclusive, {comparison.other_gpu}. {time}; speedup x {e.speedup:.3f} is the ratio of "
+            "the times of two GPUs, not the effect of a change. The table normalised relates each to its own ceilings."
         )
     interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
     time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
@@ -61,7 +61,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def series_summary(steps: Sequence[Comparison]) -> str:
-    """The speed-up of every step over the baseline, and the best of those that are certain."""
+    """The speed-up of every step over the baseline, and the best significant one."""
     timed = [(c.after.name, p, p.effect.speedup, c.other_gpu is None) for c in steps for p in c.pairs if p.effect]
     if not timed:
         return "No kernel of the baseline has a timed counterpart."
@@ -72,12 +72,12 @@ def series_summary(steps: Sequence[Comparison]) -> str:
     ]
     improved = [(name, speedup) for name, p, speedup, _ in timed if p.verdict == "improved"]
     best = max(improved, key=lambda step: step[1], default=None)
-    lead = f"Best so far: {best[0]}. " if best else "No step is a certain improvement. "
+    lead = f"Best so far: {best[0]}. " if best else "No step is a significant improvement. "
     return f"{lead}Speed-up over {steps[0].before.name}: {', '.join(words)}."
 
 
 def notes(comparison: Comparison) -> list[Note]:
-    """What to know of the pairs, the times and the two workloads."""
+    """Notes on the pairs, the times and the two workloads."""
     before, after, pairs = comparison.before, comparison.after, comparison.pairs
     notes: list[Note | None] = []
     if before.id == after.id and any(c.pair.before == c.pair.after for c in pairs):
@@ -85,7 +85,7 @@ def notes(comparison: Comparison) -> list[Note]:
     for compared in pairs:
         pair = compared.pair
         if pair.how not in ("same_name", "group"):
-            text = f"Taken for versions of each other, {pairing_words(pair)}: {short(pair.label)}."
+            text = f"Treated as versions of each other, {pairing_words(pair)}: {short(pair.label)}."
             notes.append(Note("taken_for_versions", text))
         notes += [_traffic_note(compared), _launches(compared), _medians(compared)]
         notes.append(_doubt_note(compared))
@@ -94,9 +94,9 @@ def notes(comparison: Comparison) -> list[Note]:
         notes.append(
             Note(
                 "terms_add_up",
-                "explanation: the ms of the terms add up to the change of the mean time of a launch (total: of all), "
-                "where speedup, baseline_ms and candidate_ms are of medians; what has no counters in both workloads, "
-                "and what causes lists, is in the last term.",
+                "explanation: the ms of the terms add up to the change in the mean time of a launch (total: of all), "
+                "whereas speedup, baseline_ms and candidate_ms are medians. What lacks counters in one workload, "
+                "and what causes lists, is part of the last term.",
             )
         )
     manifests = [before.workload.manifest, after.workload.manifest]
@@ -104,13 +104,13 @@ def notes(comparison: Comparison) -> list[Note]:
         notes.append(Note("partial_profiles", f"Partial profiles: {', '.join(partial)}."))
     notes += _clocks(comparison)
     if len({m.host for m in manifests if m.host}) > 1:
-        text = "The two were measured on different machines: their clocks and cooling may differ."
+        text = "The workloads were measured on different machines, whose clocks and cooling may differ."
         notes.append(Note("other_machine", text))
     return list(dict.fromkeys(note for note in notes if note))
 
 
 def _clocks(comparison: Comparison) -> list[Note]:
-    """What the sampled clocks explain of the longest pair's ratio of times; those of other GPUs are not compared."""
+    """How far the sampled clocks explain the ratio of times of the longest pair; only for the same kind of GPU."""
     main = comparison.main
     if comparison.other_gpu:
         return []
@@ -119,12 +119,12 @@ def _clocks(comparison: Comparison) -> list[Note]:
 
 
 def series_notes(steps: Sequence[Comparison]) -> list[Note]:
-    """What the steps of a series teach, and where they are not alike."""
+    """Notes on the steps of a series, and on their differences."""
     notes = []
     for c in steps:
         name = c.after.name
         if c.other_gpu:
-            notes.append(Note("other_gpu", f"{name}: {c.other_gpu}; its times are not compared."))
+            notes.append(Note("other_gpu", f"{name}: {c.other_gpu}; its times cannot be compared."))
         for pair in c.pairs:
             if pair.work.answer in DIFFERENT:
                 text = f"{name}: not like for like, {pair.work.why}. {_per_unit(pair)}"
@@ -147,7 +147,7 @@ def series_notes(steps: Sequence[Comparison]) -> list[Note]:
 
 
 def _per_unit(compared: ComparedPair) -> str:
-    """The corrected figure: time per unit of work."""
+    """The speed-up per unit of work."""
     ratios = [f"x {ratio:.3f} per {_unit(name)}" for name, ratio in compared.per_unit.items()]
     if not ratios:
         return ""
@@ -164,7 +164,7 @@ def _unit(quantity: str) -> str:
 
 
 def _traffic_note(compared: ComparedPair) -> Note | None:
-    """Bandwidth that rose because more was moved is no progress."""
+    """A note if bandwidth rose only because more bytes were moved."""
     amounts, before, after = traffic(compared), compared.before.time_ns, compared.after.time_ns
     if amounts is None or not before or not after:
         return None
@@ -174,7 +174,7 @@ def _traffic_note(compared: ComparedPair) -> Note | None:
     return Note(
         "traffic_rose",
         f"HBM bandwidth rose x {more * faster:.2f} but the speed-up is x {faster:.2f}: traffic rose by {more - 1:.0%}. "
-        "Percent of peak is not progress by itself.",
+        "A higher percentage of peak alone is not an improvement.",
     )
 
 
@@ -186,7 +186,7 @@ def _launches(compared: ComparedPair) -> Note | None:
     if before != after and compared.effect is not None:
         words.append(f"launched {before} and {after} times; {_basis(compared)} compared")
     if lost:
-        words.append(f"{count_text(lost, 'launch has', 'launches have')} no usable time and are left out")
+        words.append(f"{count_text(lost, 'launch has', 'launches have')} no usable time and are ignored")
     return Note("launches", f"{short(compared.pair.label)}: {'; '.join(words)}.") if words else None
 
 
@@ -199,7 +199,7 @@ def _basis(compared: ComparedPair) -> str:
 
 
 def _doubt_note(compared: ComparedPair) -> Note | None:
-    """What of a pair is built on counters or times that are doubted."""
+    """A note on the quantities of a pair that depend on doubted counters or times."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in compared.doubts.items():
         by_reason.setdefault(reason.text, []).append("time" if name == DURATION else name.replace("_", " "))
@@ -208,7 +208,7 @@ def _doubt_note(compared: ComparedPair) -> Note | None:
 
 
 def _medians(compared: ComparedPair) -> Note | None:
-    """Where sums and medians tell different stories: outliers, warm-up, or launches of different sizes."""
+    """A note if sums and medians differ: outliers, warm-up, or launches of different sizes."""
     if compared.effect is None:
         return None
     mean, median = compared.before.time_ns / compared.after.time_ns, compared.effect.speedup
@@ -222,7 +222,7 @@ def _medians(compared: ComparedPair) -> Note | None:
 
 
 def _few_launches(comparison: Comparison) -> Note | None:
-    """One sentence for all pairs without an interval."""
+    """One note for all pairs without an interval."""
     few = [c.effect for c in comparison.pairs if c.effect and min(c.effect.n) < ENOUGH]
     if not few or comparison.other_gpu is not None:
         return None
@@ -232,12 +232,12 @@ def _few_launches(comparison: Comparison) -> Note | None:
     return Note(
         "few_launches",
         f"Fewer than {ENOUGH} timed launches{which}: no interval, and differences below "
-        f"{max(e.floor for e in few):.0%} are taken for noise. Profile at least {ENOUGH} launches of each version.",
+        f"{max(e.floor for e in few):.0%} are treated as noise. Profile at least {ENOUGH} launches of each version.",
     )
 
 
 def _whole(comparison: Comparison) -> Note | None:
-    """The effect end to end, where the pairs are not all there is."""
+    """The overall effect, if the pairs are not everything."""
     before, after = comparison.before.total_ns, comparison.after.total_ns
     same_workload = comparison.before.id == comparison.after.id
     if not before or not after or comparison.other_gpu is not None or same_workload:
@@ -247,7 +247,7 @@ def _whole(comparison: Comparison) -> Note | None:
     names = comparison.before.kernels, comparison.after.kernels
     matched = {name for pair in comparison.matching.pairs for name in pair.before} | {*comparison.matching.only_before}
     if names[0].keys() != names[1].keys() and not matched.issuperset(names[0]):
-        return None  # of a few kernels asked for, the rest of each profile being other kernels
+        return None  # if only some kernels were requested, the rest of each profile is not part of the sum
     counts = len(names[0]), len(names[1])
     what = "All kernels together" if counts[0] == counts[1] else f"All {counts[0]} -> {counts[1]} kernels"
     text = f"{what}, in sum: {before / 1e6:.4g} ms -> {after / 1e6:.4g} ms, x {before / after:.3f}."
@@ -255,7 +255,7 @@ def _whole(comparison: Comparison) -> Note | None:
 
 
 def causes(compared: ComparedPair, changed: Sequence[MetricChange]) -> list[str]:
-    """What changed with the time besides the work: the launch, the carve-out, the clock, hit rates of caches."""
+    """Sentences on other changes: the launch parameters, the carve-out, the clock, hit rates of caches."""
     sentences, moved = [], traffic(compared)
     saved_traffic = compared.verdict == "improved" and moved is not None and moved[1] <= moved[0] * _TRAFFIC
     for d in compared.launched:
@@ -270,13 +270,13 @@ def causes(compared: ComparedPair, changed: Sequence[MetricChange]) -> list[str]
 
 
 def traffic(compared: ComparedPair) -> tuple[float, float] | None:
-    """HBM bytes of a round before and after, where both are known and not nothing."""
+    """The HBM bytes of a round before and after, if both are known and not 0."""
     before, after = compared.before.amount("hbm"), compared.after.amount("hbm")
     return (before, after) if before and after else None
 
 
 def brief_label(pair: Pair) -> str:
-    """A pair's name without parameters, and the launch configuration where it is one."""
+    """The name of a pair without parameters, with its launch configuration if it has one."""
     if pair.how == "group":
         return pair.label
     names = (names[0] for names in (pair.before, pair.after))
@@ -289,12 +289,12 @@ def _plain(name: str) -> str:
 
 
 def pairing_words(pair: Pair) -> str:
-    """Why a pair belongs together, in words."""
+    """Why the kernels of a pair were matched, in words."""
     return _HOW[pair.how] if pair.likeness is None else f"{_HOW[pair.how]} ({pair.likeness:.2f})"
 
 
 def short(name: str) -> str:
-    """A kernel's name as it is, or short where a table could not bear it; its launch configuration stays whole."""
+    """The name of a kernel, shortened if it is too long for a table; its launch configuration is never shortened."""
     if len(name) > _NAME:
         name = kernel_names.short(name)
     kernel, configuration = split_label(name)

@@ -1,4 +1,4 @@
-"""Times of two versions: samples per kernel, speed-up, interval and verdict."""
+"""The times of two versions: samples per kernel, speed-up, interval and verdict."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 SAMPLES = 500
-"""Launches of a kernel that are looked at one by one, spread evenly over all of them and over its configurations."""
+"""The number of sampled launches of a kernel, spread evenly over all of them and over its configurations."""
 ENOUGH = count_threshold("comparison.time.enough_launches")
-"""Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
+"""The minimum number of launches for which the bootstrap interval of a ratio of medians covers at least 95 %; measured
+for 4 to 40 launches."""
 _SHAPES = 20
 
 
 class LaunchShape(NamedTuple):
-    """How a kernel was launched: its configuration in words, its work-items, and those of a work-group."""
+    """The shape of a launch: its configuration as text, its work-items, and those of a work-group."""
 
     configuration: str
     grid: int | None
@@ -32,7 +33,7 @@ class LaunchShape(NamedTuple):
 
 @dataclass(frozen=True)
 class ShapeTimes:
-    """Launches of one kernel and shape: sampled run times in ns, in the order of the launches, and the launches."""
+    """Launches of one kernel and shape: sampled run times in ns in launch order, and the number of launches."""
 
     times: tuple[float, ...]
     launches: int
@@ -40,7 +41,7 @@ class ShapeTimes:
 
 @dataclass(frozen=True)
 class KernelTotals:
-    """One kernel of a workload: its launches, those with a usable time, and the sum of their run times in ns."""
+    """One kernel of a workload: the numbers of launches and of those with a usable time, and their total time in ns."""
 
     name: str
     launches: int
@@ -49,7 +50,7 @@ class KernelTotals:
 
 
 def kernels(workload: Workload) -> list[KernelTotals]:
-    """The kernels of a workload, longest total time first. Raises BadInput where it has no dispatches."""
+    """The kernels of a workload, longest total time first. Raises BadInput if it has no dispatches."""
     rows = workload.rows(
         "SELECT kernel, count(*), count(*) FILTER (duration_ns > 0), "
         "coalesce(sum(duration_ns) FILTER (duration_ns > 0), 0)::DOUBLE AS total "
@@ -109,12 +110,13 @@ def join_parts(runs: Sequence[dict[str, dict[LaunchShape, ShapeTimes]]]) -> dict
 def comparable_parts(
     one: dict[LaunchShape, ShapeTimes], other: dict[LaunchShape, ShapeTimes]
 ) -> tuple[list[ShapeTimes], list[ShapeTimes]]:
-    """The parts of a kernel in two workloads, as far as they can face each other.
+    """The parts of a kernel in two workloads that are compared with each other.
 
-    By configuration, else by size, where both launched the same equally often. Else each side's own, where all that
-    weigh were launched often enough: their sums are compared. Else all launches of a side are one part.
+    Parts are launch configurations, or else sizes, if both sides launched the same ones equally often. Otherwise each
+    side has its own parts, whose sums are compared, if all significant ones were launched often enough. Otherwise all
+    launches of a side are one part.
 
-    A kernel that is launched in several sizes has one median for each, and a change of shape is part of the change.
+    A kernel that is launched with several sizes has one median for each, and a change of shape is part of the change.
     """
     if max(len(one), len(other)) > 1:
         for key in (_configuration, _size):
@@ -137,7 +139,7 @@ def _size(shape: LaunchShape) -> Hashable:
 def _merge_shapes(
     parts: dict[LaunchShape, ShapeTimes], key: Callable[[LaunchShape], Hashable]
 ) -> dict[Hashable, ShapeTimes]:
-    """The parts by a key that may be that of several shapes."""
+    """The parts by a key, which several shapes may share."""
     shapes: dict[Hashable, list[LaunchShape]] = {}
     for shape in parts:
         shapes.setdefault(key(shape), []).append(shape)
@@ -149,9 +151,9 @@ def _launches(parts: dict[Hashable, ShapeTimes]) -> dict[Hashable, int]:
 
 
 def whole(parts: dict[LaunchShape, ShapeTimes]) -> ShapeTimes:
-    """All launches of a kernel as one part, in whose samples every shape weighs as its launches do.
+    """All launches of a kernel as one part, in whose samples every shape has the weight of its launches.
 
-    Rare shapes have more samples for each launch than frequent ones, so that each has enough of its own.
+    Rare shapes are sampled more densely than frequent ones, so that each has enough samples.
     """
     launches = sum(part.launches for part in parts.values())
     if len(parts) <= 1 or all(len(part.times) == part.launches for part in parts.values()):
@@ -161,7 +163,7 @@ def whole(parts: dict[LaunchShape, ShapeTimes]) -> ShapeTimes:
 
 
 def _evenly(parts: Iterable[ShapeTimes], launches: int, wanted: int) -> Iterator[float]:
-    """``wanted`` samples, evenly spread over all launches: the samples of a part stand for its launches in order."""
+    """``wanted`` samples, spread evenly over all launches, whose order the samples preserve."""
     first, number = 0, 0
     for part in parts:
         while number < wanted and (place := (number + 0.5) * launches / wanted - first) < part.launches:
@@ -173,16 +175,18 @@ def _evenly(parts: Iterable[ShapeTimes], launches: int, wanted: int) -> Iterator
 TimeVerdict = Literal["improved", "regressed", "inconclusive"]
 RUNS_DIFFER = threshold("comparison.time.runs_differ")
 """Medians of 30 launches of one build differed by up to 2.4 % between ten runs (17 kernels of examples/kernels on an
-H200); launches of one run share its clock and placement, so their own spread does not show that."""
+H200); launches of one run share its clock and placement, so their variation does not include this."""
 LAUNCHES_DIFFER = threshold("comparison.time.launches_differ")
-"""Single launches of one build differed by up to 5 %, of two kernels by 15 and 20 % (the same kernels)."""
+"""Single launches of one build differed by up to 5 %, and for two kernels by 15 and 20 % (the same kernels)."""
 JITTER_NS = threshold("comparison.time.jitter_ns")
-"""Start and end of a launch: what makes kernels of a few microseconds differ by tens of percent."""
+"""The jitter of the start and end of a launch in ns, which makes kernels of a few microseconds differ by tens of
+percent."""
 _RESAMPLES = 2000
 _RESAMPLED = 30_000
-"""Times of all parts of both sides together that are resampled; of more, each part gives fewer, and intervals widen."""
+"""The maximum number of resampled times of all parts of both sides; with more, each part is sampled less densely, and
+intervals become wider."""
 _DRAWN = 20_000_000
-"""Times that are drawn at once: more would take gigabytes."""
+"""The number of times that are drawn at once; more would need gigabytes."""
 _LEVEL = threshold("comparison.time.level")
 _WEIGHS = threshold("comparison.time.part_weighs")
 
@@ -191,8 +195,8 @@ _WEIGHS = threshold("comparison.time.part_weighs")
 class Effect:
     """The time of one round of launches before and after, in ns, and ``speedup`` = before / after.
 
-    ``low`` and ``high`` bound the speed-up with 95 % confidence; None with fewer than ENOUGH launches. ``floor`` is
-    the relative difference that is taken for noise whatever the interval says. ``p`` is that of the rank test.
+    ``low`` and ``high`` are the 95 % confidence interval of the speed-up; None with fewer than ENOUGH launches.
+    ``floor`` is the relative difference that is always treated as noise. ``p`` is the p-value of the rank test.
     """
 
     baseline_ns: float
@@ -206,7 +210,7 @@ class Effect:
     why: str
     p: float | None = None
     at_most: float | None = None
-    """Where nothing changed: the relative difference that the interval leaves possible, where that is below noise."""
+    """If nothing changed: the largest relative difference in the interval, if it is below the noise floor."""
 
 
 def effect(
@@ -220,7 +224,7 @@ def effect(
     """Compare run times as samples.
 
     The time of a round is the sum over parts of launches / rounds x median. Its ratio has a bootstrap interval
-    (scipy.stats.bootstrap, percentiles, parts resampled one by one); where both sides are one part that is launched
+    (scipy.stats.bootstrap, percentiles, parts resampled separately). If both sides are one part that is launched
     equally often in a round, the Mann-Whitney test must agree. A difference counts only beyond the noise floor:
     RUNS_DIFFER with repeated launches, LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short``
     launches in a round. Where each side is pooled from several ``runs`` of the program, by which runs differ falls as
@@ -261,7 +265,7 @@ def _many(floor: float, beyond: bool, excluded: bool) -> str:
         return f"beyond the interval and the noise floor of {floor:.1%}"
     if excluded:
         return f"within the noise floor of {floor:.1%}, by which runs of one build differ"
-    return "the interval does not exclude that nothing changed"
+    return "the interval includes no change"
 
 
 def _share(part: ShapeTimes, rounds: int) -> float:
@@ -269,18 +273,18 @@ def _share(part: ShapeTimes, rounds: int) -> float:
 
 
 def _fewest(side: Sequence[ShapeTimes], rounds: int) -> int:
-    """The least number of launches of the parts that weigh; repeats of one part cannot stand for another."""
+    """The minimum number of launches of the significant parts; launches of one part cannot replace those of another."""
     spent = [_share(part, rounds) * median(part.times) for part in side]
     return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
 
 
 def _one_by_one(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes], rounds: tuple[int, int]) -> bool:
-    """Whether launches of one part face as many of one other in a round, and can be held against each other."""
+    """Whether each side is one part with equally many launches in a round, so launches can be compared directly."""
     return len(before) == len(after) == 1 and _share(before[0], rounds[0]) == _share(after[0], rounds[1])
 
 
 def _apart(before: ShapeTimes, after: ShapeTimes) -> bool:
-    """Whether no launch of one side took as long as any of the other."""
+    """Whether all launches of one side took longer than all launches of the other."""
     return max(before.times) < min(after.times) or max(after.times) < min(before.times)
 
 
@@ -299,7 +303,7 @@ def _interval(
     most = max(ENOUGH, _RESAMPLED // (len(before) + len(after)))
     data = tuple(np.asarray(_thin_out(part.times, most)) for part in (*before, *after))
     at_once = max(1, min(_RESAMPLES, _DRAWN // sum(map(len, data))))
-    # A seed of its own: the same samples give the same interval.
+    # A fixed seed, so that the same samples give the same interval.
     interval = bootstrap(
         data, logarithm, n_resamples=_RESAMPLES, method="percentile", confidence_level=_LEVEL, vectorized=True, rng=0,
         batch=at_once,
@@ -308,14 +312,14 @@ def _interval(
 
 
 def _thin_out(times: tuple[float, ...], most: int) -> Sequence[float]:
-    """At most so many of these times, evenly spread over them."""
+    """A limited number of these times, spread evenly."""
     if len(times) <= most:
         return times
     return [times[i * len(times) // most] for i in range(most)]
 
 
 def _ranks(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes]) -> float:
-    """The p-value of the Mann-Whitney test of one part against one other."""
+    """The p-value of the Mann-Whitney test between two parts."""
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(before[0].times, after[0].times).pvalue)

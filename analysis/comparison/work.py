@@ -1,4 +1,4 @@
-"""What two versions of a kernel did, as the quantities that both profiles hold."""
+"""The work of two versions of a kernel, by the quantities that both profiles contain."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "l
 
 @dataclass(frozen=True)
 class CountedQuantities:
-    """What one family of targets counts: quantities of quantities.toml by role, and pairs for clock and concurrency."""
+    """The quantities that a family of targets counts, by role, and the pairs for clock and concurrency."""
 
     roles: dict[str, Role]
     stated: dict[str, list[str]]
-    """Quantity -> its expressions, the first that can be evaluated counts."""
+    """Quantity -> its expressions, of which the first that can be evaluated is used."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """The kernels of one side of a pair, in ``rounds`` rounds of launches, with what they did where it was counted."""
+    """The kernels of one side of a pair, in ``rounds`` rounds of launches, with their counted work."""
 
     kernels: tuple[KernelTotals, ...]
     done: tuple[KernelWork | None, ...]
@@ -42,13 +42,13 @@ class Side:
 
     @property
     def time_ns(self) -> float:
-        """Run time of a round on average, in ns."""
+        """The mean run time of a round in ns."""
         return sum(k.total_ns for k in self.kernels) / self.rounds
 
     def amount(self, name: str) -> float | None:
-        """A quantity in one round: the mean of the launches that have it x launches of each kernel.
+        """A quantity in one round: the mean over the launches that have it, times the launches of each kernel.
 
-        None where a kernel has none, or where counters of different replays do not fit together (a negative count).
+        None if a kernel lacks it, or if counters of different passes contradict each other (a negative count).
         """
         total = 0.0
         for kernel, done in zip(self.kernels, self.done, strict=True):
@@ -59,14 +59,14 @@ class Side:
         return total if total >= 0 else None
 
     def ratio(self, name: str) -> float | None:
-        """``clock`` in cycles per ns, or ``concurrency``: how much ran at once; None where not known or nothing."""
+        """``clock`` in cycles per ns, or ``concurrency``, the mean number of resident waves; None if unknown or 0."""
         of, over = self.amount(f"{name}.of"), self.amount(f"{name}.over")
         return of / over if of and over else None
 
 
 @cache
 def target_quantities(target: str) -> CountedQuantities:
-    """The quantities of quantities.toml for a target; none for a family that is not in it."""
+    """The quantities of quantities.toml for a target; none for an unknown family."""
     roles: dict[str, Role] = {}
     stated: dict[str, list[str]] = {}
     if target not in targets.targets():
@@ -82,22 +82,22 @@ def target_quantities(target: str) -> CountedQuantities:
 
 
 def family(target: str | None) -> WorkFormulas | None:
-    """The formulas of work and traffic of a target, None where it has none."""
+    """The formulas for work and traffic of a target; None if it has none."""
     if target not in catalog.targets_with_metrics() or targets.gpu(target).vendor == "cpu":
         return None
     return work_formulas.work_formulas(targets.gpu(target).family, target)
 
 
 def operations(target: str) -> list[WorkOperation]:
-    """The floating-point and integer operations that a target counts by type."""
+    """The floating-point and integer operations that a target counts, by type."""
     formulas = family(target)
     return formulas.operations(target, "flop", "iop") if formulas else []
 
 
 def expressions(workloads: Sequence[Workload]) -> dict[str, str]:
-    """Quantity -> the first of its expressions that every one of these workloads of one target can evaluate.
+    """Quantity -> the first of its expressions that all these workloads of one target can evaluate.
 
-    A quantity that one of them cannot evaluate is left out: two ways of counting are not compared.
+    A quantity that one of them cannot evaluate is omitted, because different ways of counting cannot be compared.
     """
     target = workloads[0].arch
     if target not in catalog.targets_with_metrics():
@@ -110,14 +110,14 @@ def expressions(workloads: Sequence[Workload]) -> dict[str, str]:
 
 
 def collect_work(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> WorkSums:
-    """What the named kernels did; nothing where the workload has no counters or nothing is to be evaluated."""
+    """The work of the named kernels; empty if the workload has no counters or there is nothing to evaluate."""
     if not formulas or not names or not workload.has("counters"):
         return WorkSums([], {}, 0, {})
     return collect(workload, formulas, WorkSelection(Selection(list(names), False, None)))
 
 
 def behind(target: str, title: str) -> list[str]:
-    """The collected quantities that a quantity or term of a comparison is made of."""
+    """The collected quantities from which a quantity or term of a comparison is computed."""
     if title == "flop":
         return [o.name for o in operations(target) if o.kind == "flop"]
     if title in ("clock", "concurrency"):
@@ -129,13 +129,13 @@ def behind(target: str, title: str) -> list[str]:
 
 
 def level_title(level: str) -> str:
-    """What the bytes of a level are called."""
+    """The name of the quantity for the bytes of a level."""
     return _LEVELS[level]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One quantity of a round before and after; ``ratio`` is after / before, None where nothing was done before."""
+    """One quantity of a round before and after; ``ratio`` is after / before, None if it was 0 before."""
 
     quantity: str
     role: Role
@@ -148,12 +148,12 @@ class Quantity:
 
     @property
     def title(self) -> str:
-        """The quantity in words."""
+        """The quantity as text."""
         return self.quantity.replace("_", " ")
 
 
 def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
-    """The quantities that both sides counted, the most telling first."""
+    """The quantities that both sides counted, most significant first."""
     both = [o for o in operations(target) if _both_counted(o, before, after)]
     floats = [o.name for o in both if o.kind == "flop"]
     stated: list[tuple[str, Role, list[str]]] = [("flop", "operations", floats)] if floats else []
@@ -173,24 +173,24 @@ def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
 
 
 def _both_counted(operation: WorkOperation, before: Side, after: Side) -> bool:
-    """Whether both sides counted a kind of operation, and its counts are nothing else in disguise."""
+    """Whether both sides counted a kind of operation, and the counts do not include other operations."""
     sure = not operation.doubt or before.amount(operation.certain) or after.amount(operation.certain)
     return bool(sure) and before.amount(operation.name) is not None and after.amount(operation.name) is not None
 
 
 def not_counted(target: str, before: Side, after: Side) -> list[str]:
-    """The types of floating-point operations that one of the sides did not count."""
+    """The types of floating-point operations that only one side counted."""
     kinds = [o for o in operations(target) if o.kind == "flop" and not o.optional]
     return [o.name for o in kinds if before.amount(o.name) is None or after.amount(o.name) is None]
 
 
 Answer = Literal["yes", "probably", "probably_not", "no", "unknown"]
 DIFFERENT: tuple[Answer, ...] = ("no", "probably_not")
-"""Answers with which less time is no gain."""
+"""Answers with which a shorter time is not an improvement."""
 SAME = threshold("comparison.same_work")
-"""Relative difference up to which counts are the same: compilers contract, boundaries move."""
+"""The relative difference up to which counts are considered equal, because of contraction and boundaries."""
 OTHER = threshold("comparison.other_work")
-"""Relative difference from which on counts are not the same."""
+"""The relative difference from which counts are considered different."""
 _EXTRA = threshold("comparison.recomputed")
 _FAR = threshold("comparison.other_data")
 _UNITS = (
@@ -204,19 +204,19 @@ _UNITS = (
     "vector_memory_instructions",
     "instructions",
 )
-"""What time is held against, the most telling first."""
+"""The quantities that time is related to, most significant first."""
 
 
 @dataclass(frozen=True)
 class SameWork:
-    """Whether the work was the same, why, and the quantities that tell, the most telling first."""
+    """Whether the work was the same, why, and the quantities that show it, most significant first."""
 
     answer: Answer
     why: str
     evidence: list[Quantity]
 
     def units(self) -> list[Quantity]:
-        """The quantities that time can be held against: not zero on either side, the most telling first."""
+        """The quantities that time can be related to, most significant first; none is zero on either side."""
         fit = {e.quantity: e for e in self.evidence if e.before > 0 and e.after > 0}
         return [fit[name] for name in _UNITS if name in fit]
 
@@ -225,13 +225,13 @@ Graded = tuple[Answer, str]
 
 
 def judge(target: str, before: Side, after: Side, checked: bool | None = None) -> SameWork:
-    """Compare what both sides did in a round; ``checked`` is what the program's own check of its result said.
+    """Compare the work of both sides in a round; ``checked`` is the result of the program's own check.
 
-    Equal floating-point operations are the same work: tiling, caching and other launch shapes leave them as they are.
-    Where they differ, what threads ask of memory before any cache weighs more: more operations for the same data are
-    partial sums or values computed again, and fewer of both in proportion are a smaller problem. Requests alone also
-    fall where registers or LDS serve values again, so a fall is other work only where the traffic to HBM falls as
-    well. A check that passed leaves one doubt, another problem size; one that failed leaves none.
+    Equal floating-point operations mean the same work, because tiling, caching and launch shapes do not change them.
+    If they differ, the bytes that threads request before any cache decide: more operations for the same data are
+    partial sums or recomputed values, and fewer of both in proportion mean a smaller problem. Requests alone also
+    decrease if values are reused from registers or LDS, so a decrease means different work only if the traffic to HBM
+    decreases too. A check that passed leaves one doubt, another problem size; one that failed leaves none.
     """
     quantities = evidence(target, before, after)
     by_name = {e.quantity: e for e in quantities}
@@ -254,7 +254,7 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
 
 
 def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
-    """What is left of a doubt where the program's own check passed."""
+    """The remaining doubt if the program's own check passed."""
     if size := _another_size(quantities):
         return "probably_not", f"the program's own check passed, but {size}"
     return ("yes" if graded[0] == "probably" else "probably"), f"the program's own check passed; {graded[1]}"
@@ -274,17 +274,17 @@ def _by_operations(flop: Quantity, quantities: list[Quantity], asked: list[Quant
         return "no", f"{done}: {size}"
     if lost and not (ratio is not None and ratio > 1):
         return "unknown", f"{_times(ratio)} of those counted, but not counted: {', '.join(lost)}"
-    less = "less was done, or it was computed another way; check the results"
+    less = "less was done, or it was computed in another way; check the results"
     if data is None:
         if ratio is not None and ratio > 1:
-            return "probably_not", f"{done}, and what was asked of memory was not counted: give checked, or count it"
+            return "probably_not", f"{done}, and memory requests were not counted: give checked, or collect them"
         return "no", f"{done}: {less}"
     if ratio is not None and ratio > 1:
         if not _near(_ratio(data)):
-            return "unknown", f"{done} and {_agree(data)}: more was done, but not of one kind"
+            return "unknown", f"{done} and {_agree(data)}: more work, but not of one kind"
         if ratio > _EXTRA:
             return "probably_not", f"{done} for the same data ({_agree(data)}): give checked if the results agree"
-        return "probably", f"{done}, but {_agree(data)}: partial results, or values computed again"
+        return "probably", f"{done}, but {_agree(data)}: partial results, or recomputed values"
     return ("probably_not" if _near(_ratio(data)) else "no"), f"{done} and {_agree(data)}: {less}"
 
 
@@ -305,9 +305,9 @@ def _by_requests(data: Quantity, hbm: Quantity | None, *, reuse: bool) -> Graded
     asked = f"{_times(ratio)} {data.title}"
     if moved is not None and not _near(moved) and (moved < 1) == (ratio < 1) and not reuse:
         far = min(_apart(moved), _apart(ratio)) >= _FAR
-        return ("no" if far else "probably_not"), f"{asked} and {_times(moved)} bytes of HBM traffic: other data"
+        return ("no" if far else "probably_not"), f"{asked} and {_times(moved)} bytes of HBM traffic: different data"
     if moved is not None and abs(moved - 1) <= SAME:
-        return "probably", f"{asked} for as many bytes of HBM traffic: accesses are wider, or values are served again"
+        return "probably", f"{asked} for as many bytes of HBM traffic: accesses are wider, or values are reused"
     why = "values may be served again from registers or LDS" if ratio < 1 else "accesses may be narrower or repeated"
     return "unknown", f"{asked}, and no floating-point operations were counted to decide: {why}"
 

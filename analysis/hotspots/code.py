@@ -19,18 +19,18 @@ from ..store.manifest import Manifest
 from ..workload import Workload
 
 MOST_INSTRUCTIONS = 1_000_000
-"""Of a kernel: what is read of one at most, those with samples first."""
+"""The maximum number of instructions that are read for a kernel; those with samples come first."""
 
 
 class SourceLine(NamedTuple):
-    """A line of source; neither is known without line information."""
+    """A source line; both fields are None without line information."""
 
     file: str | None
     number: int | None
 
 
 class InstructionKey(NamedTuple):
-    """What tells an instruction apart within a kernel; its text and line where the profile states no addresses."""
+    """Identifies an instruction within a kernel; by its text and line if the profile contains no addresses."""
 
     code_object: str
     offset: int | None
@@ -40,11 +40,11 @@ class InstructionKey(NamedTuple):
 
 @dataclass
 class KernelInstruction:
-    """One instruction, what was counted at it, and its samples by reason."""
+    """An instruction with its counts, and its samples by reason."""
 
     key: InstructionKey
     kind: str | None
-    """One of classes.toml; None where it is not known."""
+    """Its class in classes.toml; None if it is unknown."""
     line: SourceLine
     inlined: str | None
     target: int | None
@@ -52,9 +52,9 @@ class KernelInstruction:
     spill: bool
     counts: dict[str, int | None]
     samples: dict[str | None, int] = field(default_factory=dict)
-    """Reason of stalls.toml -> samples; None where the profiler tells no reason."""
+    """Reason in stalls.toml -> samples; the key None is for samples without a reason."""
     masked: tuple[int, int] = (0, 0)
-    """Samples that tell their active work-items, and these added up."""
+    """The number of samples with active work-items, and the sum of these."""
 
     @property
     def sample_count(self) -> int:
@@ -63,7 +63,7 @@ class KernelInstruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """Code that a branch goes back over: from ``first`` to the branch at ``last``, both in bytes."""
+    """Code that a backward branch repeats: from ``first`` to the branch at ``last``, both in bytes."""
 
     code_object: str
     first: int
@@ -79,11 +79,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The sampled code of a kernel, and how much of the kernel that is."""
+    """The sampled code of a kernel."""
 
     instructions: list[KernelInstruction]
     launches: int
-    """Launches that were sampled, or counted per instruction."""
+    """The number of launches that were sampled, or counted per instruction."""
 
     @property
     def sample_count(self) -> int:
@@ -98,7 +98,7 @@ _COUNTS = (
 
 
 def read(workload: Workload, kernel: str, launch: int | None = None) -> KernelCode:
-    """The instructions and samples of a kernel, or of one launch configuration of it."""
+    """Read the instructions and samples of a kernel, or of one of its launch configurations."""
     chosen = f"kernel = {sql_literal(kernel)}" + (f" AND launch = {launch:d}" if launch is not None else "")
     instructions: dict[InstructionKey, KernelInstruction] = {}
     if workload.has("instructions"):
@@ -137,7 +137,7 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> KernelCo
 
 
 def _count_launches(workload: Workload, chosen: str) -> int:
-    """The launches behind counts per instruction; 0 where the profile does not tell."""
+    """The number of launches in the counts per instruction; 0 if the profile does not contain it."""
     if not workload.has("instructions"):
         return 0
     each = f"SELECT max(launches) AS n FROM {workload.relation('instructions')} WHERE {chosen} GROUP BY launch"
@@ -146,13 +146,13 @@ def _count_launches(workload: Workload, chosen: str) -> int:
 
 
 _PLACE = 'CASE WHEN "offset" IS NULL THEN concat_ws(chr(31), instruction, source_file, source_line) END'
-"""SQL for what stands for an address where there is none."""
+"""SQL for the substitute of a missing address."""
 
 
 def _key(
     code_object: str, offset: int | None, text: str | None, file: str | None, number: int | None
 ) -> InstructionKey:
-    """By which rows of one instruction find each other."""
+    """The columns that identify an instruction."""
     if offset is None:
         return InstructionKey(code_object, None, text or "", SourceLine(file, number))
     return InstructionKey(code_object, offset, "")
@@ -167,11 +167,11 @@ def _offsets(text: str | None) -> tuple[int, ...]:
 
 
 def loops(code: KernelCode) -> list[Loop]:
-    """The loops of a kernel, those inside others first; of several branches back to one place the last counts."""
+    """The loops of a kernel, inner ones first; of several branches to the same target, the last is used."""
     ends: dict[tuple[str, int], int] = defaultdict(int)
     for one in code.instructions:
         offset = one.key.offset
-        # A branch to itself is what compilers put behind the end of a kernel.
+        # Compilers put a branch to itself after the end of a kernel.
         if one.target is None or offset is None or one.target >= offset or one.counts.get("executed") == 0:
             continue
         start = one.key.code_object, one.target
@@ -181,12 +181,12 @@ def loops(code: KernelCode) -> list[Loop]:
 
 
 def innermost(candidates: Sequence[Loop], key: InstructionKey) -> int | None:
-    """The place in ``instructions`` of the smallest loop around an instruction."""
+    """The index of the smallest loop around an instruction."""
     return next((i for i, loop in enumerate(candidates) if loop.holds(key)), None)
 
 
 class InstructionKind(NamedTuple):
-    """What an instruction class is called, the subsystem that it uses, and why a wave stalls that cannot issue it."""
+    """An instruction class: its title, the subsystem that it uses, and the stall reason if it cannot be issued."""
 
     title: str
     subsystem: str
@@ -195,7 +195,7 @@ class InstructionKind(NamedTuple):
 
 @cache
 def classes() -> dict[str, InstructionKind]:
-    """Every class of instructions by its name."""
+    """All classes of instructions by name."""
     return {
         name: InstructionKind(facts["title"], facts["subsystem"], facts.get("stalls"))
         for name, facts in _data().items()
@@ -204,7 +204,7 @@ def classes() -> dict[str, InstructionKind]:
 
 @cache
 def late() -> frozenset[str]:
-    """The classes whose results come after an unknown time."""
+    """The classes of instructions with variable latency."""
     return frozenset(name for name, facts in _data().items() if facts.get("late"))
 
 
@@ -215,30 +215,30 @@ def _data() -> dict[str, Any]:
 CODE = "no_lines"
 """Of the notes."""
 _KERNEL_CHARS, _COMMAND_CHARS = 400, 2000
-"""Of a name and a command line that patterns look at."""
+"""How many characters of a name and a command line are searched for patterns."""
 _WORTH_PCT = threshold("hotspots.missing_lines_pct")
 _PAGE = Note(
     CODE,
-    "This page of ncu states no source lines: import the report (.ncu-rep) that it was printed from, which has them "
-    "where the program was built with them.",
+    "This page of ncu contains no source lines: import the report (.ncu-rep) that it was printed from, which has them "
+    "if the program was built with line information.",
 )
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way of building kernels, and what gives them lines."""
+    """A way of building kernels, and how to add line information to it."""
 
     built: str
     do: str
     source: str
     vendor: str = ""
     kernel: str = ""
-    """Pattern of kernel names; empty: any."""
+    """A pattern for kernel names; empty matches any."""
     command: str = ""
-    """Pattern of command lines; empty: any."""
+    """A pattern for command lines; empty matches any."""
 
     def fits(self, vendor: str, kernel: str, command: str) -> bool:
-        """Whether a kernel of a program was probably built like this."""
+        """Whether a kernel of a program was probably built in this way."""
         return (
             self.vendor in ("", vendor)
             and re.search(self.kernel, kernel[:_KERNEL_CHARS]) is not None
@@ -248,15 +248,15 @@ class Way:
 
 @cache
 def ways() -> tuple[Way, ...]:
-    """All ways, the most particular first."""
+    """All ways of building, most specific first."""
     return tuple(Way(**way) for way in tomllib.loads(Path(__file__).with_name("line_info.toml").read_text())["way"])
 
 
 def advice(manifest: Manifest, lacking: Mapping[str, float], launches: int) -> list[Note]:
-    """What to do about kernels without lines: one note for each way of building, that with most samples first.
+    """Notes on kernels without lines: one for each way of building, the one with most samples first.
 
-    ``lacking`` is kernel -> its share of the samples without a line, in per cent; what is below one per cent is left
-    out. Without ``launches`` a profile of ncu is a text page. Nothing for a vendor that no way is known for.
+    ``lacking`` is kernel -> its share of the samples without a line, in percent; shares below one percent are ignored.
+    Without ``launches``, a profile of ncu is a text page. Empty for a vendor without known ways of building.
     """
     worth = {kernel: share for kernel, share in lacking.items() if share >= _WORTH_PCT}
     if worth and not launches and manifest.format == "ncu":

@@ -1,4 +1,4 @@
-"""Which kernels of a workload have samples, and which of them is meant."""
+"""The kernels of a workload that have samples, and the selection of some of them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _RANK = re.compile(r"\s*#(\d{1,9})(?:\.(\d{1,9}))?\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class HotKernel:
-    """One kernel with samples or counts per instruction, or one launch configuration of it."""
+    """A kernel with samples or counts per instruction, or one of its launch configurations."""
 
     kernel: str
     number: str
-    """By which it can be asked for, after a #: its rank by time, or by samples where the profile has no launches."""
+    """The number that selects it, after a #: its rank by time, or by samples if the profile has no launches."""
     samples: int
     instructions: int
     share_pct: float | None
-    """Of the time of all kernels; None without times."""
+    """Its percentage of the time of all kernels; None without times."""
     launches: int | None
-    """Launches that the profile has of it; None where it has no launches."""
+    """Its number of launches; None if the profile has no launches."""
     launch: int | None = None
     cycles: int = 0
-    """Of waves in thread traces."""
+    """Cycles of waves in thread traces."""
 
     @property
     def small(self) -> bool:
-        """Whether its hottest line may be looked up on the way to another answer: a matter of milliseconds."""
+        """Whether its hottest line can be determined within milliseconds, so that another answer can include it."""
         return self.instructions <= _SMALL
 
 
 def has_code(workload: Workload) -> bool:
-    """Whether a workload has anything at the height of instructions."""
+    """Whether a workload has data per instruction."""
     return workload.has("samples") or workload.has("instructions")
 
 
 def sampled_kernels(workload: Workload) -> list[HotKernel]:
-    """Every kernel with samples or counts per instruction: longest total time first, else most samples or cycles."""
+    """All kernels with samples or counts per instruction, longest total time first, or else most samples or cycles."""
     samples: dict[str, int] = {}
     instructions: dict[str, int] = {}
     cycles: dict[str, int] = {}
@@ -84,15 +84,15 @@ def launches_of(workload: Workload, kernel: str) -> list[int]:
 
 
 def select_kernels(available: list[HotKernel], kernel: str | None, name: str) -> list[HotKernel]:
-    """Of the kernels with samples those asked for: by rank ("#2", "#2.1"), name or pattern; all without ``kernel``.
+    """The kernels with samples that match a rank ("#2", "#2.1"), name or pattern; all without ``kernel``.
 
-    Raises BadInput where none has samples, NotFound with near names where none fits.
+    Raises BadInput if none has samples, and NotFound with similar names if none matches.
     """
     if not available:
         raise BadInput(
             f"Workload {name!r} has no samples and no counts per instruction",
-            "they are collected when they are asked for",
-            'profile_command with metrics=["hotspots"], or import a report of ncu with SourceCounters or an output of '
+            "they are collected only on request",
+            'Use profile_command with metrics=["hotspots"], or import a report of ncu with SourceCounters or output of '
             "rocprofv3 --pc-sampling-beta-enabled",
         )
     if kernel is None:
@@ -113,8 +113,8 @@ def select_kernels(available: list[HotKernel], kernel: str | None, name: str) ->
     if not chosen:
         numbers = ", ".join(f"#{one.number}" for one in available[:8])
         raise NotFound(
-            f"No kernel with samples is {kernel[:100]!r} in {name!r}",
+            f"No kernel with samples matches {kernel[:100]!r} in {name!r}",
             near(kernel, [one.kernel for one in available]),
-            f"With samples are {numbers}; list_workloads shows the names",
+            f"Kernels with samples: {numbers}; list_workloads shows the names",
         )
     return chosen

@@ -1,4 +1,4 @@
-"""Which lines of a kernel lost or gained samples between two versions: shares with the interval of their difference."""
+"""The lines of a kernel that lost or gained samples between two versions, with the interval of the difference."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Verdict = Literal["lost", "gained", "same"]
 How = Literal["text", "line", "instruction"]
 _REGISTERS = re.compile(r"\b(?:U?[RP]\d+|[vas]\d+|[vas]\[\d+:\d+\]|0x[0-9a-f]+|-?\d+(?:\.\d+)?)\b")
 MOST_LINES = 200_000
-"""Lines of source text that are read of a workload to match its lines by."""
+"""The maximum number of source lines of a workload that are read for matching."""
 
 
 class LineChange(NamedTuple):
-    """One place: its shares in percent (0 where the version has no samples there), and their difference in points."""
+    """A place: its shares in percent (0 if a version has no samples there), and their difference in points."""
 
     place: str
     before_pct: float
@@ -35,7 +35,7 @@ class LineChange(NamedTuple):
 
 @dataclass(frozen=True)
 class LineChanges:
-    """The places of a kernel in two versions, the largest difference first; ``how`` they were told to be the same."""
+    """The places of a kernel in two versions, largest difference first; ``how`` states how they were matched."""
 
     how: How
     samples: tuple[int, int]
@@ -43,15 +43,16 @@ class LineChanges:
 
     @property
     def few(self) -> bool:
-        """Whether a version has too few samples to be evidence."""
+        """Whether a version has too few samples to be reliable."""
         return min(self.samples) < FEW
 
 
 def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> LineChanges | None:
-    """What became of the lines of a kernel; None where it was not sampled in both versions.
+    """The changes of the lines of a kernel; None if it was not sampled in both versions.
 
-    Lines are the same if their text is, where both profiles carry the source: numbers move with every edit. Else they
-    are by file and number, and without line information instructions by their text without registers, and their loop.
+    If both profiles contain the source, lines are matched by their text, because line numbers change with every edit.
+    Otherwise they are matched by file and number. Without line information, instructions are matched by their text
+    without registers, and by their loop.
     """
     sides: list[Ranking] = []
     for workload, name in ((before, kernel), (after, candidate)):
@@ -79,7 +80,7 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> L
 
 
 def _costs(side: Ranking, how: How, texts: Mapping[SourceLine, str]) -> dict[Hashable, tuple[str, float]]:
-    """What tells a place apart -> what it is called, and its cost; places that are alike are one."""
+    """Key of a place -> its name and its cost; places with the same key are added up."""
     names: dict[Hashable, str] = {}
     costs: dict[Hashable, float] = defaultdict(float)
     instructions = {one.key: one for one in side.code.instructions}
@@ -98,7 +99,7 @@ def _key(side: Ranking, spot: Spot, how: How, texts: Mapping[SourceLine, str]) -
 
 
 def _texts(workload: Workload, side: Ranking) -> dict[SourceLine, str]:
-    """The text of the lines that cost something, where the profile carries it."""
+    """The text of the lines with samples, if the profile contains it."""
     if not workload.has("source_lines"):
         return {}
     wanted = {spot.line for spot in side.spots}
@@ -111,7 +112,7 @@ def _texts(workload: Workload, side: Ranking) -> dict[SourceLine, str]:
 
 
 def _change(name: str, costs: list[float], totals: list[float]) -> LineChange:
-    """The difference of two shares with its interval by R. G. Newcombe (1998, method 10), from Wilson's of each."""
+    """The difference of two proportions with its interval by R. G. Newcombe (1998, method 10), from those by Wilson."""
     before, after = (100 * cost / total for cost, total in zip(costs, totals, strict=True))
     (low_1, high_1), (low_2, high_2) = (
         wilson(cost, total) or Interval(0.0, 100.0) for cost, total in zip(costs, totals, strict=True)

@@ -1,9 +1,9 @@
-"""Which lines or instructions of a kernel cost the time: samples, charged to what they wait for.
+"""Rank the lines or instructions of a kernel by the time they take: samples, charged to what they wait for.
 
-A wave that waits for a load is found at the instruction that needs the value, perhaps many lines below the load. So
-each sample is charged to a place: of a wait for data, to the instructions whose results are late; all others, to the
-instruction itself. Of several late results each takes a part by the sectors of memory that one execution of it asks
-for, as far as that is counted: a scattered load keeps its readers waiting longer than a coalesced one.
+A wave that waits for a load is sampled at the instruction that needs the value, perhaps many lines below the load.
+Therefore each sample of a wait for data is charged to the instructions whose results are late, and every other sample
+to the sampled instruction itself. If several results are late, each gets a part in proportion to the sectors of memory
+that one execution requests, if they were counted, because a scattered load takes longer than a coalesced one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ISSUED, READY = "issued", "ready"
 
 @dataclass(frozen=True)
 class StallReason:
-    """One reason: what the wave waits for in words, the subsystem it points at, and whether it waits at all."""
+    """A stall reason: a description, the subsystem that it indicates, and whether the wave waits at all."""
 
     name: str
     title: str
@@ -41,14 +41,14 @@ class StallReason:
 
 @cache
 def reasons() -> dict[str, StallReason]:
-    """Every reason by its name, in the order of the file."""
+    """All reasons by name, in the order of the file."""
     return {name: StallReason(name, **facts) for name, facts in _data()["reason"].items()}
 
 
 def reason_sql(profiler: str, raw: str, instruction: str) -> str:
-    """SQL of the reason that a profiler's name (``raw``) stands for: UNKNOWN for an unknown name, NULL for none.
+    """SQL for the reason that corresponds to a profiler's name (``raw``): UNKNOWN for an unknown name, NULL for none.
 
-    ``instruction`` is the text of the sampled one, which decides where the name alone means several things.
+    ``instruction`` is the text of the sampled instruction, which decides if the name alone is ambiguous.
     """
     cases = [f"WHEN {raw} IS NULL THEN NULL"]
     for name, entry in _data()["raw"][profiler].items():
@@ -61,13 +61,13 @@ def reason_sql(profiler: str, raw: str, instruction: str) -> str:
 
 
 def reason_of(profiler: str, raw: str, instruction: str) -> str:
-    """The reason that a profiler's name stands for at an instruction; UNKNOWN for an unknown name."""
+    """The reason that corresponds to a profiler's name at an instruction; UNKNOWN for an unknown name."""
     choices = _choices(_data()["raw"][profiler].get(raw))
     return next((one["reason"] for one in choices if one.get("when", "") in instruction), UNKNOWN)
 
 
 def profilers() -> tuple[str, ...]:
-    """The profilers whose names are known."""
+    """The profilers whose stall reasons are known."""
     return tuple(_data()["raw"])
 
 
@@ -82,11 +82,11 @@ def _data() -> dict[str, Any]:
 
 By = Literal["line", "instruction"]
 Unit = Literal["samples", "cycles", "executions"]
-"""What cost is counted in: cycles of the waves of a thread trace, or executions, where there is nothing better."""
+"""The units of cost other than samples: cycles of the waves in a thread trace, or otherwise executions."""
 FEW = count_threshold("hotspots.few_samples")
-"""Samples of a kernel below which the order of its lines is chance."""
+"""With fewer samples than this, the order of the lines of a kernel is random."""
 _Z = 1.959964
-_DATA = {  # reason -> classes of the instructions that may be what it waits for
+_DATA = {  # reason -> classes of the instructions that the wave may be waiting for
     "memory": {"global_load", "global_atomic", "scratch_load", "texture", "async_copy"},
     "lds": {"lds_load", "lds_atomic", "exchange", "sfu", "other", "constant_load"},
     "constant": {"constant_load"},
@@ -94,25 +94,25 @@ _DATA = {  # reason -> classes of the instructions that may be what it waits for
     "barrier": {"barrier"},
 }
 _SHARPER: dict[tuple[str | None, str | None], str | None] = {("lds", "constant_load"): "constant"}
-"""Reason and class of what is waited for -> reason: a counter may be of LDS and of scalar loads."""
+"""Reason and class of the awaited instruction -> specific reason; a counter may cover LDS and scalar loads."""
 _STRICT = ("matrix", "constant", "barrier")
-"""Reasons that no other class of instructions can be behind."""
+"""Reasons that only these classes of instructions can cause."""
 SECTOR_BYTES = 32
 MOST_LOOPS = 500
-"""Loops of a kernel that are told apart; those with few samples matter to nobody."""
+"""The maximum number of loops of a kernel; those with few samples are omitted."""
 
 
 class Interval(NamedTuple):
-    """The ends of a 95 % interval, in percent."""
+    """The bounds of a 95 % interval, in percent."""
 
     low: float
     high: float
 
 
 def wilson(hits: float, total: float) -> Interval | None:
-    """The interval of a share by E. B. Wilson (1927), in percent; None of nothing.
+    """The interval of a proportion by E. B. Wilson (1927), in percent; None without samples.
 
-    It holds for few samples too, and for none at all. ``hits`` need not be whole: charges are parts of samples.
+    It is valid for few samples, and for no hits. ``hits`` may be fractional, because charges are parts of samples.
     """
     if total <= 0:
         return None
@@ -124,44 +124,44 @@ def wilson(hits: float, total: float) -> Interval | None:
 
 @dataclass
 class Spot:
-    """One line or instruction: its cost, why, and what was counted there."""
+    """One line or instruction: its cost, the reasons, and what was counted there."""
 
     line: SourceLine
     instructions: list[KernelInstruction] = field(default_factory=list)
     cost: float = 0.0
     """Samples charged to it."""
     reasons: dict[str | None, float] = field(default_factory=lambda: defaultdict(float))
-    """The same by reason."""
+    """The samples charged to it, by reason."""
     parts: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
-    """The same by instruction."""
+    """The samples charged to it, by instruction."""
     shows: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
-    """Instructions at which waits for it were sampled -> how many."""
+    """Instructions at which waits for it were sampled -> number of samples."""
     waits_for: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
-    """What its own samples were charged to instead."""
+    """The instructions that its own samples were charged to instead."""
 
     @property
     def here(self) -> int:
-        """Samples found on it."""
+        """Samples taken at it."""
         return sum(one.sample_count for one in self.instructions)
 
     @property
     def main(self) -> InstructionKey:
-        """Its instruction that costs most."""
+        """Its most expensive instruction."""
         return max(self.parts, key=self.parts.__getitem__) if self.parts else self.instructions[0].key
 
     def count(self, name: str) -> int | None:
-        """A count added up over its instructions; None where none has it."""
+        """The sum of a count over its instructions; None if none has it."""
         counts = [n for one in self.instructions if (n := one.counts.get(name)) is not None]
         return sum(counts) if counts else None
 
     @property
     def executions(self) -> int | None:
-        """Executions of its most executed instruction."""
+        """Executions of its most frequently executed instruction."""
         return max((n for one in self.instructions if (n := one.counts.get("executed")) is not None), default=None)
 
     @property
     def lanes(self) -> float | None:
-        """Work-items that were active in an execution, or in a sample found here, on average."""
+        """The mean number of active work-items per execution, or per sample taken here."""
         if samples := sum(one.masked[0] for one in self.instructions):
             return sum(one.masked[1] for one in self.instructions) / samples
         executed, active = self.count("executed"), self.count("lanes_active")
@@ -169,7 +169,7 @@ class Spot:
         return active / executed if executed and active is not None else None
 
     def excess(self, place: str) -> int | None:
-        """Sectors (``global``, ``local``) or wavefronts (``lds``) beyond the least that would do."""
+        """Sectors (``global``, ``local``) or wavefronts (``lds``) beyond the required minimum."""
         kind = "wavefronts" if place == "lds" else "sectors"
         columns = f"{kind}_{place}", f"{kind}_{place}_ideal"
         pairs = [[one.counts.get(column) for column in columns] for one in self.instructions]
@@ -183,26 +183,26 @@ class Spot:
 
 @dataclass(frozen=True)
 class HotLoop:
-    """A loop, its instructions, and the cost in it: found there, not charged."""
+    """A loop, its instructions, and its cost as sampled, before charging."""
 
     loop: Loop
     instructions: int
     cost: float
     back: int | None
-    """Times its branch was executed."""
+    """How often its branch was executed."""
     around: Sequence[KernelInstruction] = ()
-    """The instructions of its code object in order, and where in them it begins."""
+    """The instructions of its code object in order, and the position where the loop begins."""
     first: int = 0
 
     @property
     def lines(self) -> tuple[SourceLine, SourceLine] | None:
-        """First and last line of the file that most of its instructions are of."""
+        """The first and last line in the file that most of its instructions belong to."""
         return _span(self.around[self.first : self.first + self.instructions])
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """A kernel's places by cost, its loops, and how far to trust the order."""
+    """The places of a kernel by cost, its loops, and the reliability of the order."""
 
     code: KernelCode
     by: By
@@ -216,22 +216,22 @@ class Ranking:
 
     @cached_property
     def cost_with_line(self) -> float:
-        """Cost at places with a source line."""
+        """The cost at places with a source line."""
         return sum(spot.cost for spot in self.spots if spot.line.number is not None)
 
     def share_pct(self, cost: float) -> float | None:
         return 100 * cost / self.total if self.total else None
 
     def interval(self, spot: Spot) -> Interval | None:
-        """Of the share of a place; None for what is no samples."""
+        """The interval of the share of a place; None if the cost is not in samples."""
         return wilson(spot.cost, self.total) if self.unit == "samples" else None
 
     def loop_of(self, spot: Spot) -> int | None:
-        """The place among ``loops`` of the innermost loop around the instruction that costs most."""
+        """The index in ``loops`` of the innermost loop around the most expensive instruction."""
         return innermost([one.loop for one in self.loops], spot.main)
 
     def unsure(self) -> bool:
-        """Whether the first place may be the second: their intervals overlap."""
+        """Whether the order of the first two places is uncertain, because their intervals overlap."""
         if len(self.spots) < 2 or self.unit != "samples":
             return False
         first, second = (self.interval(spot) for spot in self.spots[:2])
@@ -239,8 +239,8 @@ class Ranking:
 
 
 def rank(code: KernelCode, by: By) -> Ranking:
-    """The lines or instructions of a kernel, the most costly first."""
-    # Without line information a line is no place: the instruction is all that is known.
+    """Rank the lines or instructions of a kernel, most expensive first."""
+    # Without line information, instructions are ranked instead of lines.
     by_line = by == "line" and any(one.line.number is not None for one in code.instructions)
     place: Callable[[KernelInstruction], object] = _line_of if by_line else _itself
     spots: dict[object, Spot] = {}
@@ -280,7 +280,7 @@ def _itself(one: KernelInstruction) -> object:
 
 
 def _costs_by_reason(one: KernelInstruction, unit: Unit) -> Iterable[tuple[str | None, float]]:
-    """What was found at an instruction, by reason."""
+    """The cost sampled at an instruction, by reason."""
     if unit == "samples":
         return one.samples.items()
     if unit == "executions":
@@ -290,10 +290,10 @@ def _costs_by_reason(one: KernelInstruction, unit: Unit) -> Iterable[tuple[str |
 
 
 def _cycles(one: KernelInstruction) -> list[tuple[str | None, float]]:
-    """The cycles that waves stood at an instruction: from the end of the one before to its own end.
+    """The cycles that waves spent at an instruction: from the end of the previous one to its own end.
 
-    As AMD's trace decoder counts: idle before it, and its latency, which its stall is a part of. Why a wave is idle is
-    not told: it lost arbitration, or waited for a result or for its next instruction.
+    AMD's trace decoder counts the idle time before it, and its latency, which includes its stall. It does not report
+    why a wave is idle: it lost arbitration, or waited for a result or for its next instruction.
     """
     latency, stall, idle = (one.counts.get(f"{name}_cycles") or 0 for name in ("latency", "stall", "idle"))
     if one.kind == "wait":
@@ -307,7 +307,7 @@ def _cycles(one: KernelInstruction) -> list[tuple[str | None, float]]:
 def _charge(
     one: KernelInstruction, reason: str | None, at: dict[tuple[str, int | None], KernelInstruction]
 ) -> list[tuple[KernelInstruction, float]]:
-    """The instructions that pay for a sample, and the part of each; the parts add up to 1."""
+    """The instructions that a sample is charged to, with the fraction of each; the fractions add up to 1."""
     if reason not in _DATA and not (reason is None and one.kind == "wait"):
         return [(one, 1.0)]
     late = [producer for offset in one.waits_for if (producer := at.get((one.key.code_object, offset)))]
@@ -322,14 +322,14 @@ def _charge(
 
 
 def _weight(one: KernelInstruction) -> float:
-    """Sectors that one execution asks for, at least 1."""
+    """The sectors that one execution requests, at least 1."""
     executed = one.counts.get("executed")
     sectors = one.counts.get("sectors_global") or one.counts.get("sectors_local") or one.counts.get("wavefronts_lds")
     return max(1.0, sectors / executed) if executed and sectors else 1.0
 
 
 def _loops(code: KernelCode, unit: Unit) -> list[HotLoop]:
-    """The loops with the highest cost, at most MOST_LOOPS, those inside others first."""
+    """The most expensive loops, at most MOST_LOOPS, inner ones first."""
     hot_loops: list[HotLoop] = []
     by_object: dict[str, list[KernelInstruction]] = defaultdict(list)
     for one in code.instructions:
@@ -376,16 +376,16 @@ _SPEAKS: dict[str, Set[str]] = {
     "instruction_fetch": {"instruction_fetch"},
     "divergence": {"branch", "dependency"},
 }
-"""Subsystem of a verdict -> the reasons of waits that it explains; for any other subsystem all waits count."""
+"""Subsystem of a verdict -> the stall reasons that it explains; for other subsystems, all waits count."""
 _LEAST_PCT = threshold("hotspots.quoted_line_pct")
 _TEXT = 60
 
 
 def quotes(workload: Workload, one: HotKernel, subsystem: str, limit: int = 3) -> list[str]:
-    """Lines of words, the most telling first; none where the kernel has too few samples to be evidence.
+    """Sentences about places, most significant first; none if the kernel has too few samples.
 
-    A place counts by its samples for reasons that the subsystem explains, and of a subsystem that some class of
-    instructions uses, such as scratch, by these instructions alone where they have any.
+    Places are ranked by their samples with reasons that the subsystem explains. If the subsystem is used by a class of
+    instructions, such as scratch, only these instructions count, if they have samples.
     """
     if not has_code(workload) or not one.small:
         return []
@@ -427,7 +427,7 @@ def _line(ranking: Ranking, spot: Spot, weight: float) -> str:
 
 
 def place(one: KernelInstruction) -> str:
-    """File and line, and the instruction; that alone without line information."""
+    """File, line and instruction; only the instruction without line information."""
     text = one.key.text if len(one.key.text) <= _TEXT else f"{one.key.text[: _TEXT - 3]}..."
     at = "" if one.key.offset is None else f"0x{one.key.offset:x} "
     if one.line.file is None or one.line.number is None:

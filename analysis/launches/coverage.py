@@ -1,7 +1,7 @@
-"""What the counters of a workload stand for: the launches that were counted, and the share of all that they speak for.
+"""The coverage of counters: the launches that were counted, and the share of all launches that they represent.
 
-A launch was counted if it holds any counter. Where only some were, each stands for the launches of its configuration
-(engine/multiplexed.py); a configuration without any is not in the figures.
+A launch was counted if it has a value of any counter. If only some were counted, each represents the launches of its
+configuration (engine/multiplexing.py); configurations without counted launches are not part of the figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WHOLE_PCT = threshold("launches.everything_pct")
 
 @dataclass(frozen=True)
 class Coverage:
-    """Launches and configurations of a selection, those that were counted, and what these stand for, in percent."""
+    """The launches and configurations of a selection, the counted ones, and the percentage that these represent."""
 
     launches: int
     counted: int
@@ -28,18 +28,18 @@ class Coverage:
     counted_configurations: int
     launches_pct: float
     time_pct: float | None
-    """None where nothing has a time."""
+    """None if no launch has a time."""
 
     @property
     def text(self) -> str:
-        """Both in a sentence."""
+        """A sentence about the coverage."""
         counted = f"{self.counted} of {self.launches} launches were counted"
         if self.counted_configurations == self.configurations:
-            return f"{counted}, some of every launch configuration; each stands for the launches of its configuration."
+            return f"{counted}, some of every launch configuration; each represents the launches of its configuration."
         time = f" and {_share(self.time_pct)} of the time" if self.time_pct is not None else ""
         return (
-            f"{counted}, of {self.counted_configurations} of {self.configurations} launch configurations; they stand "
-            f"for {_share(self.launches_pct)} of the launches{time}. Figures of counters hold for these."
+            f"{counted}, of {self.counted_configurations} of {self.configurations} launch configurations; they "
+            f"represent {_share(self.launches_pct)} of the launches{time}. Figures from counters are valid for these."
         )
 
 
@@ -48,7 +48,7 @@ def _share(pct: float) -> str:
 
 
 def coverage(workload: Workload, selection: Selection) -> Coverage | None:
-    """What the counters of the selected launches stand for; None where not only some launches were to be counted."""
+    """The coverage of the selected launches; None if the profile was not taken with a sample of the launches."""
     if not workload.manifest.sampled or not workload.has("dispatches") or not workload.has("counters"):
         return None
     ((launches, counted, configurations, counted_configurations, share, time),) = workload.rows(
@@ -89,7 +89,7 @@ def uncounted_kernels(workload: Workload, kernels: Iterable[str]) -> set[str]:
 
 
 def notes(workload: Workload, selection: Selection) -> list[Note]:
-    """What the counters of a selection stand for, and how to count the kernels that were not, as notes."""
+    """Notes on the coverage of a selection, and on how to count the missing kernels."""
     sentences = []
     if (selected := coverage(workload, selection)) and selected.counted < selected.launches:
         sentences.append(Note("coverage", selected.text))
@@ -103,7 +103,7 @@ def notes(workload: Workload, selection: Selection) -> list[Note]:
 
 
 def _partly_counted_notes(workload: Workload, selection: Selection) -> list[Note]:
-    """The kernels of which some configurations were not counted, so that their figures are those of a part."""
+    """A note on kernels with uncounted configurations, whose figures cover only a part."""
     if not workload.manifest.sampled or workload.by == "launch" or len(selection.kernels) == 1:
         return []
     rows = workload.rows(
@@ -126,7 +126,7 @@ def _partly_counted_notes(workload: Workload, selection: Selection) -> list[Note
 
 _MOST_PCT = threshold("launches.covered_pct")
 _MOST_NAMED = 4
-"""Kernels named in a sentence."""
+"""The maximum number of kernels in a sentence."""
 
 
 def _is_partly_counted(workload: Workload) -> bool:
@@ -144,12 +144,12 @@ def _is_partly_counted(workload: Workload) -> bool:
 
 
 def _counted_launches_sql(workload: Workload) -> str:
-    """SQL for the launches that hold any counter."""
+    """SQL for the launches with a value of any counter."""
     return f"SELECT dispatch_id FROM {workload.relation('counters')} WHERE {_holds_a_counter_sql(workload)}"
 
 
 def _holds_a_counter_sql(workload: Workload) -> str:
-    """The condition that a launch holds a counter; of a sampled profile one that the run for times does not have."""
+    """The SQL condition that a launch has a counter; in a sampled profile, one that the timing run does not have."""
     collected = workload.manifest.counters
     if workload.manifest.sampled and workload.passes:
         every = next(iter(workload.passes.values()))

@@ -1,4 +1,4 @@
-"""Clocks, power and heat of a GPU while programs ran: what was sampled, what held it back, and what that explains."""
+"""Sampled clocks, power and temperature of a GPU, the causes of reduced clocks, and their effect on times."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ COLUMNS = {
     "t_ns": "BIGINT", "step": "VARCHAR", "device_uuid": "VARCHAR", "clock_mhz": "DOUBLE", "memory_clock_mhz": "DOUBLE",
     "power_w": "DOUBLE", "temperature_c": "DOUBLE", "busy_pct": "DOUBLE", "held_back": "VARCHAR",
 }  # fmt: skip
-"""Of the table clocks, with their types in DuckDB."""
+"""The columns of the table clocks, with their DuckDB types."""
 CAUSES = {
     "power": "its power limit",
     "temperature": "heat",
     "current": "its current limit",
-    "hardware": "a slowdown that the hardware asked for",
+    "hardware": "a slowdown requested by the hardware",
     "limit": "a clock that was set",
 }
-"""What can hold a clock below its maximum, in the words of an answer. ``held_back`` joins them by a comma."""
+"""The causes that can keep a clock below its maximum, with their text. The column ``held_back`` separates them by
+commas."""
 FAULTS = frozenset({"temperature", "current", "hardware"})
-"""Those that tell of the cooling or the supply. At its power limit a card works as it is meant to at full load."""
+"""The causes that indicate a problem of cooling or power supply. Reaching the power limit is normal at full load."""
 FIRST_STEP = "timing"
-"""The run without counters, whose times are the workload's."""
+"""The timing run, which has no counters and provides the times of the workload."""
 _BUSY_PCT = threshold("clocks.busy_pct")
 _NOTABLE_SHARE = threshold("clocks.notable_cause")
 _LEAST_CLOCK_CHANGE = threshold("clocks.least_change")
@@ -41,9 +42,9 @@ _LEAST_CLOCK_CHANGE = threshold("clocks.least_change")
 
 @dataclass(frozen=True)
 class ClockState:
-    """What a device did over some samples: median clock in MHz, median power in W, highest temperature in °C.
+    """The state of a device over some samples: median clock in MHz, median power in W, maximum temperature in °C.
 
-    ``causes`` has for each cause the share of the samples (0 to 1) in which it held the clock back.
+    ``causes`` contains for each cause the fraction of the samples (0 to 1) in which it reduced the clock.
     """
 
     n: int
@@ -54,25 +55,25 @@ class ClockState:
 
     @property
     def notable_causes(self) -> list[str]:
-        """The causes that matter, the longest first."""
+        """The significant causes, longest first."""
         return sorted((c for c, share in self.causes.items() if share >= _NOTABLE_SHARE), key=lambda c: -self.causes[c])
 
     @property
     def causes_text(self) -> str:
-        """What held it back in words, or an empty string."""
+        """The causes as text, or an empty string."""
         return " and ".join(f"{CAUSES[c]} in {100 * self.causes[c]:.0f} % of the samples" for c in self.notable_causes)
 
 
 @dataclass(frozen=True)
 class Split:
-    """A ratio of times (candidate / baseline) as the product of what the clock explains and the rest."""
+    """A ratio of times (candidate / baseline) as the product of the part explained by the clock and the rest."""
 
     clock: float
     rest: float
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> ClockState | None:
-    """Samples (rows of the table clocks) as one state. Those of an idle device do not count; None without any left."""
+    """Summarise samples (rows of the table clocks). Those of an idle device are ignored; None without any others."""
     busy = [row for row in rows if row["busy_pct"] is None or row["busy_pct"] >= _BUSY_PCT]
     if not busy:
         return None
@@ -92,13 +93,13 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> ClockState | None:
 
 
 def clock_state_of(workload: Workload) -> ClockState | None:
-    """The state while the times of a workload were taken; of all its runs where there was none for times alone."""
+    """The state during the timing run of a workload, or during all its runs if there was no separate timing run."""
     if not workload.has("clocks"):
         return None
     names = list(COLUMNS)
     sample_rows = workload.rows(f"SELECT {', '.join(names)} FROM {workload.relation('clocks')}")
     rows = [dict(zip(names, row, strict=True)) for row in sample_rows]
-    # A workload of several devices: the one that was busy most often.
+    # If there are several devices, the one that was busy most often is used.
     devices: dict[Any, list[dict[str, Any]]] = {}
     for row in [r for r in rows if r["step"] == FIRST_STEP] or rows:
         devices.setdefault(row["device_uuid"], []).append(row)
@@ -109,8 +110,9 @@ def clock_state_of(workload: Workload) -> ClockState | None:
 def split(before: ClockState, after: ClockState, ratio: float) -> Split | None:
     """The part of a ratio of times (candidate / baseline) that the clocks explain.
 
-    Time is cycles over clock, so at equal cycles times are as 1 / clock; the rest is the ratio of the cycles. It holds
-    as far as a kernel follows the core clock, which device memory does not. None where a clock is not known.
+    Time is cycles divided by clock, so with equal cycles the ratio of times is that of 1 / clock; the rest is the ratio
+    of the cycles. This is valid for parts that depend on the core clock, unlike device memory. None if a clock is
+    unknown.
     """
     if not before.mhz or not after.mhz:
         return None
@@ -119,36 +121,36 @@ def split(before: ClockState, after: ClockState, ratio: float) -> Split | None:
 
 
 def clock_difference_notes(before: Workload, after: Workload, ratio: float | None) -> list[Note]:
-    """What two workloads' clocks say about a ratio of their times; nothing where they ran alike."""
+    """A sentence about the clocks of two workloads and their ratio of times; empty if the clocks were equal."""
     first, second = clock_state_of(before), clock_state_of(after)
     if first is None or second is None or not first.mhz or not second.mhz:
         return []
     if abs(second.mhz / first.mhz - 1) < _LEAST_CLOCK_CHANGE and first.notable_causes == second.notable_causes:
         return []
     sides = (("baseline", first), ("candidate", second))
-    causes = [f"{name} held back by {state.causes_text}" for name, state in sides if state.causes_text]
+    causes = [f"{name} limited by {state.causes_text}" for name, state in sides if state.causes_text]
     in_brackets = f" ({'; '.join(causes)})" if causes else ""
-    text = f"By the sensors the clock was {first.mhz:.0f} MHz, then {second.mhz:.0f} MHz{in_brackets}."
+    text = f"According to the sensors, the clock was {first.mhz:.0f} MHz, then {second.mhz:.0f} MHz{in_brackets}."
     parts = split(first, second, ratio) if ratio else None
     if parts:
         text += (
-            f" Of the ratio of times {ratio:.3f} the clock explains {parts.clock:.3f}, as far as the kernel follows "
-            f"it; {parts.rest:.3f} is left."
+            f" Of the ratio of times {ratio:.3f}, the clock explains {parts.clock:.3f} if the kernel depends "
+            f"on it; {parts.rest:.3f} remains."
         )
     return [Note("clocks_differ", text)]
 
 
 def held_back_notes(rows: Sequence[Mapping[str, Any]]) -> list[Note]:
-    """What is to be kept with a workload whose runs were held back."""
+    """The warning for a workload whose clocks were reduced."""
     state = summary([row for row in rows if row["step"] == FIRST_STEP] or rows)
     if state is None or not state.notable_causes:
         return []
-    at = f", at {state.mhz:.0f} MHz in the middle" if state.mhz else ""
-    return [Note("held_back", f"clocks: The GPU was held back by {state.causes_text}{at}.")]
+    at = f", with a median of {state.mhz:.0f} MHz" if state.mhz else ""
+    return [Note("held_back", f"clocks: The clock of the GPU was limited by {state.causes_text}{at}.")]
 
 
 def save(con: duckdb.DuckDBPyConnection, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write samples as the table clocks of a draft; nothing where there are none."""
+    """Write samples as the table clocks of a draft; nothing is written without samples."""
     if not rows:
         return
     typed = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -161,7 +163,7 @@ def save(con: duckdb.DuckDBPyConnection, folder: Path, rows: Sequence[Mapping[st
 
 
 def parse_samples(text: str) -> list[dict[str, Any]]:
-    """Rows out of lines of JSON, as the supervisor of a run leaves them; a line that was cut off is passed over."""
+    """Parse the lines of JSON that the supervisor of a run writes; an incomplete line is ignored."""
     rows = []
     for line in text.splitlines():
         try:

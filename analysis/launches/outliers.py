@@ -1,4 +1,4 @@
-"""Single launches that took much longer than their like, and so drag a kernel's total and mean."""
+"""Single launches that took much longer than similar ones and therefore distort a kernel's total and mean."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..base.database import sql_literal
 from ..base.notes import Note
+from ..base.text import count_text
 from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
 
@@ -16,7 +17,7 @@ _UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
 
 @dataclass(frozen=True)
 class ConfigurationSpread:
-    """A kernel by its number, and the mean times of a launch of its shortest and longest configuration in ns."""
+    """The number of a kernel, and the mean time in ns of a launch of its shortest and its longest configuration."""
 
     number: str
     configurations: int
@@ -25,7 +26,7 @@ class ConfigurationSpread:
 
 
 def configuration_spreads(workload: Workload, kernels: Iterable[str]) -> list[ConfigurationSpread]:
-    """Those of some kernels whose configurations differ much, longest total time first; none where they are apart."""
+    """The kernels whose configurations differ much, longest total time first; none if configurations are separate."""
     if workload.by == "launch" or not workload.has("dispatches"):
         return []
     several = [name for name in kernels if workload.kernels[name].configurations > 1]
@@ -42,20 +43,21 @@ def configuration_spreads(workload: Workload, kernels: Iterable[str]) -> list[Co
 
 
 def spread_notes(spreads: list[ConfigurationSpread]) -> list[Note]:
-    """One sentence about the first of them, and how many there are."""
+    """One sentence about the first of them and the number of others."""
     if not spreads:
         return []
     first = spreads[0]
-    more = f"; so have {len(spreads) - 1} more" if len(spreads) > 1 else ""
+    others = count_text(len(spreads) - 1, "other kernel is", "other kernels are")
+    more = f"; {others} similar" if len(spreads) > 1 else ""
     text = (
         f"#{first.number} has {first.configurations} launch configurations, from {short_time(first.shortest_ns)} to "
-        f"{short_time(first.longest_ns)} a launch{more}; by='launch' or kernel='#{first.number}.1' tells them apart."
+        f"{short_time(first.longest_ns)} a launch{more}; by='launch' or kernel='#{first.number}.1' separates them."
     )
     return [Note("configurations", text)]
 
 
 def short_time(ns: float) -> str:
-    """A time with three digits in the unit that suits it."""
+    """A time with three digits in a suitable unit."""
     unit, size = next(((unit, size) for unit, size in _UNITS if ns >= size), ("ns", 1.0))
     return f"{ns / size:.3g} {unit}"
 
@@ -70,13 +72,13 @@ _MOST_NOTES = 2
 
 @dataclass(frozen=True)
 class Outlier:
-    """The longest of the outlying launches of a kernel."""
+    """The longest outlying launch of a kernel."""
 
     number: str
-    """Of the kernel, as it can be asked for."""
+    """The number that selects the kernel."""
     dispatch_id: int
     place: int
-    """Among the launches of the kernel, from 1."""
+    """The position among the launches of the kernel, from 1."""
     launches: int
     outlying: int
     longest_ns: float
@@ -84,7 +86,7 @@ class Outlier:
 
 
 def outliers(workload: Workload, kernels: Iterable[str]) -> list[Outlier]:
-    """Those of some kernels, the largest excess over the median first."""
+    """The outlying launches of some kernels, largest excess over the median first."""
     names = list(kernels)
     if not names or not workload.has("dispatches"):
         return []
@@ -106,12 +108,12 @@ def outliers(workload: Workload, kernels: Iterable[str]) -> list[Outlier]:
 
 
 def notes(workload: Workload, kernels: Iterable[str]) -> list[Note]:
-    """A sentence for each of those with the largest effect."""
+    """A sentence for each of the launches with the largest effect."""
     return [Note("outlier", _text(one)) for one in outliers(workload, kernels)[:_MOST_NOTES]]
 
 
 def _text(one: Outlier) -> str:
     times = f"{one.longest_ns / one.median_ns:.1f} x the median of {short_time(one.median_ns)}"
     which = f"launch {one.place} of {one.launches} (dispatch {one.dispatch_id})"
-    more = f"; {one.outlying - 1} more took over {_OUTLIER_RATIO:g} x" if one.outlying > 1 else ""
-    return f"#{one.number}: {which} took {short_time(one.longest_ns)}, {times}{more}: total and mean hold it."
+    more = f"; {one.outlying - 1} more took over {_OUTLIER_RATIO:g} x the median" if one.outlying > 1 else ""
+    return f"#{one.number}: {which} took {short_time(one.longest_ns)}, {times}{more}. Total and mean include it."

@@ -1,7 +1,7 @@
-"""The subcommands: each module is one, with HELP, arguments(parser) and run(options, store).
+"""The subcommands: each module is one, with HELP, arguments(parser) and execute(options, store).
 
-What a command found it returns as an Outcome, which is printed in words or, with --json, as JSON.
-A module loads little by itself; what its command needs is imported when it runs.
+A command returns its result as an Outcome, which is printed as text or, with --json, as JSON.
+To keep the start fast, a module imports what its command needs only when the command runs.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ NAMES = (
     "prune",
     "completion",
 )
-"""In the order of the help."""
+"""The subcommands in the order of the help."""
 
 
 class Subcommand(Protocol):
-    """What a module of this package holds."""
+    """The interface of a module in this package."""
 
     HELP: str
 
     def arguments(self, parser: ArgumentParser) -> None:
-        """Declare what the command takes."""
+        """Define the arguments of the command."""
         ...
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:
-        """Do it: what was found, or the exit status where the command writes its output itself.
+        """Run the command. Return its outcome, or the exit status if the command writes its output itself.
 
-        Raises Problem for what the user can mend, Misuse for a command line that makes no sense.
+        Raises Problem for errors that the user can correct, and Misuse for an invalid command line.
         """
         ...
 
 
 def command(name: str) -> Subcommand:
-    """The subcommand of that name."""
+    """The module of a subcommand."""
     return cast(Subcommand, import_module(f".{name.replace('-', '_')}", __name__))

@@ -25,15 +25,14 @@ def source_roots(parser: ArgumentParser) -> None:
         metavar="DIR",
         action="append",
         default=[],
-        help="show lines of source files below this folder where a profile names them as hot (repeatable; none by "
-        "default)",
+        help="show hot lines from source files below this folder (repeatable; none by default)",
     )
 
 
 def finish_call(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
-    """A tool's answer; a run that it started is waited for, since nothing may outlive this process.
+    """Call a tool and return its answer. Wait for a run that it started, because no run may outlive this process.
 
-    SIGTERM cancels such a run as an interrupt does, which a shell has its background jobs ignore.
+    SIGTERM cancels such a run, like an interrupt, because a shell's background jobs ignore interrupts.
     """
     from ...tools.get_run import LONGEST_WAIT_S, RunResult
     from ...tools.running import start as launch
@@ -65,9 +64,9 @@ _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
-    parser.add_argument("tool", help="its name; `rooflens tools TOOL` tells its arguments")
+    """Define the arguments of the command."""
+    parser.add_argument("--full", action="store_true", help="do not limit the size of the answer")
+    parser.add_argument("tool", help="its name; `rooflens tools TOOL` describes its arguments")
     parser.add_argument(
         "arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin'
     )
@@ -83,7 +82,7 @@ def execute(options: Namespace, store: Store) -> int:
     try:
         arguments = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise Misuse(f"The arguments are no JSON: {error}", _EXAMPLE) from error
+        raise Misuse(f"The arguments are not valid JSON: {error}", _EXAMPLE) from error
     if not isinstance(arguments, dict):
         raise Misuse("The arguments must be a JSON object", _EXAMPLE)
     began = time.monotonic()

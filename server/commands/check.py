@@ -1,4 +1,4 @@
-"""`rooflens check`: check_counters on this machine, its whole report in a file."""
+"""`rooflens check`: run check_counters on this machine and write its full report to a file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...analysis.store.store import Store
 from ..terminal.outcome import REFUSED, Outcome
 from .call import finish_call
 
-HELP = "check_counters on this machine: which metrics hold here; writes a report to send, without personal data"
+HELP = "check which metrics are correct on this machine (check_counters); writes a report without personal data"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument(
         "--output", metavar="FILE", default="rooflens-check.md", help="a new .md or .json (default: rooflens-check.md)"
     )
@@ -24,14 +24,14 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """The tool, its whole report in a file, and in words what does not hold."""
+    """Run the tool, write its full report, and list the metrics that are not correct."""
     from ...tools.get_run import RunResult
     from ..doctor.bundle import refuse_existing
 
     target = Path(options.output)
     refuse_existing(target)
     if target.suffix not in (".md", ".json"):
-        raise BadArgument(f"{target.name} says no format", fix="Name a .md (for people) or a .json (for programs)")
+        raise BadArgument(f"{target.name} has no known extension", fix="Use .md (for people) or .json (for programs)")
     answer = finish_call(store, "check_counters", {"device": options.device} if options.device else {})
     if isinstance(answer, Problem):
         raise answer
@@ -47,10 +47,10 @@ def execute(options: Namespace, store: Store) -> Outcome:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows] if table else []
     off = [row for row in rows if row["verdict"] == "off"]
     words += map(_in_words, off)
-    return Outcome({**facts, "file": str(target), "off": off}, [*words, f"{target}: the whole report"])
+    return Outcome({**facts, "file": str(target), "off": off}, [*words, f"{target}: the full report"])
 
 
 def _in_words(row: Mapping[str, Any]) -> str:
-    """One metric that does not hold."""
+    """The line for one metric that is not correct."""
     figures = f"{row['measured']:.6g} for {row['expected']:.6g} {row['unit']}"
     return f"off  {row['metric']}: {figures} in {row['kernel']}; {row['cause']}"

@@ -1,4 +1,4 @@
-"""`rooflens completion`: the script by which a shell completes this command line."""
+"""`rooflens completion`: the script with which a shell completes this command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 
-HELP = "a script that completes subcommands, options, tools and workloads in your shell"
+HELP = "print a script that completes subcommands, options, tools and workloads in your shell"
 _SHELLS = ("bash", "zsh", "fish")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument(
         "shell",
         choices=_SHELLS,
@@ -43,7 +43,7 @@ _MOST = 500
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks by its variables, and end the process; where none asks, return."""
+    """If a shell asks for completions by its environment variables, answer it and end the process."""
     import argcomplete
 
     for action in _actions(parser):
@@ -78,7 +78,7 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
 
 
 def _workloads(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Names of workloads, the newest first, and tags as tag:NAME."""
+    """The names of workloads, newest first, and tags as tag:NAME."""
     try:
         known = Store.locate(getattr(parsed_args, "store", None)).scan()[0]
     except Problem:
@@ -88,12 +88,12 @@ def _workloads(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _tools(**_: Any) -> list[str]:
-    """Names of the tools, read from their list: importing all of them would take half a second at every key."""
+    """The names of the tools, without importing them, which would take half a second at every key press."""
     return _TOOL.findall(_TOOLBOX.read_text(encoding="utf-8"))
 
 
 def _clients(**_: Any) -> list[str]:
-    """Names of the clients of `rooflens connect`."""
+    """The names of the clients that `rooflens connect` supports."""
     from ..connect.clients import clients
 
     return list(clients())

@@ -1,4 +1,4 @@
-"""`rooflens connect`: tells a client of this server, in words or in the client's own file."""
+"""`rooflens connect`: configures a client for this server, or shows how to do it."""
 
 from __future__ import annotations
 
@@ -20,42 +20,48 @@ if TYPE_CHECKING:
     from ..connect.clients import Client, Launch, Scope
 
 _UV_CACHE = re.compile(r"(archive|environments)-v\d+")
-"""Folders in uv's cache that hold environments."""
+"""Folders with environments in uv's cache."""
 
-HELP = "what Claude Code, Codex, Gemini CLI, Cursor or VS Code need to use this server; --write puts it there"
+HELP = "show what Claude Code, Codex, Gemini CLI, Cursor or VS Code need to use this server; --write configures it"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("client", metavar="CLIENT", nargs="?", help="without one: the clients that are known")
+    """Define the arguments of the command."""
+    parser.add_argument(
+        "client", metavar="CLIENT", nargs="?", help="one of the supported clients; without it, they are listed"
+    )
     parser.add_argument(
         "--write",
         action="store_true",
-        help="add or renew the entry in the client's own file; nothing else in it changes, and a copy is kept",
+        help="add or update the entry in the client's configuration file, and change nothing else; a copy is kept",
     )
     parser.add_argument(
         "--project",
         metavar="DIR",
         nargs="?",
         const=".",
-        help="for one project (this folder, or DIR) instead of for all of yours",
+        help="configure one project (this folder, or DIR) instead of all your projects",
     )
     parser.add_argument(
         "--command", metavar="WORDS", help='how the client starts rooflens, for instance "uvx rooflens" (this program)'
     )
-    parser.add_argument("--allow-exec", action="store_true", help="as of `rooflens serve`: it may run programs as you")
-    parser.add_argument("--read-only", action="store_true", help="as of `rooflens serve`: it writes nothing")
+    parser.add_argument(
+        "--allow-exec", action="store_true", help="as for `rooflens serve`: the server may run programs as you"
+    )
+    parser.add_argument("--read-only", action="store_true", help="as for `rooflens serve`: the server writes nothing")
     source_roots(parser)
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """List the clients, tell one what it needs, or write it."""
+    """List the clients, show what one of them needs, or write its configuration."""
     facts, words = _client_report(options, store)
-    return Outcome(facts, words, verbatim=True)  # ours and the caller's own; a link has to stay one
+    return Outcome(
+        facts, words, verbatim=True
+    )  # our folder, which is also the caller's; a symbolic link must be preserved
 
 
 Told = tuple[dict[str, Any], list[str]]
-"""The same facts as plain data and in words."""
+"""The same facts as plain data and as text."""
 
 
 def _client_report(options: Namespace, store: Store) -> Told:
@@ -73,8 +79,8 @@ def _client_report(options: Namespace, store: Store) -> Told:
     project = Path(options.project or ".")
     file = client.file(scope, Path.home(), project)
     written = clients.write(client, launch, file, within=project if options.project else None)
-    words = [f"{written.file}: {'written' if written.changed else 'has it already'}"]
-    words += [f"{written.backup}: what it held before"] if written.backup else []
+    words = [f"{written.file}: {'written' if written.changed else 'already up to date'}"]
+    words += [f"{written.backup}: the previous content"] if written.backup else []
     backup = str(written.backup) if written.backup else None
     facts = {"client": client.name, "file": str(written.file), "changed": written.changed, "backup": backup}
     return facts, [*words, client.after]
@@ -93,11 +99,11 @@ def _files(one: Client) -> str:
 
 
 def _ways(client: Client, launch: Launch) -> Told:
-    """Every way to tell ``client``, for a person to choose from."""
+    """Every way to configure ``client``, for a person to choose from."""
     own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
     ways = [["Run", "", f"    {own}", ""]] if own else []
     ways += [["Open", "", f"    {link}", ""]] if link else []
-    put = [f"Put into {_files(client)}, or let --write do it", ""]
+    put = [f"Add this to {_files(client)}, or use --write", ""]
     ways.append([*put, *(f"    {line}" for line in snippet.splitlines()), ""])
     words = [client.title, ""]
     for number, way in enumerate(ways):
@@ -107,7 +113,7 @@ def _ways(client: Client, launch: Launch) -> Told:
 
 
 def _options(options: Namespace, store: Store) -> list[str]:
-    """The options of `rooflens serve` that were given here; folders as whole paths, since clients start elsewhere."""
+    """The given options of `rooflens serve`; folders as absolute paths, because clients start in other folders."""
     given = ["--store", store.address] if hasattr(options, "store") else []
     given += ["--allow-exec"] if options.allow_exec else []
     given += ["--read-only"] if options.read_only else []
@@ -117,12 +123,12 @@ def _options(options: Namespace, store: Store) -> list[str]:
 
 
 def _program(options: Namespace) -> list[str]:
-    """The words that start rooflens: what was named; for a project that others share too, plain; else this program."""
+    """The command that starts rooflens: the given one, plain ``rooflens`` for shared projects, or else this program."""
     if options.command is not None:
         try:
             words = shlex.split(options.command)
         except ValueError as error:
-            raise BadArgument(f"--command cannot be understood: {error}", fix="Quote it as for a shell") from error
+            raise BadArgument(f"--command cannot be parsed: {error}", fix="Quote it as for a shell") from error
         if not words:
             raise BadArgument("--command is empty", fix='Name the program, for instance --command "uvx rooflens"')
         return words
@@ -132,19 +138,19 @@ def _program(options: Namespace) -> list[str]:
 
 
 def this_program() -> list[str]:
-    """How this very installation is started from anywhere. Raises NotAllowed where it will not last."""
+    """The command that starts this installation from any folder. Raises NotAllowed for a temporary installation."""
     started = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "rooflens" else None
     words = [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]
     if _fleeting(Path(sys.prefix)):
         raise NotAllowed(
             f"This rooflens runs from {sys.prefix}, which may be removed at any time",
-            "uvx and `pipx run` install for one run",
-            'Install it (`uv tool install`, `pipx install`), or say --command "uvx rooflens"',
+            "uvx and `pipx run` create temporary installations",
+            'Install it (`uv tool install`, `pipx install`), or use --command "uvx rooflens"',
         )
     return words
 
 
 def _fleeting(prefix: Path) -> bool:
-    """Whether uvx or `pipx run` made this environment for one run. Those of Poetry lie in a cache and last."""
+    """Whether this is a temporary environment of uvx or `pipx run`. Poetry's are in a cache too, but permanent."""
     parts = prefix.parts
     return any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts)

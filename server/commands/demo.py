@@ -8,15 +8,15 @@ from typing import Any
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 
-HELP = "the whole loop on the shipped samples, without a GPU"
+HELP = "show the whole loop on the shipped samples, without a GPU"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Nothing of its own."""
+    """The command has no arguments."""
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """All of it; told while it works."""
+    """Run the demonstration; the text appears while it works."""
     from ..demo import demo
 
     facts: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`rooflens doctor`: what works on this machine."""
+"""`rooflens doctor`: check what works on this machine."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 
-HELP = "what works here, what is missing, and the fix"
+HELP = "check what works on this machine, what is missing, and how to fix it"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument(
         "--bundle",
         metavar="FILE",
-        help="also write a text to send with a report: versions, devices, permissions, help texts of the profilers, "
+        help="also write a text for a bug report: versions, devices, permissions, help texts of the profilers, "
         "the logs of the newest failed run; without variables, secrets, host and user names",
     )
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Every check; with --bundle also a file."""
+    """Run every check, and write the file of --bundle."""
     from ...tools.device.machine.model import Roots
     from ..doctor.bundle import bundle, refuse_existing
     from ..doctor.examination import examine

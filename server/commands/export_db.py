@@ -1,4 +1,4 @@
-"""`rooflens export-db`: the store as one DuckDB file."""
+"""`rooflens export-db`: write the store as one DuckDB file."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ...analysis.base.problems import BadArgument
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 
-HELP = "the store as one .duckdb file for any DuckDB client"
+HELP = "write the store as one .duckdb file for any DuckDB client"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
+    parser.add_argument("--workload", help="only this workload: id, unique id prefix, name or latest")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Write it, and say how many rows each table has."""
+    """Write the file, and print how many rows each table has."""
     from ...tools.sql.export import export_db
 
     target = Path(options.file)
     if target.exists():
-        raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
+        raise BadArgument(f"{target} exists already", fix="Choose a new file, or delete the existing one first")
     rows = export_db(store, target, options.workload)
     return Outcome(
         {"file": options.file, "rows": rows},

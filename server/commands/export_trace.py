@@ -1,4 +1,4 @@
-"""`rooflens export-trace`: a timeline for Perfetto."""
+"""`rooflens export-trace`: write a timeline for Perfetto."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 
-HELP = "a timeline as Chrome trace for Perfetto, with what was found in it"
+HELP = "write a timeline with its findings as a Chrome trace, for Perfetto"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument("workload", metavar="WORKLOAD", help="id, unique id prefix, name or latest")
     parser.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Write it, and say how much it holds."""
+    """Write the file, and print the number of events."""
     from ...tools.report.trace_export import export_trace
 
     written = export_trace(store, options.workload, Path(options.file))

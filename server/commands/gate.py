@@ -1,4 +1,4 @@
-"""`rooflens gate`: whether a candidate is slower than its baseline, for a CI to act on."""
+"""`rooflens gate`: decide for a CI whether a candidate is slower than its baseline."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from ...analysis.comparison.gate_limits import DEFAULTS, StatedLimits, limits
 from ...analysis.store.store import Manifest, Store
 from ..terminal.outcome import INCONCLUSIVE, OK, REGRESSED, Misuse, Outcome
 
-HELP = "whether a candidate is slower than its baseline by more than allowed, by exit status, with files for a CI"
+HELP = "decide whether a candidate is slower than its baseline by more than allowed: exit status, and files for a CI"
 _TAG = "tag:"
 _REFERENCE = "id, unique id prefix, name, latest, or tag:NAME for the newest with that tag"
 _STATUS = {"pass": OK, "fail": REGRESSED, "inconclusive": INCONCLUSIVE}
 _MOST_RUNS = 50
 _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
-"""Variable of GitHub Actions with the file that a job's page shows; every command of a step adds to it."""
+"""The variable of GitHub Actions with the file that the page of a job shows; all commands of a step append to it."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument("baseline", metavar="BASELINE", help=_REFERENCE)
     parser.add_argument("candidate", metavar="CANDIDATE", help=_REFERENCE)
     parser.add_argument(
         "--max-regression", metavar="PCT", help=f"how much slower a kernel may be (default {DEFAULTS.allowed}%)"
     )
-    parser.add_argument("--total", metavar="PCT", help="so the whole program (default: as a kernel)")
+    parser.add_argument(
+        "--total", metavar="PCT", help="how much slower the whole program may be (default: like a kernel)"
+    )
     parser.add_argument(
         "--min-share",
         metavar="PCT",
-        help=f"judge kernels from this share of either version's time on (default {DEFAULTS.least_share}%)",
+        help=f"judge kernels with at least this share of either version's time (default {DEFAULTS.least_share}%)",
     )
     parser.add_argument(
         "--metric",
         metavar="NAME=+PCT",
         action="append",
         default=[],
-        help="how far a metric of every judged kernel may move: +5%% up, -5%% down, or -2 in its unit (repeatable)",
+        help="how much a metric of every judged kernel may change: +5%% up, -5%% down, or -2 in its unit (repeatable)",
     )
     parser.add_argument("--limits", metavar="FILE", help="TOML with limits for kernels, groups and metrics")
     parser.add_argument(
@@ -52,7 +54,7 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=1,
-        help="pool the newest N workloads of that name or tag, of one program and GPU, which narrows the noise",
+        help="pool the newest N workloads with this name or tag, of one program and GPU, which reduces the noise",
     )
     parser.add_argument(
         "--by", choices=("kernel", "launch"), default="kernel", help="kernels, or launch configurations"
@@ -60,7 +62,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--inconclusive",
         choices=("pass", "fail"),
-        help=f"let what noise or doubt leaves undecided pass or fail (default: exit status {INCONCLUSIVE})",
+        help=f"let undecided comparisons pass or fail (default: exit status {INCONCLUSIVE})",
     )
     parser.add_argument("--markdown", metavar="FILE", help="write a summary, for instance to $GITHUB_STEP_SUMMARY")
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML")
@@ -68,11 +70,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Judge, write the files, and tell."""
+    """Judge, write the files, and print the result."""
     if options.annotations and getattr(options, "json", False):
-        raise Misuse("--annotations prints lines, where --json prints one object", "Leave one of them out")
+        raise Misuse("--annotations prints lines, but --json prints one object", "Omit one of them")
     if not 1 <= options.runs <= _MOST_RUNS:
-        raise Misuse(f"--runs {options.runs} is no number of runs", f"Give 1 to {_MOST_RUNS}")
+        raise Misuse(f"--runs {options.runs} is not a valid number of runs", f"Give 1 to {_MOST_RUNS}")
     stated = StatedLimits(options.max_regression, options.total, options.min_share, tuple(options.metric))
     allowed = limits(stated, Path(options.limits) if options.limits else None)
     after = _select_workloads(store, options.candidate, options.runs, frozenset())
@@ -112,9 +114,9 @@ def execute(options: Namespace, store: Store) -> Outcome:
 
 
 def _select_workloads(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
-    """The workloads meant, the newest first; those of a tag or name without ``others``, which are the candidates.
+    """The selected workloads, newest first; a tag or name never selects ``others``, which are the candidates.
 
-    A tag may be that of several programs or GPUs: those with the newest's name, target and device count.
+    If several programs or GPUs have a tag, only those with the name, target and device count of the newest are used.
     """
     if not word.startswith(_TAG):
         meant = store.resolve(word)
@@ -136,9 +138,9 @@ def _select_workloads(store: Store, word: str, runs: int, others: Collection[str
 
 
 def _write(target: Path, text: str) -> None:
-    """Write a file in one step, through links and with the mode it has; into a device or pipe as it is.
+    """Write a file in one step, following links and keeping its mode; a device or pipe is written directly.
 
-    What others write too gets it added: our own output, also where that leads to a file, and the summary of a job.
+    Files that others write too are appended to: our own standard output, even if redirected, and the summary of a job.
     """
     try:
         if (stream := _own(target)) is not None:
@@ -160,15 +162,15 @@ def _write(target: Path, text: str) -> None:
                 shutil.copymode(file, draft)
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
+        raise StoreProblem(f"{target} cannot be written", why, "Choose a file in a writable folder") from error
 
 
 def _own(target: Path) -> TextIO | None:
-    """The output of this process that ``target`` is, as /dev/stdout or by the name that a shell led it to."""
+    """The output stream of this process that ``target`` refers to, as /dev/stdout or as a file it is redirected to."""
     if not target.exists():
         return None
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a stream that is closed, or none of the system's
+        with suppress(OSError, ValueError):  # the stream is closed, or has no file descriptor
             if os.path.samestat(target.stat(), os.fstat(stream.fileno())):
                 return stream
     return None

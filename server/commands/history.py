@@ -1,4 +1,4 @@
-"""`rooflens history`: a kernel's time and work over commits, and where they changed beyond the noise."""
+"""`rooflens history`: the time and work of a kernel over commits, and where they changed by more than the noise."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     from ...analysis.comparison.work import Quantity
     from ...tools.team.history import HistoryEntry
 
-HELP = "a kernel's time and work over commits, and where they changed beyond the noise"
+HELP = "show a kernel's time and work over commits, and where they changed by more than the noise"
 _COLUMNS = ("created", "commit", "branch", "workload", "device", "n", "median us", "time ratio", "95 %",
             "work", "verdict")  # fmt: skip
 _SHORT = 10
 _ALIKE = 0.005
-"""Relative difference up to which amounts of work show as the same."""
+"""The relative difference up to which amounts of work are shown as equal."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("kernel", metavar="KERNEL", help="its name, or a regular expression searched in names")
+    """Define the arguments of the command."""
+    parser.add_argument("kernel", metavar="KERNEL", help="its name, or a regular expression that is searched in names")
     parser.add_argument(
         "--tag", action="append", default=[], help="only workloads with this tag, or branch=, host=, name= (repeatable)"
     )
-    parser.add_argument("--last", metavar="N", type=int, default=30, help="the newest N workloads of a kernel (30)")
+    parser.add_argument("--last", metavar="N", type=int, default=30, help="the newest N workloads of each kernel (30)")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Each kernel's times over the workloads, oldest first."""
+    """Print each kernel's times over the workloads, oldest first."""
     from ...tools.team.history import history
     from ...tools.team.workload_choice import choose_workloads
 
     if options.last < 1:
-        raise Misuse(f"--last {options.last} is no number of workloads", "Give 1 or more")
+        raise Misuse(f"--last {options.last} is not a valid number of workloads", "Give 1 or more")
     if not options.kernel.strip():
-        raise Misuse("The name of the kernel is empty", "Name one; . is every kernel")
+        raise Misuse("The name of the kernel is empty", "Give a name; . selects every kernel")
     manifests = choose_workloads(store, [], options.tag, every=not options.tag)
     entries = history(store, options.kernel, manifests, options.last)
     return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
@@ -52,19 +52,19 @@ def _words(entries: Sequence[HistoryEntry]) -> Iterator[str]:
         for entry in of_kernel:
             if told := _work_change_text(entry):
                 yield f"  {told}"
-    yield "time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower"
-    yield "work: what a launch did, as a multiple of the level's, and whether it was the same work"
+    yield "time ratio: to the previous level (the first, then each beyond the noise); above 1 is slower"
+    yield "work: the work of a launch as a multiple of the level's, and whether it was the same work"
     if any(entry.work and entry.work.answer == "unknown" for entry in entries):
-        yield "work unknown: times alone are compared; counters of work (metrics roofline, overview) would tell"
+        yield "work unknown: only times are compared; collect counters of work (metrics roofline, overview) to know"
 
 
 def _work_change_text(entry: HistoryEntry) -> str:
-    """Where a launch does, or may do, other work than at the level: in words, else nothing."""
+    """A sentence if a launch does, or may do, different work than at the level; otherwise None."""
     if entry.work is None or entry.level is None:
         return ""
     commit = f" ({entry.manifest.commit[:_SHORT]})" if entry.manifest.commit else ""
     if entry.verdict == "other_work":
-        return f"{entry.manifest.id}{commit}: other work than in {entry.level.id}: {entry.work.why}"
+        return f"{entry.manifest.id}{commit}: different work than in {entry.level.id}: {entry.work.why}"
     amount = entry.amount
     if entry.work.answer == "unknown" and amount and not _alike(amount):
         return (

@@ -1,4 +1,4 @@
-"""`rooflens prune`: delete the workloads that no rule keeps; says what it would do unless told to."""
+"""`rooflens prune`: delete the workloads that no rule keeps; without --yes, only list them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _A_BATCH = 64
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("--keep", metavar="AGE", help="keep what is younger: 90d, 12w, 6h, 2y")
-    parser.add_argument("--keep-last", metavar="N", type=int, help="keep the newest N of every name")
+    """Define the arguments of the command."""
+    parser.add_argument("--keep", metavar="AGE", help="keep workloads younger than this: 90d, 12w, 6h, 2y")
+    parser.add_argument("--keep-last", metavar="N", type=int, help="keep the newest N workloads of every name")
     parser.add_argument(
         "--keep-tag",
         metavar="TAG",
         action="append",
         default=[],
-        help="keep what has this tag, or branch=, commit=, host=, name= (repeatable)",
+        help="keep workloads with this tag, or branch=, commit=, host=, name= (repeatable)",
     )
-    parser.add_argument("--yes", action="store_true", help="delete them; without it nothing is changed")
+    parser.add_argument("--yes", action="store_true", help="delete the workloads; without it, nothing is changed")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Say what goes, and delete it where that was asked for."""
+    """List the workloads that no rule keeps, and delete them with --yes."""
     from ...analysis.store.schema import iso
     from ...tools.team.workload_choice import RetentionRules, expired_workloads
 
@@ -37,7 +37,7 @@ def execute(options: Namespace, store: Store) -> Outcome:
         for first in range(0, len(going), _A_BATCH):
             store.remove(going[first : first + _A_BATCH])
     size = sum(sum(m.files.values()) for m in going)
-    done = "deleted" if options.yes else "would go; --yes deletes them"
+    done = "deleted" if options.yes else "would be deleted; --yes deletes them"
     return Outcome(
         {
             "deleted": options.yes,

@@ -1,4 +1,4 @@
-"""`rooflens pull`: copy workloads of another store, such as the team's, to this one."""
+"""`rooflens pull`: copy workloads from another store, such as the team's, to this one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ HELP = "copy workloads from another store, such as s3://... or ducklake:...; can
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     selection(parser)
     parser.add_argument("source", metavar="FROM", help="the other store: s3://BUCKET/PREFIX, ducklake:..., or a folder")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Copy, and say of each workload whether it was there."""
+    """Copy the workloads, and print which existed already."""
     return moving(options, Store.locate(options.source), store)

@@ -10,16 +10,19 @@ from ..terminal.outcome import Outcome
 
 
 def selection(parser: ArgumentParser) -> None:
-    """Declare which workloads are meant."""
+    """Define the arguments that select workloads."""
     parser.add_argument("workloads", metavar="WORKLOAD", nargs="*", help="id, unique id prefix, name or latest")
     parser.add_argument(
-        "--tag", action="append", default=[], help="all with this tag, or with branch=, commit=, host= (repeatable)"
+        "--tag",
+        action="append",
+        default=[],
+        help="all workloads with this tag, or with branch=, commit=, host= (repeatable)",
     )
     parser.add_argument("--all", action="store_true", help="all workloads")
 
 
 def moving(options: Namespace, source: Store, target: Store) -> Outcome:
-    """Copy the workloads that are meant, and say of each whether it was there."""
+    """Copy the selected workloads, and print which existed already."""
     from ...tools.team.workload_choice import choose_workloads, transfer
 
     manifests = choose_workloads(source, options.workloads, options.tag, options.all)
@@ -31,7 +34,7 @@ def moving(options: Namespace, source: Store, target: Store) -> Outcome:
             "workloads": [{"workload": one.manifest.id, "name": one.manifest.name, "copied": one.new} for one in moved],
         },
         [
-            *(f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'was there'}" for one in moved),
+            *(f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'existed'}" for one in moved),
             f"{sum(one.new for one in moved)} of {len(moved)} copied to {target.address}",
         ],
     )
@@ -41,20 +44,20 @@ HELP = "copy workloads to another store, such as s3://... or ducklake:...; can b
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     selection(parser)
     parser.add_argument("to", metavar="TO", help="the other store: s3://BUCKET/PREFIX, ducklake:..., or a folder")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Copy, and say of each workload whether it was there."""
+    """Copy the workloads, and print which existed already."""
     target = Store.locate(options.to)
     _check_target(options.to, store, target)
     return moving(options, store, target)
 
 
 def _check_target(word: str, source: Store, target: Store) -> None:
-    """BadArgument where TO is probably another workload to copy, or a folder of something else."""
+    """Raise BadArgument if TO is probably another workload to copy, or a folder with other files."""
     if target.address != str(target.root):
         return
     try:
@@ -63,7 +66,9 @@ def _check_target(word: str, source: Store, target: Store) -> None:
         there = []
     if not there and any(m.name == word or m.id == word for m in source.scan()[0]):
         why = "it is the name of a workload here"
-        raise BadArgument(f"{word!r} is no store", why, f"Name the store last; ./{word} if you mean a new folder")
+        raise BadArgument(
+            f"{word!r} is not a store", why, f"Give the store as the last argument; use ./{word} for a new folder"
+        )
     if there and not is_store(there):
-        why = f"it holds other things ({', '.join(there[:2])})"
-        raise BadArgument(f"{target.root} is no store", why, "Name a store, or a folder that is new or empty")
+        why = f"it contains other files ({', '.join(there[:2])})"
+        raise BadArgument(f"{target.root} is not a store", why, "Give a store, or a folder that is new or empty")

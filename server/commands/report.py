@@ -1,4 +1,4 @@
-"""`rooflens report`: the page about workloads, in a file that opens from disk."""
+"""`rooflens report`: write the HTML page about workloads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.store.store import Store, write_atomically
 from ..terminal.outcome import OK, Misuse, Outcome
 
-HELP = "one HTML page for people: opens from disk, asks nothing of any network"
+HELP = "write one HTML page for people, which works offline"
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument(
         "workloads",
         metavar="WORKLOAD",
@@ -26,14 +26,17 @@ def arguments(parser: ArgumentParser) -> None:
         help="id, unique id prefix, name or latest; the first is the baseline of the others",
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to write it (rooflens-WORKLOAD.html here); - for the output"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the file to write (default: rooflens-WORKLOAD.html in this folder); - for the standard output",
     )
 
 
 def execute(options: Namespace, store: Store) -> int | Outcome:
-    """Write it, and say where."""
+    """Write the page, and print its path."""
     if options.output == "-" and getattr(options, "json", False):
-        raise Misuse("-o - writes the page to the output, where --json writes facts", "Leave one of them out")
+        raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
     written = write(store, options.workloads, options.output)
     if written is None:
         return OK
@@ -41,10 +44,10 @@ def execute(options: Namespace, store: Store) -> int | Outcome:
 
 
 def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | None:
-    """Write the page and return its path; None where it went to the standard output ("-").
+    """Write the page and return its path; None if it was written to the standard output ("-").
 
-    An older report is replaced, any other file is left alone (BadArgument). Raises what ``collect`` raises, and
-    StoreProblem where the file cannot be written.
+    An older report is replaced, but no other file (BadArgument). Raises what ``collect`` raises, and StoreProblem if
+    the file cannot be written.
     """
     from ...tools.report.collect import collect
     from ..mcp.toolbox import FUNCTIONS
@@ -66,12 +69,12 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
         write_atomically(target, text)
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
+        raise StoreProblem(f"{target} cannot be written", why, "Choose a file in a writable folder") from error
     return target
 
 
 def _refuse_others(target: Path) -> None:
-    """Raise where ``target`` is there and no report of ours."""
+    """Raise BadArgument if ``target`` exists and is not a report of rooflens."""
     from ..page.build import OPENING
 
     if not target.exists():
@@ -80,4 +83,4 @@ def _refuse_others(target: Path) -> None:
         with target.open("rb") as opened:
             if opened.read(len(OPENING)) == OPENING.encode():
                 return
-    raise BadArgument(f"{target} exists and is no report", fix="Name a new file or delete it first")
+    raise BadArgument(f"{target} exists and is not a report", fix="Choose a new file, or delete the existing one first")

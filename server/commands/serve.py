@@ -14,38 +14,40 @@ HELP = "run the MCP server (stdio by default)"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Define the arguments of the command."""
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
-        help="streamable HTTP instead of stdio, at /mcp, or unix:PATH for a socket of your own;"
-        " clients send the token that is printed, or $ROOFLENS_TOKEN",
+        help="use streamable HTTP, at /mcp, instead of stdio, or unix:PATH for a socket of your own;"
+        " clients must send the printed token, or $ROOFLENS_TOKEN",
     )
     parser.add_argument(
         "--allowed-host",
         metavar="NAME[:PORT]",
         action="append",
         default=[],
-        help="another name under which clients reach --http, for instance that of a proxy (repeatable)",
+        help="another host name with which clients reach --http, for example that of a proxy (repeatable)",
     )
     parser.add_argument(
         "--insecure-local",
         action="store_true",
-        help="--http on a loopback address without a token: every user of this machine may then connect",
+        help="allow --http on a loopback address without a token: every user of this machine can then connect",
     )
     parser.add_argument(
         "--allow-exec",
         action="store_true",
-        help="allow profile_command and other tools that run programs on this machine, as you",
+        help="enable profile_command and other tools that run programs on this machine, as you",
     )
     parser.add_argument(
-        "--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec"
+        "--read-only",
+        action="store_true",
+        help="disable everything that writes or runs programs; overrides --allow-exec",
     )
     source_roots(parser)
 
 
 def execute(options: Namespace, store: Store) -> int:
-    # What is imported here lives as long as the server: collecting garbage meanwhile only costs start-up time.
+    # Everything imported here lives as long as the server, so collecting garbage would only delay the start.
     gc.disable()
     from ..mcp.http import serve
 
@@ -58,6 +60,6 @@ def execute(options: Namespace, store: Store) -> int:
         allowed_hosts=options.allowed_host,
         source_roots=options.source_root,
     )
-    # The server has ended: a thread that is still inside a call or waits for input must not hold its process.
+    # The server has ended: a thread that is still in a call or waits for input must not keep the process alive.
     sys.stderr.flush()
     os._exit(status)

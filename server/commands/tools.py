@@ -1,4 +1,4 @@
-"""`rooflens tools`: what there is to call, or one tool with its arguments."""
+"""`rooflens tools`: list the tools, or describe one tool with its arguments."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from ..terminal.outcome import Outcome
 if TYPE_CHECKING:
     from ..mcp.toolbox import Tool
 
-HELP = "names of the tools, one line each; of one tool its arguments with their meaning and defaults"
+HELP = "list the tools, or the arguments of one tool with their meaning and defaults"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("tool", nargs="?", help="one tool, to see its arguments")
+    """Define the arguments of the command."""
+    parser.add_argument("tool", nargs="?", help="the tool whose arguments are shown")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
-    """Names and first sentences, or one tool."""
+    """List names and first sentences, or describe one tool."""
     from ..mcp.toolbox import TOOLS
 
     if options.tool is not None:
         known = {tool.name: tool for tool in TOOLS}
         if options.tool not in known:
-            raise NotFound(f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all")
+            raise NotFound(
+                f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all tools"
+            )
         return _one(known[options.tool])
     told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
     width = max(map(len, told))
@@ -68,7 +70,7 @@ def _words(tool: Tool, taken: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _kind(schema: Any) -> str:
-    """The values that an argument may have: words to choose from, or types."""
+    """The possible values of an argument: fixed words, or types."""
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "anyOf" in schema:

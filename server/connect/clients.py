@@ -1,4 +1,4 @@
-"""The clients that `rooflens connect` knows, and what each of them wants to read about this server."""
+"""The clients that `rooflens connect` supports, and the configuration that each of them needs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ...analysis.base.temporary_files import draft_of
 
 FILE = Path(__file__).with_name("clients.toml")
 NAME = "rooflens"
-"""What the server is called among a client's servers: tools then show as mcp__rooflens__... or the like."""
+"""The name of the server in the configuration of a client; tools then appear as mcp__rooflens__... or similar."""
 Scope = Literal["user", "project"]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How a client starts the server: the words of the command line, the first of them the program."""
+    """The command line with which a client starts the server, beginning with the program."""
 
     words: tuple[str, ...]
 
@@ -38,13 +38,13 @@ class Launch:
 
     @property
     def args(self) -> list[str]:
-        """The rest of the words."""
+        """The command line without the program."""
         return list(self.words[1:])
 
 
 @dataclass(frozen=True)
 class Client:
-    """One client as clients.toml describes it; the comment at its head says what each field is."""
+    """A client as described in clients.toml, where a comment at the top explains each field."""
 
     name: str
     title: str
@@ -62,18 +62,18 @@ class Client:
     link: str = ""
 
     def entry(self, launch: Launch) -> dict[str, Any]:
-        """What stands under the server's name in the client's configuration."""
+        """The entry for this server in the configuration of the client."""
         kind = {"type": "stdio"} if self.typed else {}
         return {**kind, "command": launch.command, "args": launch.args}
 
     def snippet(self, launch: Launch) -> str:
-        """A whole configuration file that holds this server alone, ending in a line break."""
+        """A complete configuration file with only this server, ending in a line break."""
         if self.format == "toml":
             return table(self.servers, self.entry(launch))
         return json.dumps({self.servers: {NAME: self.entry(launch)}}, indent=2, ensure_ascii=False) + "\n"
 
     def own_command(self, launch: Launch) -> str | None:
-        """The client's own command that adds the server, quoted for a shell; None where it has none."""
+        """The client's own command that adds the server, quoted for a shell; None if it has none."""
         if not self.own:
             return None
         words: list[str] = []
@@ -82,19 +82,21 @@ class Client:
         return shlex.join(words)
 
     def install_link(self, launch: Launch) -> str | None:
-        """A link that opens the client and asks to add the server; None where it has none."""
+        """A link that opens the client and asks to add the server; None if the client supports none."""
         if not self.link:
             return None
         encoded = base64.b64encode(_compact(self.entry(launch)).encode()).decode()
         return self.link.format(base64=quote(encoded, safe=""), percent=quote(self._named_entry(launch), safe=""))
 
     def file(self, scope: Scope, home: Path, project: Path, environment: Mapping[str, str] = os.environ) -> Path:
-        """The configuration file. Raises NotAllowed where the client keeps it to itself."""
+        """The configuration file. Raises NotAllowed if only the client itself may write it."""
         if scope == "project":
             return project / self.project
         if not self.user:
-            fix = f"`rooflens connect {self.name}` without --write shows its command; or name a project with --project"
-            raise NotAllowed(f"The servers of every project of {self.title} are not written here", self.rewrites, fix)
+            fix = (
+                f"`rooflens connect {self.name}` without --write shows its command; or select a project with --project"
+            )
+            raise NotAllowed(f"{self.title} manages the servers of all projects itself", self.rewrites, fix)
         elsewhere = environment.get(self.user_variable, "") if self.user_variable else ""
         return Path(elsewhere) / Path(self.user).name if elsewhere else home / self.user
 
@@ -103,7 +105,7 @@ class Client:
 
 
 def table(servers: str, entry: Mapping[str, str | Sequence[str]]) -> str:
-    """The TOML table of one entry. JSON's strings and lists of strings are TOML's too."""
+    """The TOML table of one entry. Strings and lists of strings have the same syntax in JSON and TOML."""
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
     return "\n".join([f"[{servers}.{NAME}]", *lines]) + "\n"
 
@@ -114,7 +116,7 @@ def _compact(value: Any) -> str:
 
 @cache
 def clients() -> dict[str, Client]:
-    """Every client by name, in the order of the file."""
+    """All clients by name, in the order of the file."""
     known = {field.name for field in fields(Client)}
     stated = tomllib.loads(FILE.read_text(encoding="utf-8"))
     for name, one in stated.items():
@@ -124,7 +126,7 @@ def clients() -> dict[str, Client]:
 
 
 def client(name: str) -> Client:
-    """The client of that name. Raises NotFound with near names."""
+    """The client with a name. Raises NotFound with similar names."""
     known = clients()
     if name not in known:
         told = near(name, known) or f"Known: {', '.join(known)}"
@@ -133,16 +135,16 @@ def client(name: str) -> Client:
 
 
 BACKUP = ".before-rooflens"
-"""Added to the name of a file that is changed, for what it held before."""
+"""The suffix for the copy of a file before its first change."""
 _LARGEST = 16_000_000
-"""Bytes; a configuration of a client is some thousand."""
+"""The maximum size in bytes; configurations of clients have a few thousand."""
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 _HEADER = re.compile(r"^[ \t]*\[")
 
 
 @dataclass(frozen=True)
 class WrittenConfiguration:
-    """What became of a file; ``backup`` is what it held before, where it was changed for the first time."""
+    """The result for a file; ``backup`` is a copy of its previous content, if this was the first change."""
 
     file: Path
     changed: bool
@@ -150,24 +152,26 @@ class WrittenConfiguration:
 
 
 def write(client: Client, launch: Launch, file: Path, within: Path | None = None) -> WrittenConfiguration:
-    """Add or renew the entry in ``file``, in one step; other keys that the entry has there stay.
+    """Add or update the entry in ``file``, in one step; other keys of an existing entry are kept.
 
-    What is in ``within``, a project, may be anybody's: links in it lead to no file outside. A backup that is there
-    stays, since it holds what was before the first change.
-    Raises BadInput for a file that cannot be changed without loss, LimitExceeded for a huge one, StoreProblem where it
-    cannot be read or written, NotAllowed where links lead elsewhere. The file is then as it was.
+    ``within`` is a project, whose content is untrusted: links in it are not followed to files outside. An existing
+    backup is kept, because it contains the content before the first change.
+    Raises BadInput for a file that cannot be changed without loss, LimitExceeded for a huge one, StoreProblem if it
+    cannot be read or written, and NotAllowed if links lead elsewhere. In these cases the file is unchanged.
     """
-    by_hand = f"Put the entry into it by hand: `rooflens connect {client.name}` prints it"
-    file = file.resolve()  # a link to a file kept elsewhere stays a link
+    by_hand = f"Add the entry by hand: `rooflens connect {client.name}` prints it"
+    file = file.resolve()  # a link to a file in another place stays a link
     if within is not None and not file.is_relative_to(within.resolve()):
-        raise NotAllowed(f"{file} is not in the project {within}", "A link in the project leads there", by_hand)
+        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
     before = _read(file)
     renewed = _insert_entry(client, launch, before, file, by_hand)
     if renewed == before:
         return WrittenConfiguration(file, changed=False)
     backup = file.with_name(file.name + BACKUP)
     if backup.is_symlink():
-        raise NotAllowed(f"{backup} is a link", "What the file held before would be kept there", "Remove the link")
+        raise NotAllowed(
+            f"{backup} is a link", "the previous content of the file would be saved there", "Remove the link"
+        )
     there = file.exists()
     fresh = there and not os.path.lexists(backup)
     try:
@@ -187,12 +191,12 @@ def write(client: Client, launch: Launch, file: Path, within: Path | None = None
 def _read(file: Path) -> str:
     try:
         if file.exists() and file.stat().st_size > _LARGEST:
-            raise LimitExceeded(f"{file} has more than {_LARGEST:,} bytes", "That is no configuration of a client")
+            raise LimitExceeded(f"{file} has more than {_LARGEST:,} bytes", "that is not a configuration of a client")
         return file.read_text(encoding="utf-8") if file.exists() else ""
     except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is no text in UTF-8", str(error)) from error
+        raise BadInput(f"{file} is not a text file in UTF-8", str(error)) from error
     except OSError as error:
-        raise _unusable(file, "read", error, "Mend its permissions, or put the entry into it by hand") from error
+        raise _unusable(file, "read", error, "Correct its permissions, or add the entry by hand") from error
 
 
 def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
@@ -200,7 +204,7 @@ def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
 
 
 def _insert_entry(client: Client, launch: Launch, before: str, file: Path, by_hand: str) -> str:
-    """The file's text with the entry. Raises BadInput where that would lose something."""
+    """The text of the file with the entry. Raises BadInput if something would be lost."""
     loads: Callable[[str], Any] = tomllib.loads if client.format == "toml" else _json
     try:
         stated = loads(before) if before.strip() else {}
@@ -210,7 +214,9 @@ def _insert_entry(client: Client, launch: Launch, before: str, file: Path, by_ha
     servers: Any = stated.get(client.servers, {}) if isinstance(stated, dict) else None
     old: Any = servers.get(NAME, {}) if isinstance(servers, dict) else None
     if not isinstance(old, dict):
-        raise BadInput(f"{file} holds no table of servers under {client.servers!r}", "It has another shape", by_hand)
+        raise BadInput(
+            f"{file} contains no table of servers under {client.servers!r}", "the value has another type", by_hand
+        )
     entry = {**old, **client.entry(launch)}
     if entry == old:
         return before
@@ -218,11 +224,11 @@ def _insert_entry(client: Client, launch: Launch, before: str, file: Path, by_ha
     text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
     if _same(loads, text, wanted):
         return text
-    raise BadInput(f"{file} cannot be changed without touching something else", "Its layout is unusual", by_hand)
+    raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
 
 
 def _same(loads: Callable[[str], Any], text: str, wanted: object) -> bool:
-    """Whether the new text says what is wanted and nothing else: the proof that no other entry was touched."""
+    """Whether the new text contains the wanted entry and otherwise the same content as before."""
     try:
         return bool(loads(text) == wanted)
     except ValueError:
@@ -230,15 +236,15 @@ def _same(loads: Callable[[str], Any], text: str, wanted: object) -> bool:
 
 
 def _json(text: str) -> Any:
-    """Strict JSON: comments, a key twice and numbers that are none are refused, since writing would lose them."""
+    """Parse strict JSON. Comments, duplicate keys and NaN are rejected, because writing would lose them."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(members := dict(pairs)) != len(pairs):
-            raise ValueError("a key stands twice in one object")
+            raise ValueError("an object contains a key twice")
         return members
 
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON")
+        raise ValueError(f"{constant} is not valid JSON")
 
     return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
 
@@ -247,14 +253,14 @@ def _dump_json(wanted: object, before: str, file: Path, by_hand: str) -> str:
     indent = match[1] if (match := _INDENT.search(before)) else "  "
     try:
         return json.dumps(wanted, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
-    except ValueError as error:  # a number beyond what a float holds
-        raise BadInput(f"{file} holds a number that cannot be written back", str(error), by_hand) from error
+    except ValueError as error:  # the number is too large for a float
+        raise BadInput(f"{file} contains a number that cannot be written back", str(error), by_hand) from error
 
 
 def _toml(before: str, client: Client, launch: Launch, old: dict[str, Any]) -> str:
-    """The text with our table in place of its older one, else at its end; comments elsewhere stay.
+    """The text with our table instead of its older one, or else at its end; comments elsewhere are kept.
 
-    Lines of the older table that state other keys stay too; whether the result is right, the caller proves.
+    Lines of the older table with other keys are kept too; the caller checks that the result is correct.
     """
     fresh = table(client.servers, client.entry(launch))
     if not old:

@@ -44,9 +44,9 @@ Then ask: "Which kernel of yax_before takes longest, and is it limited by memory
 
 
 def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
-    """Import the samples, show kernels, metrics and one SQL answer, and how to connect, line by line.
+    """Yield the lines of the demonstration: imports, kernels, metrics, one SQL answer, and how to connect.
 
-    ``facts`` gets what a program can go on with: the store where it is kept, the workloads by name, the pictures.
+    ``facts`` is filled for programs: the store if it is kept, the workloads by name, the pictures.
     """
     with _store(store) as where:
         yield "1. Import two profiles of a kernel, before and after a change (MI250X, rebuilt from published figures)\n"
@@ -85,9 +85,9 @@ def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
 
 
 _LESSON = """\
-   Read it twice: the time fell 34 times, but the bytes read from HBM fell 64 times, and the rate fell by half. The
-   number of wavefronts is the same. The published "solution" reads one row in 64: it does less work, so this is no
-   like-for-like speed-up (a corrected version gains about 1.6 times).
+   Look closely: the time fell 34 times, but the bytes read from HBM fell 64 times, and the rate fell by half. The
+   number of wavefronts is the same. The published "solution" reads one row in 64. It does less work, so the speed-up
+   is not like for like (a corrected version gains about 1.6 times).
 """
 
 
@@ -108,12 +108,12 @@ def _occupancy(store: Store) -> Iterator[str]:
     done = import_profile(store, str(SAMPLES / _CLOVER), name=_CLOVER, tags=["sample"])
     occupancy = compute_occupancy(store, workload=done.workload)
     waves = f"{occupancy.waves_per_cu} of {occupancy.max_waves_per_cu} waves per CU ({occupancy.occupancy_pct:.0f} %)"
-    yield f"   {waves}, limited by {', '.join(occupancy.limiters)}; the smallest changes that give more:"
+    yield f"   {waves}, limited by {', '.join(occupancy.limiters)}; the smallest changes that allow more:"
     yield from _show(occupancy.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
 
 
 def _pictures(store: Store, folder: Path) -> Iterator[Path]:
-    """Draw two, and keep them in ``folder``."""
+    """Draw two pictures and store them in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, workload, options in (
         ("roofline", _MATMUL, {"datatype": "f64", "ceiling_source": "theoretical", "kernels": 6}),
@@ -127,7 +127,7 @@ def _pictures(store: Store, folder: Path) -> Iterator[Path]:
 
 
 def _loop(store: Store) -> Iterator[str]:
-    """Both ladders, each by its own client, as an assistant would be connected."""
+    """Run both optimisation loops, each with its own client, like an assistant."""
     import anyio
     from mcp.client import Client
 
@@ -147,7 +147,7 @@ def _loop(store: Store) -> Iterator[str]:
 
 
 def _ceilings(store: Store) -> Iterator[str]:
-    """The one part that measures: what the GPU here, or else the processor, can reach."""
+    """Measure what the GPU of this machine, or else the processor, can reach."""
     yield "9. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n"
     try:
         measured = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)

@@ -1,4 +1,4 @@
-"""The optimisation loop without a model: diagnose, take the prepared version that fits, measure, compare, stop."""
+"""The optimisation loop without a model: diagnose, choose the matching prepared version, measure, compare, stop."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 LADDERS = Path(__file__).parent / "loop.toml"
 ROUNDS = 8
 AT_CEILING = 1.1
-"""Below this bound on the speed-up a kernel is at its ceiling: what is left needs less work, not better code."""
+"""With a smaller bound of the speed-up, a kernel is at its ceiling: only less work would make it faster."""
 LEAST_GAIN, PATIENCE = 1.03, 2
-"""The loop ends after this many rounds in a row that gained less."""
+"""The loop ends after this many consecutive rounds with a smaller gain."""
 _WORK = {
-    "no": "it does other work, so its time says nothing",
-    "probably_not": "it probably does other work, so its time says nothing",
-    "unknown": "whether it does the same work is not known: counters are missing",
+    "no": "it does different work, so the times cannot be compared",
+    "probably_not": "it probably does different work, so the times cannot be compared",
+    "unknown": "it is unknown whether it does the same work, because counters are missing",
 }
 
 
 @dataclass(frozen=True)
 class PreparedVersion:
-    """A prepared version of the kernel, and which diagnoses it answers."""
+    """A prepared version of the kernel, and the diagnoses that it addresses."""
 
     kernel: str
     helps: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class PreparedVersion:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Versions of one kernel, the original first."""
+    """The versions of one kernel, beginning with the original."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class LoopDiagnosis:
-    """What holds the best version so far back, how sure that is, and how much faster it could be at most."""
+    """What limits the best version so far, with the confidence and the upper bound of the speed-up."""
 
     subsystem: str
     confidence: float
@@ -59,7 +59,7 @@ class LoopDiagnosis:
 
 @dataclass(frozen=True)
 class VersionOutcome:
-    """What the comparison with the best version so far says of a new one; ``speedup`` is old time / new time."""
+    """The comparison of a new version with the best one so far; ``speedup`` is old time / new time."""
 
     verdict: str
     same_work: str
@@ -68,37 +68,37 @@ class VersionOutcome:
 
     @property
     def better(self) -> bool:
-        """Faster beyond noise, and doing the same work as far as counters tell."""
+        """Whether it is faster by more than the noise, and does the same work according to the counters."""
         return self.verdict == "improved" and self.same_work in ("yes", "probably")
 
     @property
     def gains(self) -> bool:
-        """Better by enough for going on."""
+        """Whether it is enough of an improvement to continue."""
         return self.better and (self.speedup or 0.0) >= LEAST_GAIN
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round: the diagnosis of the version that was best so far, what was tried, and what came of it."""
+    """One round: the diagnosis of the best version so far, the version that was tried, and the result."""
 
     best: PreparedVersion
     found: LoopDiagnosis
     tried: PreparedVersion | None = None
     outcome: VersionOutcome | None = None
     stop: str = ""
-    """Why the loop ends here; such a round tries nothing."""
+    """Why the loop ends here; nothing is tried in this round."""
 
 
 Measure = Callable[["Client", PreparedVersion], Awaitable[str]]
-"""Puts the profile of a version into the store and gives the id of its workload."""
+"""Stores the profile of a version and returns the id of its workload."""
 
 
 class CallRefused(Exception):
-    """A tool refused a call, or a run failed; the text says why and what to do."""
+    """A tool rejected a call, or a run failed; the text states why and what to do."""
 
 
 def ladders(path: Path = LADDERS) -> dict[str, Ladder]:
-    """The prepared ladders by name."""
+    """The prepared optimisation loops by name."""
     by_name = {}
     for stated in tomllib.loads(path.read_text(encoding="utf-8"))["ladder"]:
         versions = tuple(PreparedVersion(**{**v, "helps": tuple(v.get("helps", ()))}) for v in stated["version"])
@@ -107,7 +107,7 @@ def ladders(path: Path = LADDERS) -> dict[str, Ladder]:
 
 
 async def optimise(client: Client, ladder: Ladder, measure: Measure, *, rounds: int = ROUNDS) -> list[Round]:
-    """Run the loop over the tools of a connected server; the last round says why it stopped. Raises Refused."""
+    """Run the loop with the tools of a connected server; the last round states why it stopped. Raises Refused."""
     best, untried = ladder.versions[0], list(ladder.versions[1:])
     baseline = await measure(client, best)
     history: list[Round] = []
@@ -126,19 +126,19 @@ async def optimise(client: Client, ladder: Ladder, measure: Measure, *, rounds: 
 
 
 def _stop(history: Sequence[Round], current: LoopDiagnosis, tried: PreparedVersion | None, rounds: int) -> str:
-    """Why the loop ends, or nothing."""
+    """Why the loop ends; empty if it continues."""
     bound = current.speedup_bound
     if bound is not None and bound < AT_CEILING:
-        return f"it is at the ceiling of {current.subsystem}: at most {bound:.2f} times faster without doing less"
+        return f"it is at the ceiling of {current.subsystem}: at most {bound:.2f} times as fast with the same work"
     if len(history) >= rounds:
         return f"the budget of {rounds} rounds is used up"
     if len(history) >= PATIENCE and not any(r.outcome and r.outcome.gains for r in history[-PATIENCE:]):
         return f"{PATIENCE} rounds in a row gained less than {LEAST_GAIN - 1:.0%}"
-    return f"no prepared version that is left answers {current.subsystem}" if tried is None else ""
+    return f"none of the remaining prepared versions addresses {current.subsystem}" if tried is None else ""
 
 
 async def diagnosis(client: Client, workload: str) -> LoopDiagnosis:
-    """The verdict on the longest kernel of a workload."""
+    """The verdict for the longest kernel of a workload."""
     answer = await call(client, "diagnose_bottleneck", workload=workload, kernel="#1")
     verdict = answer["kernels"][0]["verdict"]
     return LoopDiagnosis(verdict["subsystem"], verdict["confidence"], verdict["speedup_bound"])
@@ -147,7 +147,7 @@ async def diagnosis(client: Client, workload: str) -> LoopDiagnosis:
 async def comparison(
     client: Client, label: str, old: tuple[PreparedVersion, str], new: tuple[PreparedVersion, str]
 ) -> VersionOutcome:
-    """Two versions with their workloads; they bear different names, so they are compared as a group."""
+    """Compare two versions by their workloads. Their names differ, so they are compared as a group."""
     answer = await call(
         client, "compare_workloads", baseline=old[1], candidate=new[1], group={label: [old[0].kernel, new[0].kernel]},
         hypothesis=new[0].idea, change=new[0].change,
@@ -167,13 +167,13 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def rounds_text(ladder: Ladder, history: Sequence[Round]) -> str:
-    """The rounds in words."""
+    """The rounds as text."""
     lines = [f"{ladder.title}, starting with {ladder.versions[0].kernel}"]
     for number, done in enumerate(history, 1):
         bound = done.found.speedup_bound
-        most = "" if bound is None else f", at most {bound:.1f} times faster without it"
+        most = "" if bound is None else f", at most {bound:.1f} times as fast without it"
         lines.append(
-            f"{number}. {done.best.kernel} is held back by {done.found.subsystem} "
+            f"{number}. {done.best.kernel} is limited by {done.found.subsystem} "
             f"(confidence {done.found.confidence:.2f}{most})"
         )
         if done.tried and done.outcome:
@@ -199,13 +199,13 @@ def _result(outcome: VersionOutcome) -> str:
 
 RECORDING = Path(__file__).parents[1] / "samples" / "h200_kernels" / "kernels.csv.gz"
 METRICS = ("diagnosis", "roofline")
-"""What is collected live: all that a diagnosis may ask for, since the next round would ask again."""
+"""The metrics to collect live: all that a diagnosis may need, because the next round would request them."""
 _WAIT_S = 45
 _UNFINISHED = ("queued", "running")
 
 
 def live(program: str, *, repeat: int = 9) -> Measure:
-    """Measures by profile_command; ``program`` is that of examples/kernels: 1 + ``repeat`` launches of a kernel."""
+    """Measures with profile_command; ``program`` (of examples/kernels) launches a kernel 1 + ``repeat`` times."""
     return partial(_profile_version, program, repeat)
 
 
@@ -224,7 +224,7 @@ async def _profile_version(program: str, repeat: int, client: Client, version: P
 
 
 def replay_recording(folder: Path, recording: Path = RECORDING) -> Measure:
-    """Imports what was recorded of each version; the files that a profiler would have written go to ``folder``."""
+    """Imports the recorded profile of each version; the profiler's files are written to ``folder``."""
     return partial(_import_version, folder, recording)
 
 
@@ -236,9 +236,9 @@ async def _import_version(folder: Path, recording: Path, client: Client, version
 
 
 def rows_of(recording: Path, kernel: str) -> str:
-    """The launches of one kernel out of a raw page of ncu, under its two lines of names and units.
+    """The launches of one kernel in a raw page of ncu, below its two lines of names and units.
 
-    Raises Refused where it has none.
+    Raises Refused if there are none.
     """
     with gzip.open(recording, "rt", encoding="utf-8", newline="") as source:
         names, units, *rows = csv.reader(source)

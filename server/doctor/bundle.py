@@ -1,4 +1,4 @@
-"""doctor --bundle: what a maintainer needs to help, as one text that its sender can read before it is sent."""
+"""doctor --bundle: a text with what a maintainer needs, which users can read before they send it."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _KNOWN = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
-"""Tokens that their beginning tells, JSON web tokens, private keys."""
+"""Tokens with a known prefix, JSON web tokens, private keys."""
 _BEARER = re.compile(r"\b(Bearer|Basic|Token)(\s+)[A-Za-z0-9+/=_.~-]{6,}", re.IGNORECASE)
 _ASSIGNED = re.compile(r"""([A-Za-z_][\w.-]*)(["']?\s*[=:]\s*)("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)""")
 _ENDS_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|CREDENTIAL|COOKIE|JWT)S?$", re.IGNORECASE)
-"""Names before a colon, where KeyError is no secret."""
+"""Names of secrets before a colon, except for KeyError."""
 _FOREIGN_HOME = re.compile(r"(?<![\w.])(/home|/Users)/[^/\s:;,\"']+")
 _ADDRESS = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _SHORTEST_NAME = 3
 _COMMON = frozenset({"localhost", "root", "user", "app", "ubuntu", "test", "python", "gpu", "linux"})
-"""Names of users and hosts that tell nothing and occur in any text."""
+"""Common names of users and hosts, which are not confidential and occur in other texts."""
 
 
 @dataclass(frozen=True)
 class Scrubber:
-    """Who must not be told: the environment with its secrets, home, user and host of this machine."""
+    """What must be hidden: the environment with its secrets, and the home, user and host of this machine."""
 
     environment: Mapping[str, str]
     home: Path
@@ -53,7 +53,7 @@ class Scrubber:
     host: str
 
     def text(self, text: str) -> str:
-        """A text of any kind. Values of variables go wherever a line assigns them, whatever they are."""
+        """Redact a text. Values of variables are removed from all assignments."""
         text = _KNOWN.sub(HIDDEN, redact(text, secrets(self.environment, {})))
         text = LOGIN.sub(f"://{HIDDEN}@", text)
         text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
@@ -74,8 +74,8 @@ class Scrubber:
         return text
 
     def command(self, line: str) -> str:
-        """A command line, in which also what follows an option with the name of a secret goes, and what looks drawn
-        at random."""
+        """Redact a command line, including the values of options that are named like secrets, and text that looks
+        random."""
         try:
             words = shlex.split(line)
         except ValueError:
@@ -90,7 +90,7 @@ class Scrubber:
         return " ".join(clean_words)
 
     def _assignment(self, match: re.Match[str]) -> str:
-        """``NAME=value`` of a variable of the environment, or of anything that is called like a secret."""
+        """Redact ``NAME=value`` for a variable of the environment, or for anything that is named like a secret."""
         name, sign, _ = match.groups()
         if "=" in sign:
             told = name in self.environment or SECRET.search(name.replace("-", "_"))
@@ -105,9 +105,9 @@ _PACKAGES = (
 )  # fmt: skip
 _HELP_S = 20.0
 _HELP, _LOG, _LOGS = 40_000, 30_000, 12
-"""Characters of a help text and of a log (its beginning and its end), and logs of a run."""
+"""The maximum characters of a help text and of a log (beginning and end), and the logs of a run."""
 _UNTOLD = {"uuid", "pci"}
-"""Of a device: they name one piece of hardware, and help nobody."""
+"""Fields of a device that identify one piece of hardware and do not help."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Section:
 
 
 def here() -> Scrubber:
-    """What must not be told of this process: its environment, home, user and host."""
+    """What must be hidden of this process: its environment, home, user and host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -128,7 +128,7 @@ def here() -> Scrubber:
 
 
 def collect(store: Store, machine: Machine, checks: Sequence[Check], scrubber: Scrubber) -> list[Section]:
-    """The sections: versions, checks, devices, the texts of profilers, the newest failed run. Nothing is written."""
+    """The sections: versions, checks, devices, output of profilers, the newest failed run. Nothing is written."""
     listed = [device.model_dump(exclude=_UNTOLD, exclude_none=True) for device in machine.devices]
     verdicts = {vendor: [verdict.usable, verdict.why] for vendor, verdict in machine.verdicts.items()}
     profilers = [profiler.model_dump(exclude_none=True) for profiler in machine.profilers]
@@ -137,7 +137,7 @@ def collect(store: Store, machine: Machine, checks: Sequence[Check], scrubber: S
         Section("versions", _versions()),
         Section("checks of doctor", said),
         Section("devices", _json(listed)),
-        Section("permissions: whether counters may be read, and why not", _json(verdicts)),
+        Section("permissions: whether counters can be read, and why not", _json(verdicts)),
         Section("profilers", _json(profilers)),
         *_texts_of_profilers(machine),
         *_failed_run(store, scrubber),
@@ -146,27 +146,29 @@ def collect(store: Store, machine: Machine, checks: Sequence[Check], scrubber: S
 
 
 def write(path: Path, sections: Sequence[Section]) -> None:
-    """Write a new file that only its owner may read; BadArgument where there is one of that name or no room."""
+    """Write a new file that only its owner may read. Raises BadArgument if it exists or cannot be written."""
     text = "\n".join(f"==== {section.title} ====\n{section.text}\n" for section in sections)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  opened so as not to follow
+        with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  os.open does not follow links
             file.write(text)
     except OSError as error:
         raise why_unwritable(path, error) from error
 
 
 def refuse_existing(path: Path) -> None:
-    """BadArgument where there is anything of that name, also a link that leads nowhere."""
+    """Raise BadArgument if the path exists, even as a dangling link."""
     if path.exists() or path.is_symlink():
         raise why_unwritable(path, FileExistsError())
 
 
 def why_unwritable(path: Path, error: OSError) -> BadArgument:
-    """Why a file cannot be written, with the remedy."""
+    """The problem of a file that cannot be written."""
     if isinstance(error, FileExistsError):
-        return BadArgument(f"{path} exists already", fix="Name a new file or delete it first")
-    return BadArgument(f"{path} cannot be written", error.strerror or str(error), "Name a file in a folder of yours")
+        return BadArgument(f"{path} exists already", fix="Choose a new file, or delete the existing one first")
+    return BadArgument(
+        f"{path} cannot be written", error.strerror or str(error), "Choose a file in a folder of your own"
+    )
 
 
 def _versions() -> str:
@@ -186,7 +188,7 @@ def _versions() -> str:
 
 
 def _texts_of_profilers(machine: Machine) -> list[Section]:
-    """What every installed profiler answers to --version and --help: rooflens derives from it what it can do."""
+    """The output of every installed profiler for --version and --help, from which rooflens derives its features."""
     asked = [
         (profiler.name, profiler.path, option)
         for profiler in machine.profilers
@@ -204,7 +206,7 @@ def _texts_of_profilers(machine: Machine) -> list[Section]:
 
 
 def _failed_run(store: Store, scrubber: Scrubber) -> list[Section]:
-    """The newest run that failed: what was asked, how it ended, and what its steps printed."""
+    """The newest failed run: its request, how it ended, and the output of its steps."""
     for folder in reversed(runs.folders(store)):
         try:
             record, state = runs.inspect_run(store, folder)
@@ -212,13 +214,13 @@ def _failed_run(store: Store, scrubber: Scrubber) -> list[Section]:
             continue
         if state.state == "failed":
             return _sections_of_failed_run(folder, record, state, scrubber)
-    return [Section("failed run", "The store has none.")]
+    return [Section("failed run", "The store has no failed run.")]
 
 
 def _sections_of_failed_run(
     folder: Path, record: runs.ProfileRun | runs.BenchmarkRun, state: runs.RunState, scrubber: Scrubber
 ) -> list[Section]:
-    # Fields by name, so that one that is new does not get out unseen. Names of variables only count.
+    # Fields are listed by name, so that new fields are not included unnoticed. Variables are only counted.
     told = ("kind", "steps", "timeout_s", "profiler", "profiler_version", "target", "replay", "counters", "mode", "gpu")
     asked = record.model_dump(include=set(told))
     if isinstance(record, runs.ProfileRun):
@@ -228,8 +230,8 @@ def _sections_of_failed_run(
     )
     logs = [*sorted((folder / runs.LOGS).glob("*"), key=_modification_time)[-_LOGS:], folder / runs.SUPERVISOR_LOG]
     return [
-        Section("failed run: what was asked", _json(asked)),
-        Section("failed run: how it ended", _json(ended)),
+        Section("failed run: request", _json(asked)),
+        Section("failed run: outcome", _json(ended)),
         *(Section(f"failed run: {log.name}", _ends(_content(log), _LOG) or "empty") for log in logs if log.is_file()),
     ]
 
@@ -262,11 +264,11 @@ def _json(value: object) -> str:
 
 
 def bundle(store: Store, path: Path, tell: Callable[[str], None], parts: tuple[Machine, Sequence[Check]]) -> None:
-    """Collect, tell what the file will hold, and write it. Raises BadArgument for a file that exists."""
+    """Collect the sections, list them, and write the file. Raises BadArgument if the file exists."""
     refuse_existing(path)
     machine, checks = parts
     sections = collect(store, machine, checks, here())
-    tell(f"{path} will hold, without variables, secrets, host or user names as far as they can be told:")
+    tell(f"{path} will contain, without variables, secrets, host and user names as far as they can be recognised:")
     for section in sections:
         tell(f"  {section.title} ({len(section.text):,} characters)")
     write(path, sections)

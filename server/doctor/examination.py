@@ -1,4 +1,4 @@
-"""doctor: what works on this machine, what is missing, and how to mend it."""
+"""doctor: check what works on this machine, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Check", "doctor"]
 _LOW_GB = 2.0
 _VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
 _WITHOUT_GPU = (
-    "profiles taken elsewhere can be imported and analysed in full; `rooflens tools` lists what there is, "
+    "profiles taken elsewhere can be imported and fully analysed; `rooflens tools` lists the tools, "
     "`rooflens demo` shows the loop on shipped samples"
 )
 
 
 def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
-    """Every check; each ends within its time limit, and none of them writes."""
+    """Run every check. Each has a time limit, and none of them writes."""
     return examine(store, roots or Roots())[1]
 
 
 def examine(store: Store, roots: Roots) -> tuple[Machine, list[Check]]:
-    """The machine as it was found, and every check."""
+    """The survey of the machine, and the result of every check."""
     machine = survey(roots)
     return machine, _checks(store, machine, roots)
 
@@ -51,8 +51,8 @@ def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
 
 
 def _store(store: Store) -> list[Check]:
-    """Whether the store can be read and written, the room it has left, and its damaged entries."""
-    elsewhere = "Name another store with --store or ROOFLENS_STORE"
+    """Check whether the store can be read and written, its free space, and its damaged entries."""
+    elsewhere = "Use another store with --store or ROOFLENS_STORE"
     place = store.root
     while not path_exists(place) and place != place.parent:
         place = place.parent
@@ -91,7 +91,7 @@ def _gpu(device: Device) -> Check:
         device.partition,
         device.driver,
     ]
-    facts_text = ", ".join(fact for fact in facts if fact) or "nothing is known about it"
+    facts_text = ", ".join(fact for fact in facts if fact) or "it is unknown"
     name = f"GPU {device.index} ({_VENDORS[device.vendor]})"
     if device.supported:
         return Check(name=name, state="ok", found=facts_text)
@@ -102,7 +102,7 @@ def _gpu(device: Device) -> Check:
 
 
 def _access(machine: Machine) -> list[Check]:
-    """Whether this machine gives counters to us, whatever profiler is installed."""
+    """Check whether this machine permits us to read counters, whatever profiler is installed."""
     return [
         _judge_check(
             f"counters ({_VENDORS[vendor]})",
@@ -120,11 +120,11 @@ def _profiler(profiler: InstalledProfiler, machine: Machine) -> Check:
         return Check(name=name, state="missing", found=why or "not installed", fix=fix)
     version = " ".join(part for part in (profiler.version, profiler.release and f"({profiler.release})") if part)
     facts_text = f"{version or 'version unknown'}, {profiler.path}"
-    # A remark without a remedy is no fault.
+    # A remark without a fix is not an error.
     sound = profiler.usable is True and not fix
     verdict = machine.verdicts.get(profiler.vendor)
     if verdict and verdict.why and name not in machine.broken:
-        # What the machine permits has a check of its own, with the remedy.
+        # The permissions of the machine have a separate check, with the fix.
         return _judge_check(name, sound, f"{facts_text}; see counters ({_VENDORS[profiler.vendor]})")
     return _judge_check(name, sound, f"{facts_text}; {why}" if why else facts_text, fix)
 

@@ -1,7 +1,7 @@
-"""A gate in words: lines for a terminal, a Markdown summary, annotations of GitHub Actions, and plain facts.
+"""The text of a gate: lines for a terminal, a Markdown summary, annotations of GitHub Actions, and plain facts.
 
-Names of kernels, workloads and devices are somebody's text: none of these can carry markup, links, mentions, or
-commands to a CI runner.
+Names of kernels, workloads and devices are untrusted text. They are escaped, so that they cannot contain markup, links,
+mentions, or commands to a CI runner.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...analysis.comparison.sentences import short
 _ICONS = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "new": "🆕", "vanished": "➖", "ignored": "➖"}
 _LONGEST = 500
 _ROWS = 100
-"""Of the table of a summary; GitHub shows 1 MiB."""
+"""The maximum number of rows in the table of a summary; GitHub shows 1 MiB."""
 _BACKTICKS = re.compile(r"`+")
 _ACTIVE = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]()<>+-.!|~^$"} | {"@": "＠", "#": "＃"})
 
 
 def facts(gate: Gate) -> dict[str, Any]:
-    """The verdict and every item, with percentages from 0 to 100; null is unknown, as ``why`` says."""
+    """The verdict and every item, with percentages from 0 to 100; null is unknown, for the reason in ``why``."""
     return {
         "verdict": gate.verdict,
         "counts": dict(gate.counts()),
@@ -62,7 +62,7 @@ def _pct(share: float | None) -> float | None:
 
 
 def lines(gate: Gate) -> Iterator[str]:
-    """A line for each item that was judged or stands alone, the notes, and the verdict last."""
+    """A line for each item that was judged or has no counterpart, then the notes and the verdict."""
     shown = [item for item in gate.items if item.status != "ignored"]
     width = max((len(_item_name(item)) for item in shown), default=0)
     for item in shown:
@@ -100,12 +100,12 @@ def _count_states(gate: Gate) -> str:
 
 
 def _tame(text: str) -> str:
-    """A line in which GitHub's runner finds no command."""
+    """A line that GitHub's runner cannot interpret as a command."""
     return inert(text.replace("\n", " ")).replace("##[", "# #[")
 
 
 def markdown(gate: Gate, title: str) -> str:
-    """The summary: the verdict, a table of what was judged, and the notes."""
+    """The Markdown summary: the verdict, a table of the judged items, and the notes."""
     out = [f"## {_ICONS[gate.verdict]} {_plain(title)}: {gate.verdict}", "", _count_states(gate), ""]
     out += ["| | kernel | baseline | candidate | change | 95 % interval | limit | why |"]
     out += ["|---|---|--:|--:|--:|--:|--:|---|"]
@@ -132,9 +132,9 @@ def _row(item: Item) -> str:
 
 
 def _code(name: str) -> str:
-    """A name as a code span: nothing in one acts, and the fence is longer than any in the name.
+    """A name as a code span, with a fence that is longer than any in the name, so that no markup in it has an effect.
 
-    A backslash could end a cell of a table together with a bar, so another character stands for it.
+    A backslash is replaced by another character, because before a bar it could end a cell of a table.
     """
     text = shorten(visible(name), _LONGEST).replace("\\", "⧵").replace("|", "\\|").strip()
     fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
@@ -142,12 +142,12 @@ def _code(name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing is markup, a link, a mention or a reference."""
+    """Text with markup, links, mentions and references escaped."""
     return shorten(inert(visible(text)), _LONGEST).replace("&lt;", "<").translate(_ACTIVE).replace("\\<", "&lt;")
 
 
 def commands(gate: Gate) -> Iterator[str]:
-    """Commands of GitHub Actions that put failures and what is inconclusive beside the job."""
+    """Commands of GitHub Actions that annotate the job with failed and inconclusive items."""
     for item in gate.items:
         if item.status in ("fail", "inconclusive"):
             level = "error" if item.status == "fail" else "warning"
@@ -163,9 +163,9 @@ _NANO = 1e-9
 
 
 def junit(gate: Gate, title: str, *, inconclusive_fails: bool = False) -> str:
-    """The document: failures for what fails, skipped for what was not decided or stands on one side alone.
+    """The JUnit document: a failure for each failed item; undecided items and those on one side only are skipped.
 
-    A case's time is the candidate's, in seconds. Kernels that were not judged are left out.
+    The time of a test case is that of the candidate in seconds. Kernels that were not judged are omitted.
     """
     items = [item for item in gate.items if item.status != "ignored"]
     failing = {"fail", "inconclusive"} if inconclusive_fails else {"fail"}
@@ -200,7 +200,7 @@ def junit(gate: Gate, title: str, *, inconclusive_fails: bool = False) -> str:
 
 
 def _token(text: str) -> str:
-    """Text that XML can hold: without controls, surrogates and noncharacters, and never empty."""
+    """Text that is valid in XML: without control characters, surrogates and noncharacters, and never empty."""
     return shorten(" ".join(visible(text).split()), _LONGEST_IN_XML) or "(no name)"
 
 

@@ -1,4 +1,4 @@
-"""Who may connect over HTTP: the address to listen on, the token, and the hosts that a request may name."""
+"""Access over HTTP: the address to listen on, the token, and the host names that requests may use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNIX = "unix:"
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen: as the user wrote it and as the machine resolves it; of IPv6 addresses ``host`` has brackets.
+    """The address to listen on, as given and as resolved; ``host`` of an IPv6 address is in brackets.
 
     With ``path`` it is a Unix socket, which clients address as localhost.
     """
@@ -39,7 +39,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What a client on this machine, or for an address of all interfaces on another one, connects to."""
+        """The URL for a client on this machine, or on another one if the server listens on all interfaces."""
         if self.path:
             return f"http://localhost/mcp on the Unix socket {self.path}"
         host = socket.gethostname() if self.ip.is_unspecified else self.host
@@ -48,10 +48,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Hosts:
-    """The values of Host that are answered, in small letters.
+    """The accepted values of the header Host, in lower case.
 
-    With ``own`` also the very address that a connection came in on: a foreign web page can make a browser send its own
-    name here, but never a bare address.
+    With ``own``, also the local address of a connection: a foreign web page can make a browser send the page's own
+    host name, but never a numeric address.
     """
 
     names: frozenset[str]
@@ -59,7 +59,7 @@ class Hosts:
     own: bool = False
 
     def allow(self, host: str, local: str | None) -> bool:
-        """Whether a request that came in on the address ``local`` may name ``host``."""
+        """Whether a request that was received on the address ``local`` may have the header Host ``host``."""
         host = host.lower()
         if host in self.names or not self.own or local is None:
             return host in self.names
@@ -67,29 +67,29 @@ class Hosts:
 
 
 def parse(text: str) -> Address:
-    """HOST:PORT, strictly in ASCII, or unix:PATH. Raises BadArgument, for a name that nobody knows too."""
+    """Parse HOST:PORT, strictly in ASCII, or unix:PATH. Raises BadArgument, also for an unknown host name."""
     if text.startswith(_UNIX) and text != _UNIX and "\0" not in text:
         local = ipaddress.IPv4Address("127.0.0.1")
         return Address("localhost", _HTTP_PORT, local, Path(text.removeprefix(_UNIX)).absolute())
     match = _LISTEN.fullmatch(text)
     if not match or int(match[2]) > _HIGHEST_PORT:
         raise BadArgument(
-            f"--http {text!a} is no address",
-            fix="Write HOST:PORT, for instance 127.0.0.1:8321 or [::1]:8321, or unix:PATH",
+            f"--http {text!a} is not an address",
+            fix="Use HOST:PORT, for example 127.0.0.1:8321 or [::1]:8321, or unix:PATH",
         )
     host, port = match[1], int(match[2])
     try:
         resolved = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise BadArgument(
-            f"{host} has no address here", str(error.strerror or error), "Name an address of this machine"
+            f"{host} cannot be resolved here", str(error.strerror or error), "Use an address of this machine"
         ) from error
     first = min(resolved, key=lambda entry: entry[0] != socket.AF_INET)
     return Address(host, port, ipaddress.ip_address(str(first[4][0]).partition("%")[0]))
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket. A peer that is gone, or takes nothing of its answer for a minute, is let go by the kernel."""
+    """A listening socket. The kernel drops a peer that is gone, or that reads nothing of its answer for a minute."""
     if address.path:
         return _listen_unix(address.path)
     family = socket.AF_INET6 if address.ip.version == 6 else socket.AF_INET
@@ -104,7 +104,7 @@ def listen(address: Address) -> socket.socket:
         raise MissingTool(
             f"{address.host}:{address.port} cannot be listened on",
             os.strerror(error.errno) if error.errno else str(error),
-            "Choose another port, or end the program that has this one",
+            "Choose another port, or end the program that uses this one",
         ) from error
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -113,7 +113,7 @@ def listen(address: Address) -> socket.socket:
 
 
 def _listen_unix(path: Path) -> socket.socket:
-    """A socket that only its owner can use. One that a killed server left behind is replaced."""
+    """A socket that only its owner can use. It replaces one that a killed server left behind."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -137,9 +137,9 @@ def _listen_unix(path: Path) -> socket.socket:
 
 
 def hosts(address: Address, allowed: Iterable[str]) -> Hosts:
-    """What Host may be: the address itself and its usual names, and what the user allows beside.
+    """The accepted host names: the address itself, its usual names, and what the user allows in addition.
 
-    On all interfaces these are this machine's name, the names of loopback and each of its addresses.
+    For all interfaces, these are this machine's name, the names of loopback and each of its addresses.
     """
     names = _with_port(address.host, address.port)
     everywhere = address.ip.is_unspecified
@@ -151,29 +151,29 @@ def hosts(address: Address, allowed: Iterable[str]) -> Hosts:
     for text in allowed:
         match = _ALLOWED.fullmatch(text)
         if not match or int(match[2] or 1) > _HIGHEST_PORT:
-            raise BadArgument(f"--allowed-host {text!a} is no host", fix="Write NAME or NAME:PORT, without http://")
-        # Without a port both forms are meant: a proxy on a usual port sends none.
+            raise BadArgument(f"--allowed-host {text!a} is not a host", fix="Use NAME or NAME:PORT, without http://")
+        # A name without a port stands for both forms, because a proxy on a default port sends none.
         names |= {text.lower()} if match[2] else {text.lower(), *_with_port(text, address.port)}
     return Hosts(frozenset(names), address.port, everywhere)
 
 
 def token(address: Address, *, insecure_local: bool, executes: bool) -> str | None:
-    """The secret that clients must send: the user's, else a new one; None only where nobody asked for one.
+    """The token that clients must send: the user's, or else a new one; None only with ``--insecure-local``.
 
-    Raises NotAllowed where a server without a token would give away more than it may, BadArgument for a bad token.
+    Raises NotAllowed if a server without a token would be unsafe, and BadArgument for an invalid token.
     """
     if insecure_local:
         if not address.ip.is_loopback:
             raise NotAllowed(
                 f"{address.host} is reachable from other machines",
                 "--insecure-local is for loopback addresses",
-                f"Leave --insecure-local out, or bind 127.0.0.1:{address.port}",
+                f"Omit --insecure-local, or bind 127.0.0.1:{address.port}",
             )
         if executes and not address.path:
             raise NotAllowed(
-                "--insecure-local does not go with --allow-exec",
+                "--insecure-local cannot be combined with --allow-exec",
                 "every user of this machine could run programs as you",
-                "Leave one of them out",
+                "Omit one of them",
             )
         return None
     given = os.environ.get(TOKEN)
@@ -183,13 +183,13 @@ def token(address: Address, *, insecure_local: bool, executes: bool) -> str | No
         raise BadArgument(
             f"{TOKEN} cannot be used",
             f"it must have {SHORTEST_TOKEN} or more ASCII characters and no spaces",
-            'For instance: python3 -c "import secrets; print(secrets.token_urlsafe(32))"',
+            'For example: python3 -c "import secrets; print(secrets.token_urlsafe(32))"',
         )
     return given
 
 
 def invitation(address: Address, token: str | None) -> str:
-    """What a client needs: the address and the header. A token that the user chose is not repeated."""
+    """The address and the header for clients. A token that the user chose is not repeated."""
     if token is None:
         return f"rooflens serves {address.url}"
     shown = f"${TOKEN}" if token == os.environ.get(TOKEN) else token
@@ -197,6 +197,6 @@ def invitation(address: Address, token: str | None) -> str:
 
 
 def _with_port(host: str, port: int) -> set[str]:
-    """How Host names a server: with its port, which only the usual one may lack."""
+    """The value of Host for a server: the port may be omitted only if it is the default port."""
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return {f"{host}:{port}".lower(), *({host.lower()} if port == _HTTP_PORT else ())}

@@ -1,4 +1,4 @@
-"""What stands before the MCP server on HTTP: who may pass, how much at a time, and one line of log for each request."""
+"""The layer before the MCP server on HTTP: access, limits, and one log line per request."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ logger = logging.getLogger("rooflens.http")
 PATH, HEALTH = b"/mcp", b"/health"
 _METHODS = ("GET", "POST", "DELETE")
 _ONCE = (b"host", b"authorization", b"content-length", b"content-type", b"origin", b"mcp-session-id")
-"""Headers that two readers could understand in two ways if they came twice."""
+"""Headers that must not be repeated, because different readers could use different values."""
 _SESSION = b"mcp-session-id"
 _LONGEST_PATH = 200
 
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What one server bears."""
+    """The limits of one server."""
 
     body: int = 4 << 20
     body_pause_s: float = 30.0
-    """The longest time in which nothing more of a body comes."""
+    """The maximum time in seconds between two parts of a body."""
     body_s: float = 120.0
     calls: int = 32
-    """Requests that one client may have under way; clients without a session count by their address."""
+    """The maximum number of concurrent requests of one client; clients without a session are told apart by address."""
     sessions: int = 256
 
 
 class Admission:
-    """An ASGI application before another one."""
+    """An ASGI application that wraps another one."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, token: str | None, limits: ServerLimits | None = None) -> None:
         self._app, self._hosts = app, hosts
@@ -50,7 +50,7 @@ class Admission:
         self._calls: Counter[str] = Counter()
         self._unanswered: set[tuple[str, str]] = set()
         self._sessions: dict[str, float] = {}
-        """Each open session and when it was last used, in that order."""
+        """The open sessions with the time of their last use, in that order."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -74,19 +74,19 @@ class Admission:
             line.write()
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """An answer that needs nothing of the body: to whom may not pass, and to who asks whether the server lives."""
+        """A response that does not need the body: to requests without access, and to health checks."""
         names = [name for name, _ in scope["headers"]]
         headers = dict(scope["headers"])
         framed_twice = b"content-length" in headers and b"transfer-encoding" in headers
         if framed_twice or any(names.count(name) > 1 for name in _ONCE):
-            return PlainTextResponse("a header stands twice", 400)
+            return PlainTextResponse("a header is repeated", 400)
         if scope["raw_path"] == HEALTH and scope["method"] in ("GET", "HEAD"):
             return JSONResponse({"status": "ok"})
         if scope["raw_path"] != PATH:
             return PlainTextResponse("not found", 404)
         local = (scope.get("server") or (None,))[0]
         if not self._hosts.allow(headers.get(b"host", b"").decode("latin-1"), local):
-            return PlainTextResponse("this server does not answer to that Host (see --allowed-host)", 421)
+            return PlainTextResponse("this server does not accept that Host (see --allowed-host)", 421)
         if b"origin" in headers:
             scheme, _, host = headers[b"origin"].decode("latin-1").partition("://")
             if scheme not in ("http", "https") or not self._hosts.allow(host, local):
@@ -107,7 +107,7 @@ class Admission:
         return False
 
     async def _hand_on(self, scope: Scope, receive: Receive, line: _RequestLogLine) -> Response | None:
-        """Hand one message on, or say why not."""
+        """Forward one message, or respond why not."""
         body = await self._body(scope, receive)
         if isinstance(body, Response):
             return body
@@ -117,7 +117,7 @@ class Admission:
                 messages.encode_message(message.answer) if message.answer else b"", 400, None, "application/json"
             )
         if not isinstance(message, JSONRPCRequest):
-            # Not counted, so that a client can always cancel.
+            # Notifications are not counted, so that a client can always cancel.
             await self._app(scope, _replay(body, receive), line.send)
             return None
         return await self._answer_call(message, scope, _replay(body, receive), line)
@@ -141,17 +141,17 @@ class Admission:
                     if not part.get("more_body"):
                         return bytes(body)
         except TimeoutError:
-            return PlainTextResponse("the message did not come in time", 408, {"connection": "close"})
+            return PlainTextResponse("the message did not arrive in time", 408, {"connection": "close"})
 
     async def _answer_call(
         self, message: JSONRPCRequest, scope: Scope, receive: Receive, line: _RequestLogLine
     ) -> Response | None:
         session = _session(scope)
         client = session if session in self._sessions else _peer(scope)
-        # Of those without a session each connection is somebody; they share an address on a node that many use.
+        # Without a session, each connection is a client of its own, because many users can share the address of a node.
         CLIENT.set(client if client == session else ":".join(map(str, scope.get("client") or ("local",))))
         if self._calls[client] >= self._limits.calls:
-            told = f"{self._limits.calls} calls of this client are under way: wait for some"
+            told = f"{self._limits.calls} calls of this client are in progress: wait for some"
             return _error(429, messages.BUSY, told, message.id)
         key = (session, str(message.id))
         if session and key in self._unanswered:
@@ -170,7 +170,7 @@ class Admission:
         return None
 
     async def _make_room(self) -> None:
-        """End the session that nobody has used for the longest time, where there are as many as there may be."""
+        """End the least recently used session if the maximum number is reached."""
         if len(self._sessions) < self._limits.sessions:
             return
         idle = [session for session in self._sessions if not self._calls[session]]
@@ -185,7 +185,7 @@ class Admission:
 
 
 class _InUse:
-    """Counts a request of a client while it is under way; the count of a client that has none is dropped."""
+    """Count a request of a client while it is in progress; a count of zero is removed."""
 
     def __init__(self, calls: Counter[str], sessions: dict[str, float], client: str) -> None:
         self._calls, self._sessions, self._client = calls, sessions, client
@@ -202,7 +202,7 @@ class _InUse:
 
 
 class _RequestLogLine:
-    """What the log says of one request: never a body, a query or a token."""
+    """The log entry of one request, without body, query and token."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope, self._send = scope, send
@@ -212,7 +212,7 @@ class _RequestLogLine:
         self.session = _session(scope)
 
     async def send(self, message: Message) -> None:
-        """Pass a part of the answer on, and note it."""
+        """Forward a part of the response, and record it for the log."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.session = self.session or dict(message.get("headers", [])).get(_SESSION, b"").decode("latin-1")
@@ -261,7 +261,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _end(app: ASGIApp, session: str) -> None:
-    """End a session as its client would."""
+    """End a session in the same way as its client would."""
     scope: Scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "method": "DELETE",
         "path": PATH.decode(), "raw_path": PATH, "root_path": "", "query_string": b"", "client": None, "server": None,

@@ -1,4 +1,4 @@
-"""Tool calls of a server: each in a child process with limits, awaited without a thread, ended with its call."""
+"""Tool calls of a server: each runs in a child process with limits, which ends with its call."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from ..terminal.log import logger
 from .toolbox import answer
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
-"""Who calls, as far as the transport knows; one client cannot take all the places of its kind."""
+"""The client that calls, if the transport knows it; one client cannot occupy all places."""
 _PATIENCE_S = 60.0
-"""How long a call waits for its turn."""
+"""The maximum time in seconds that a call waits for a free place."""
 _END_S = 2.0
-"""How long a child that is ended may take; the next one sweeps otherwise."""
+"""The maximum time in seconds for cleaning up after an ended child; otherwise the next child does it."""
 _PIECE = 1 << 18
 _GB = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Calls that cost alike: the limits of each, its wall-clock time, and how many run at once."""
+    """Calls of similar cost: their limits, their wall-clock time, and how many run at once."""
 
     limits: Limits
     wall_s: float
     places: int
     each: int
-    """Places that one client can take."""
+    """The number of places that one client can occupy."""
 
 
 _ASKS_NO_STORE = Kind(Limits(3 * _GB, cpu_s=300), 120, places=4, each=2)
-"""Of tools that answer without workloads: calls that wait for a shared store cannot hold them up."""
+"""For tools that need no workloads, so that calls that wait for a shared store do not delay them."""
 KINDS = {
     "search_metrics": _ASKS_NO_STORE,
     "plan_profile": _ASKS_NO_STORE,
@@ -59,7 +59,7 @@ KINDS = {
     "query_counters": Kind(Limits(3 * _GB, cpu_s=300), 180, places=3, each=2),
     "import_profile": Kind(Limits(4 * _GB, cpu_s=1200, nice=5), 600, places=2, each=1),
 }
-"""By the name of the tool."""
+"""The kind by the name of the tool."""
 OTHERS = Kind(Limits(3 * _GB, cpu_s=300), 120, places=6, each=4)
 OK = "ok"
 Told = Callable[[str], Awaitable[None]]
@@ -67,7 +67,7 @@ Told = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a tool, as it is handed to a child."""
+    """One call of a tool, as it is sent to a child."""
 
     store: str
     read_only: bool
@@ -75,12 +75,12 @@ class Call:
     tool: str
     arguments: dict[str, Any]
     source_roots: tuple[str, ...] = ()
-    """Folders whose source files may be shown."""
+    """The folders whose source files may be shown."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a child answers: the parts of the protocol's result, and for the log how it went."""
+    """The answer of a child: the parts of the protocol's result, and the outcome for the log."""
 
     result: dict[str, Any]
     outcome: str
@@ -88,7 +88,7 @@ class Reply:
 
 
 class _NoPlace(Exception):
-    """No place became free in time."""
+    """Raised if no place became free in time."""
 
 
 class Calls:
@@ -100,7 +100,7 @@ class Calls:
         self._places: dict[tuple[int, str], anyio.Semaphore] = {}
 
     async def reply(self, call: Call, told: Told) -> Reply | Problem:
-        """The answer of a child; ``told`` gets what it says of its progress. Cancelling this kills the child."""
+        """The answer of a child; ``told`` is called with its progress. Cancelling this coroutine kills the child."""
         kind = KINDS.get(call.tool, OTHERS)
         try:
             async with self._place(kind, CLIENT.get()):
@@ -114,7 +114,7 @@ class Calls:
 
     @asynccontextmanager
     async def _place(self, kind: Kind, client: str) -> AsyncIterator[None]:
-        """One of the client's places, then one of all; _NoPlace where none is free for long."""
+        """Wait for one of the client's places, then for one of all. Raises _NoPlace if none becomes free in time."""
         own = self._places.setdefault((id(kind), client), anyio.Semaphore(kind.each))
         every = self._places.setdefault((id(kind), ""), anyio.Semaphore(kind.places)) if client else own
         held: list[anyio.Semaphore] = []
@@ -158,11 +158,11 @@ class Calls:
         return LimitExceeded(
             f"{call.tool} took more than {kind.wall_s:g} s and was stopped",
             "",
-            "Ask for less at once; `rooflens call` in a terminal has no such limit",
+            "Request less at once; `rooflens call` in a terminal has no such limit",
         )
 
     async def _cleared_away(self, end: socket.socket, store: str) -> None:
-        """End a child in the middle of its work, and remove what it was writing; also where the call is cancelled."""
+        """Kill a child that is still working, and remove what it was writing, even if the call is cancelled."""
         with anyio.move_on_after(_END_S, shield=True):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_WR)
@@ -173,18 +173,18 @@ class Calls:
 
 
 def sweep(channel: Channel, job: dict[str, Any]) -> None:
-    """In a child: remove what processes that are gone were writing."""
+    """In a child: remove unfinished files of processes that no longer exist."""
     with scratch():
         Store.locate(job["store"]).sweep_drafts()
 
 
 def outcome(answer: Result | Problem) -> str:
-    """How a call went, in a word."""
+    """The outcome of a call as one word."""
     return type(answer).__name__ if isinstance(answer, Problem) else OK
 
 
 def perform(channel: Channel, job: dict[str, Any]) -> None:
-    """In a child: answer one call and send the result as the protocol has it."""
+    """In a child: answer one call and send the result in the form of the protocol."""
     call = Call(**job)
     store = Store.locate(call.store, read_only=call.read_only)
     roots = [Path(folder) for folder in call.source_roots]
@@ -202,12 +202,12 @@ async def _send(end: socket.socket, message: Mapping[str, Any]) -> None:
         except BlockingIOError:
             await anyio.wait_writable(end)
         except (BrokenPipeError, ConnectionResetError):
-            # It ended; how is what comes next.
+            # It ended; the next message says how.
             return
 
 
 async def _wait_until_gone(end: socket.socket) -> None:
-    """Wait until the child is gone, whatever it still says."""
+    """Wait until the child has ended, ignoring its messages."""
     while True:
         try:
             if not end.recv(_PIECE):
@@ -219,9 +219,9 @@ async def _wait_until_gone(end: socket.socket) -> None:
 
 
 async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
-    """Every message until the other end is closed, or one is longer than a message may be.
+    """Yield every message until the other end is closed, or until a message is too long.
 
-    A line that its child did not live to finish is none: how that ended is the next message.
+    An unfinished line of a child that died is ignored; the next message states how the child ended.
     """
     received = bytearray()
     while len(received) <= MESSAGE_BYTES:
@@ -242,7 +242,7 @@ async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
 
 
 def _whole(line: bytearray) -> dict[str, Any] | None:
-    """The message of a line, or None of one that was begun."""
+    """The message of a line, or None for an unfinished line."""
     try:
         return json.loads(line)  # type: ignore[no-any-return]
     except json.JSONDecodeError:
@@ -250,14 +250,14 @@ def _whole(line: bytearray) -> dict[str, Any] | None:
 
 
 def _explain_end(tool: str, status: int, kind: Kind) -> Problem:
-    """Why a child ended without an answer."""
+    """The reason why a child ended without an answer."""
     if status < 0:
         limit = kind.limits.memory_bytes / _GB
         return LimitExceeded(
             f"{tool} was stopped by the system",
             f"it needed more than {limit:g} GB of memory, more than {kind.limits.cpu_s} s of processor time, "
             "or the machine ran out of memory",
-            "Ask for less at once",
+            "Request less at once",
         )
     return _internal_failure(tool)
 
@@ -265,6 +265,6 @@ def _explain_end(tool: str, status: int, kind: Kind) -> Problem:
 def _internal_failure(tool: str) -> Problem:
     return Problem(
         f"rooflens failed inside {tool}",
-        "this is a bug, not your mistake; its traceback is in the server's log",
+        "this is a bug in rooflens; its traceback is in the server's log",
         "Report it with that traceback",
     )

@@ -1,4 +1,4 @@
-"""Serves MCP on streamable HTTP: one listening socket, connections that must speak in time, and an orderly end."""
+"""Serve MCP on streamable HTTP: one listening socket, time limits for connections, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .app import build
 from .stdio import serve_stdio
 
 HEAD_S = 10.0
-"""Time in which a connection must send the whole head of a request."""
+"""The time in seconds in which a connection must send the complete head of a request."""
 KEEP_ALIVE_S = 30
 CONNECTIONS = 512
 SESSION_IDLE_S = 15 * 60.0
 _PATIENCE_S = 1
-"""Seconds that calls have left when the server is told to end: one that waits for a run would hold it up."""
+"""Seconds for calls to finish when the server is told to end; a call that waits for a run would delay it."""
 
 
 def serve_http(mcp: MCPServer[Any], address: access.Address, hosts: access.Hosts, token: str | None) -> None:
@@ -42,7 +42,7 @@ def serve_http(mcp: MCPServer[Any], address: access.Address, hosts: access.Hosts
     def stop(*_: object) -> None:
         server.should_exit = True
 
-    # Uvicorn raises the signal again at its end; it must then not kill what is still to be done.
+    # Uvicorn raises the signal again at its end; it must not interrupt the remaining clean-up.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     listener = access.listen(address)
@@ -57,10 +57,10 @@ def serve_http(mcp: MCPServer[Any], address: access.Address, hosts: access.Hosts
 def service(
     mcp: MCPServer[Any], hosts: access.Hosts, token: str | None, limits: ServerLimits | None = None
 ) -> uvicorn.Server:
-    """The server, yet without a socket to listen on."""
+    """The Uvicorn server, without a socket."""
     limits = limits or ServerLimits()
     app = mcp.streamable_http_app(
-        # Hosts, origins and sizes are those of admission, which also makes room before this limit of sessions is met.
+        # Admission checks hosts, origins and sizes, and it ends old sessions before this limit is reached.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=limits.body,
         max_sessions=limits.sessions + limits.calls,
@@ -75,7 +75,7 @@ def service(
             lifespan="on",
             log_level="error",
             access_log=False,
-            # Addresses in the log and in limits are those of the connection, whatever a header says.
+            # The log and the limits use the address of the connection, not one from a header.
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
@@ -85,7 +85,7 @@ def service(
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if no request begins in time, and that gives way to others while it has none."""
+    """A connection that is closed if no request begins in time, and that may be closed for others while it is idle."""
 
     _watch: asyncio.TimerHandle | None = None
     _since = 0.0
@@ -114,7 +114,7 @@ class _Connection(H11Protocol):
         super().send_400_response(msg)
 
     def _attend(self) -> None:
-        """Give the next head its time: it runs from the first sign of life, and what trickles in does not renew it."""
+        """Start the time limit for the next head at its first byte; further bytes do not extend it."""
         self._since = self.loop.time()
         if self._busy or self.transport.is_closing():
             self._leave()
@@ -137,13 +137,13 @@ def serve(
     allowed_hosts: Sequence[str] = (),
     source_roots: Sequence[str] = (),
 ) -> int:
-    """Serve until the client goes away (stdio) or the process is told to end (HTTP).
+    """Serve until the client disconnects (stdio) or the process is told to end (HTTP).
 
-    On HTTP clients need a token, from ROOFLENS_TOKEN or made and printed here, unless ``insecure_local`` waives it.
+    On HTTP, clients need the token in ROOFLENS_TOKEN, or a new one that is printed, unless ``insecure_local`` is set.
     ``source_roots`` are folders whose source files may be shown.
     """
     if http is None and (insecure_local or allowed_hosts):
-        raise BadArgument("--insecure-local and --allowed-host belong to --http", fix="Name an address with --http")
+        raise BadArgument("--insecure-local and --allowed-host require --http", fix="Give an address with --http")
     if http is not None:
         address = access.parse(http)
         token = access.token(address, insecure_local=insecure_local, executes=allow_exec and not read_only)
@@ -153,13 +153,13 @@ def serve(
     gc.enable()
     forks = ForkServer(warm_up.STEPS)
     mcp = build(store, read_only=read_only, allow_exec=allow_exec, source_roots=roots, forks=forks)
-    # With the tools' schemas made, and before the first thread: a process with one can be copied.
+    # After the schemas of the tools are built, and before the first thread, because only then a process can be forked.
     forks.start()
     try:
         if http is not None:
             serve_http(mcp, address, hosts, token)
         else:
-            # An interrupt would only be noticed with the next line of input. Runs end with this process in any case.
+            # An interrupt would be noticed only with the next line of input. Runs end with this process in any case.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             anyio.run(serve_stdio, mcp)
     finally:

@@ -1,4 +1,4 @@
-"""Reads one message of the protocol from its bytes, and says which error a malformed one is owed."""
+"""Parse one message of the protocol, or determine the error response for a malformed one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mcp.types import (
 from pydantic import ValidationError
 
 BUSY = -32000
-"""The error of a client that has too many calls under way: the first of the codes left to implementations."""
+"""The error code for too many concurrent calls: the first of the codes for implementations."""
 ID_IN_USE = "Invalid request: this id belongs to a request that is not answered yet"
 DEEPEST = 100
-"""Levels of nesting; more would break what reads the message later, not only the parser."""
+"""The maximum nesting; deeper messages would break later readers too, not only the parser."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A message that cannot be used; ``answer`` is the error it is owed, None for a notification."""
+    """An unusable message; ``answer`` is the error response, or None for a notification."""
 
     answer: JSONRPCError | None
 
@@ -37,8 +37,8 @@ class Refused:
 def read(raw: bytes) -> JSONRPCMessage | Refused:
     """The request, notification or response in ``raw``.
 
-    Names that stand twice, numbers beyond a float's range and half surrogate pairs are refused as well: each of them
-    would be read in one way here and in another way elsewhere.
+    Duplicate names, numbers beyond the range of a double and unpaired surrogates are rejected too, because different
+    readers interpret them in different ways.
     """
     doubts: list[str] = []
     try:
@@ -54,7 +54,7 @@ def read(raw: bytes) -> JSONRPCMessage | Refused:
     if _too_deep(content):
         doubts.insert(0, f"the message is nested deeper than {DEEPEST} levels")
     if _half_pairs(raw, content):
-        doubts.append("a text holds half of a surrogate pair")
+        doubts.append("a string contains an unpaired surrogate")
     fault = _fault(content)
     if fault is None and not doubts:
         return jsonrpc_message_adapter.validate_python(content, by_name=False)
@@ -64,12 +64,12 @@ def read(raw: bytes) -> JSONRPCMessage | Refused:
 
 
 def refuse_message(code: int, message: str, ident: RequestId | None = None) -> Refused:
-    """A refusal with its answer."""
+    """An exception with its error response."""
     return Refused(JSONRPCError(jsonrpc="2.0", id=ident, error=ErrorData(code=code, message=message)))
 
 
 def encode_message(message: JSONRPCMessage) -> bytes:
-    """``message`` in UTF-8, without a line's end."""
+    """``message`` in UTF-8, without a line break."""
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
@@ -77,7 +77,7 @@ def _parse_json(raw: bytes, doubts: list[str]) -> Any:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members_by_name = dict(pairs)
         if len(members_by_name) != len(pairs):
-            doubts.append("an object names one of its members twice")
+            doubts.append("an object contains a member twice")
         return members_by_name
 
     def number(text: str) -> float:
@@ -87,7 +87,7 @@ def _parse_json(raw: bytes, doubts: list[str]) -> Any:
         return value
 
     def no_number(text: str) -> float:
-        raise ValueError(f"{text} is no JSON")
+        raise ValueError(f"{text} is not valid JSON")
 
     return json.loads(raw.decode("utf-8"), object_pairs_hook=members, parse_float=number, parse_constant=no_number)
 
@@ -116,19 +116,19 @@ _PARAMS = "params must be an object"
 
 
 def _fault(content: dict[str, Any]) -> str | None:
-    """What makes an object no message."""
+    """Why an object is not a valid message; None if it is."""
     if content.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0"'
     if "method" not in content:
         try:
             message = jsonrpc_message_adapter.validate_python(content, by_name=False)
         except ValidationError:
-            return "it is neither a request, nor a notification, nor a response"
+            return "it is not a request, a notification or a response"
         return "method is missing" if isinstance(message, JSONRPCRequest | JSONRPCNotification) else None
     if not isinstance(content["method"], str):
-        return "method must be a text"
+        return "method must be a string"
     if "id" in content and not _is_id(content["id"]):
-        return "id must be a text or an integer"
+        return "id must be a string or an integer"
     if not isinstance(content.get("params"), dict | None):
         return _PARAMS
     return None
@@ -139,7 +139,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _id(content: dict[str, Any]) -> RequestId | None:
-    """The id to answer with; null where there is none that could be written."""
+    """The id for the response; null if there is no valid one."""
     ident: RequestId = content.get("id", "")
     if "id" not in content or not _is_id(ident):
         return None

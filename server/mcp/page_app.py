@@ -1,4 +1,4 @@
-"""The page as an MCP App: a ui:// resource that plot and compute_roofline name to clients which can show it."""
+"""The page as an MCP App: a ui:// resource that plot and compute_roofline offer to clients that can display it."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ SHOWN_FOR = ("plot", "compute_roofline")
 _REPORT = "rooflens://report/"
 _TEMPLATES = (f"{_REPORT}{{workload}}", f"{_REPORT}{{baseline}}/{{candidate}}")
 _WITHIN = ReportLimits(events=30_000, diagnosed=5)
-"""An app is shown in a corner of a conversation; `rooflens report` has more."""
+"""The app is displayed in a small part of a conversation; `rooflens report` contains more."""
 _NO_DOMAINS: dict[str, Any] = {"ui": {"csp": {}, "prefersBorder": False}}
-"""The page asks nothing of any network."""
+"""The page uses no network."""
 
 
 def extension() -> Apps:
-    """The extension with the page as its one resource."""
+    """The extension, whose only resource is the page."""
     apps = Apps()
     apps.add_resource(
         FunctionResource(
             uri=PAGE,
             name="report",
             title="Report",
-            description="Where the time goes, rooflines, timelines and findings as a page",
+            description="Time, rooflines, timelines and findings as an interactive page",
             mime_type=APP_MIME_TYPE,
             meta=_NO_DOMAINS,
             fn=lambda: page(None),
@@ -49,11 +49,11 @@ def extension() -> Apps:
 
 
 def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
-    """Serve what the page asks for on ``mcp``, and tell of it only those clients that announce the extension."""
+    """Serve the requests of the page on ``mcp``, and list it only for clients that announce the extension."""
     calls = Calls(forks, compose)
 
     async def document(words: list[str]) -> bytes:
-        """JSON as bytes: it goes to the page as it is, and a model that comes across it reads no names in it."""
+        """JSON as bytes, which is passed to the page unchanged; a model cannot read names in it."""
         reply = await calls.reply(Call(store.address, store.read_only, False, "report", {"workloads": words}), _silent)
         if isinstance(reply, Problem):
             raise ResourceError(render.refusal(reply))
@@ -76,7 +76,7 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
 
 
 def compose(channel: Channel, job: dict[str, Any]) -> None:
-    """In a child: collect a report and send it as JSON, or the Problem in words."""
+    """In a child: collect a report and send it as JSON, or send the text of the Problem."""
     call = Call(**job)
     store = Store.locate(call.store, read_only=True)
     document: str | Problem
@@ -91,7 +91,7 @@ def compose(channel: Channel, job: dict[str, Any]) -> None:
 
 
 async def _told_to_those_who_can(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Name the page beside its tools for clients that can show it; to others nothing of it is listed."""
+    """List the page with its tools for clients that can display it, and not for others."""
     result = await call_next(ctx)
     if not isinstance(result, dict):
         return result
@@ -107,4 +107,4 @@ async def _told_to_those_who_can(ctx: ServerRequestContext[Any, Any], call_next:
 
 
 async def _silent(_: str) -> None:
-    """Progress of a page is told to nobody."""
+    """Ignore the progress of a page."""

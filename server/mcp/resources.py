@@ -28,12 +28,12 @@ _PART = re.compile(r"[^\S\n]*\n?[^\S\n]*\{\{(!?)(\w+):(\s.*?)\}\}", re.DOTALL)
 
 
 def offered_only(text: str, tools: Collection[str]) -> str:
-    """``text`` without the parts that go with other tools than these."""
+    """``text`` without the parts for tools that are not offered."""
     return _PART.sub(lambda part: part[3].rstrip() if (part[2] in tools) != bool(part[1]) else "", text)
 
 
 def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collection[str]) -> None:
-    """Register every resource on ``mcp``; the guide names only these tools."""
+    """Register every resource on ``mcp``; the guide mentions only the given tools."""
 
     @mcp.resource(
         "rooflens://schema",
@@ -91,7 +91,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
 
 
 async def _to_nobody(_: str) -> None:
-    """Progress of a resource is told to nobody."""
+    """Ignore the progress of a resource."""
 
 
 def metric_index() -> str:
@@ -118,12 +118,12 @@ def _facts(gpu: str) -> str:
 FOLDER = Path(__file__).parents[2] / "prompts"
 _FENCE = "+++\n"
 ANY_SERVER = "any_server"
-"""Stands among the tools where a text is for no one server, as the skill is: it then says what to do without some."""
+"""A pseudo tool for texts that are not for a particular server, such as the skill: they cover missing tools too."""
 
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """A prompt as its file states it; ``arguments`` maps each name to what it is for, none of them required."""
+    """A prompt from its file; ``arguments`` maps each name to its purpose, and none is required."""
 
     name: str
     title: str
@@ -132,14 +132,14 @@ class PromptTemplate:
     text: str
 
     def fill(self, given: dict[str, Any], tools: Collection[str]) -> str:
-        """The text for a server that offers these tools, then what the user gave, marked as the user's words."""
+        """The text for a server that offers these tools, followed by the user's arguments, which are marked as such."""
         text = offered_only(self.text, tools)
         said = [f"- {name}: {value}" for name in self.arguments if (value := _quote_user_text(given.get(name)))]
         return "\n".join([text.rstrip(), "", "## Given by the user", "", *said, ""]) if said else text
 
 
 _LONGEST = 10_000
-"""Characters of one argument that are repeated."""
+"""The maximum number of characters of an argument that are included."""
 
 
 def _quote_user_text(value: Any) -> str:
@@ -148,12 +148,12 @@ def _quote_user_text(value: Any) -> str:
 
 @cache
 def prompts() -> tuple[PromptTemplate, ...]:
-    """Every prompt, by name. Raises ValueError for a file without a head."""
+    """All prompts by name. Raises ValueError for a file without a header."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.md")))
 
 
 def add_prompts(mcp: MCPServer[Any], tools: Collection[str]) -> None:
-    """Register every prompt on ``mcp``, with the words for a server that offers these tools."""
+    """Register every prompt on ``mcp``, with the text for a server that offers these tools."""
     for written in prompts():
         mcp.add_prompt(
             Prompt(

@@ -1,4 +1,4 @@
-"""The stdio transport: one message a line, every malformed one answered, and stdout kept for the protocol alone."""
+"""The stdio transport: one message per line, responses to malformed messages, and stdout reserved for the protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from . import messages
 
 LINE_LIMIT = 8 << 20
 UNANSWERED_LIMIT = 1_000
-"""Requests that one client may have under way; beyond it they are refused at once, so that none waits unseen."""
+"""The maximum number of concurrent requests; further ones are rejected at once instead of waiting invisibly."""
 _CHUNK = 1 << 16
 
 
@@ -42,7 +42,7 @@ async def serve_stdio(mcp: MCPServer[Any]) -> None:
 
 
 class Lines:
-    """Cuts a stream into lines and never holds more than ``limit`` bytes of one."""
+    """Splits a stream into lines, and never stores more than ``limit`` bytes of one line."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -50,7 +50,7 @@ class Lines:
         self._over = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        """Every line that ``chunk`` ends; None for one that was longer than the limit."""
+        """Yield every line that ends in ``chunk``; None for a line that was too long."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._add(end)
@@ -58,7 +58,7 @@ class Lines:
         self._add(rest)
 
     def rest(self) -> bytes | None:
-        """What has come since the last line's end."""
+        """The bytes since the end of the last line."""
         line = None if self._over else bytes(self._held)
         self._held, self._over = bytearray(), False
         return line
@@ -72,13 +72,13 @@ class Lines:
 
 
 class _Link:
-    """Both directions of one client's connection."""
+    """Both directions of the connection to one client."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source, self._sink = source, sink
         self._sending = anyio.Lock()
         self._unanswered: set[str] = set()
-        # Own threads: calls must not be able to keep the next message from being read or an answer from being sent.
+        # Reading and writing have threads of their own, so that calls cannot block them.
         self._reader, self._writer = CapacityLimiter(1), CapacityLimiter(1)
 
     async def serve(self, mcp: MCPServer[Any]) -> None:
@@ -155,8 +155,10 @@ class _Link:
         try:
             data = messages.encode_message(message)
         except (PydanticSerializationError, UnicodeEncodeError):
-            logger.exception("an answer could not be written as JSON")
-            error = messages.refuse_message(INTERNAL_ERROR, "Internal error: the answer is no valid text", ident).answer
+            logger.exception("a response could not be encoded as JSON")
+            error = messages.refuse_message(
+                INTERNAL_ERROR, "Internal error: the response is not valid text", ident
+            ).answer
             assert error is not None
             data = messages.encode_message(error)
         await self._send(data)
@@ -178,13 +180,13 @@ def _write(sink: int, data: bytes) -> None:
 def _wire() -> Iterator[tuple[int, int]]:
     """Private copies of stdin and stdout.
 
-    Meanwhile 0 is empty and 1 is stderr: what a library or a child prints or reads never mixes with messages.
+    Meanwhile, descriptor 0 is empty and 1 is stderr, so output of libraries and children never mixes with messages.
     """
     try:
         source, sink = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
     except OSError as error:
         raise BadArgument(
-            "stdin or stdout is closed", "a client speaks to this server through them", "Open both, or use --http"
+            "stdin or stdout is closed", "clients communicate with this server through them", "Open both, or use --http"
         ) from error
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -195,6 +197,6 @@ def _wire() -> Iterator[tuple[int, int]]:
     try:
         yield source, sink
     finally:
-        # The copies stay open: a thread may still wait for input.
+        # The copies stay open, because a thread may still wait for input.
         os.dup2(source, 0)
         os.dup2(sink, 1)

@@ -1,4 +1,4 @@
-"""The tools by name, their argument schemas, and the one seam that turns Problems into answers."""
+"""The tools by name, their argument schemas, and the only place where Problems become answers."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Tool:
     function: Callable[..., Result]
     writes: bool = False
     executes: bool = False
-    """Whether it runs, or ends, programs of the caller's choice: such a tool needs leave to exist."""
+    """Whether it runs, or ends, programs of the caller's choice, and therefore requires --allow-exec."""
     notes: bool = False
-    """Whether it adds to the experiment log on request, and works without where nothing may be written."""
+    """Whether it adds to the experiment log on request; in a read-only server it works without the log."""
     waits: bool = False
-    """Whether it waits (``wait_s``) for a run, which get_run can do as well."""
+    """Whether it can wait (``wait_s``) for a run, like get_run."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Tool:
 
     @property
     def arguments(self) -> type[pydantic.BaseModel]:
-        """The model of the arguments; unknown names are refused."""
+        """The model of the arguments; unknown names are rejected."""
         return model(self.function)
 
     @cached_property
@@ -71,7 +71,7 @@ class Tool:
         return hinted
 
     def validate(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments as the function takes them; a Problem says which one is wrong and what is allowed."""
+        """The validated arguments. Raises a Problem that states which one is invalid and what is allowed."""
         return validate_arguments(self.name, self.arguments, arguments)
 
 
@@ -97,13 +97,13 @@ TOOLS = (
     Tool(plot, writes=True),
 )
 FUNCTIONS: dict[str, Callable[..., Result]] = {tool.name: tool.function for tool in TOOLS}
-"""The functions of all tools by name, for what puts their answers together."""
+"""The functions of all tools by name, for callers that combine their answers."""
 
 
 def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ...]:
-    """The tools offered: none that executes without leave, none that writes or executes when ``read_only``.
+    """The offered tools: those that execute only with ``allow_exec``, and none that writes if ``read_only``.
 
-    get_run is always there: another process that shares the store may have started a run.
+    get_run is always offered, because another process that shares the store may have started a run.
     """
     return tuple(
         t for t in TOOLS if not (read_only and (t.writes or t.executes)) and not (t.executes and not allow_exec)
@@ -113,7 +113,7 @@ def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ..
 def call(
     store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
 ) -> Result:
-    """Call one tool. Raises Problem for everything the caller can mend."""
+    """Call one tool. Raises Problem for everything that the caller can correct."""
     known = {t.name: t for t in tools(read_only=read_only, allow_exec=allow_exec)}
     if name not in known:
         raise NotFound(f"There is no tool {shorten(name, 60)!r}", near(name, known), f"Tools: {', '.join(known)}")
@@ -124,34 +124,34 @@ def call(
 def answer(
     store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
 ) -> Result | Problem:
-    """The one error seam: a Problem comes back as a value; any other exception is a bug, logged to stderr.
+    """Call a tool and return a Problem as a value; any other exception is a bug, which is logged to stderr.
 
-    Texts of a profile that are not like names are marked in the result's notes.
+    Texts from a profile that do not look like names are marked in the notes of the result.
     """
     try:
         return render.mark_untrusted(call(store, name, arguments, read_only=read_only, allow_exec=allow_exec))
     except Problem as problem:
         return problem
-    except Exception as error:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
+    except Exception as error:  # noqa: BLE001 - no bug may reach the client
         if mendable := _mendable(store, name, error):
-            # Of memory that is missing the log tells where, as it may be a bug after all.
+            # If memory is missing, the log states where, because it may be a bug.
             logger.warning("%s: %s", name, mendable.what, exc_info=isinstance(mendable, LimitExceeded))
             return mendable
         logger.exception("%s failed", name)
         return Problem(
             f"rooflens failed inside {name}",
-            "this is a bug, not your mistake; its traceback is in the server's log",
+            "this is a bug in rooflens; its traceback is in the server's log",
             "Report it with that traceback",
         )
 
 
 def _mendable(store: Store, name: str, error: Exception) -> Problem | None:
-    """What the caller or another process did, where an error of Python, DuckDB or the system tells no more."""
+    """A Problem for errors of Python, DuckDB or the system that are caused by the caller or another process."""
     if isinstance(error, RecursionError):
-        what, why = f"{name} cannot follow this", "an argument, or what it names, is nested too deeply"
-        return BadArgument(what, why, "Give a simpler one")
+        what, why = f"{name} cannot process this", "an argument, or the data it refers to, is nested too deeply"
+        return BadArgument(what, why, "Use a simpler one")
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
-        return LimitExceeded(f"{name} needs more memory than there is", fix="Ask for less at once")
+        return LimitExceeded(f"{name} needs more memory than is available", fix="Request less at once")
     return store_problem_behind(store, error)
 
 
@@ -159,12 +159,12 @@ _SILENT = (
     "title", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems",
     "maxItems", "minProperties", "maxProperties", "propertyNames",
 )  # fmt: skip
-"""Generated titles say nothing; what is out of bounds is refused with the bound when it happens."""
+"""Keywords that are removed: generated titles are meaningless, and bounds are checked when a tool is called."""
 _NULL = {"type": "null"}
 
 
 def parameters(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The input schema: no generated titles, optional values without null, unknown names refused but not mentioned.
+    """The input schema, without generated titles, null for optional values, and the rule about unknown names.
 
     There is no output schema: a model reads the fields from the result itself.
     """
@@ -181,21 +181,21 @@ def _compact(schema: Any) -> Any:
     kept_fields = {k: _compact(v) for k, v in schema.items() if k not in _SILENT or _is_field(k, v)}
     choices = [c for c in kept_fields.get("anyOf", []) if c != _NULL]
     if len(choices) == 1:
-        # An optional value is left out rather than given as null, which is accepted as well.
+        # An optional value is normally omitted; null is accepted as well, but not mentioned.
         del kept_fields["anyOf"]
         kept_fields |= choices[0]
     elif choices and all(set(c) <= {"type", "items"} for c in choices):
-        # Of several types at most one has items, so that they can stand beside each other.
+        # At most one of several types has items, so the types can be merged.
         del kept_fields["anyOf"]
         kept_fields |= {k: v for c in choices for k, v in c.items()} | {"type": [c["type"] for c in choices]}
     if "default" in kept_fields and (
         not kept_fields["default"] or kept_fields["default"] == next(iter(kept_fields.get("enum", [])), None)
     ):
-        # Left out it is nothing (null, 0, false, empty), or the first of its choices.
+        # The default is omitted if it is null, 0, false, empty, or the first choice.
         del kept_fields["default"]
     return kept_fields
 
 
 def _is_field(name: str, schema: Any) -> bool:
-    """Whether this is a parameter that happens to be called like a keyword."""
+    """Whether this is a parameter whose name is the same as a keyword."""
     return isinstance(schema, dict) and name != "propertyNames"

@@ -1,4 +1,4 @@
-"""What most calls need, loaded once so that no child has to: in short steps, and without leaving a thread."""
+"""Load what most calls need once, before children are forked, in short steps and without starting threads."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from . import toolbox
 
 
 def import_duckdb() -> None:
-    """The library of every question."""
+    """Load the database library."""
     import duckdb  # noqa: F401
 
 
 def open_databases() -> None:
-    """Ours and that of a client's SQL."""
+    """Load our tables and the SQL sandbox."""
     database.open_without_threads()
     worker.prepare()
 
 
 def parse_amd() -> None:
-    """The catalogue's expressions for AMD GPUs, which DuckDB parses."""
+    """Parse the catalogue's expressions for AMD GPUs with DuckDB."""
     _parse("amd")
 
 
 def parse_others() -> None:
-    """Those for NVIDIA GPUs and CPUs."""
+    """Parse those for NVIDIA GPUs and CPUs."""
     _parse("nvidia", "cpu")
 
 
@@ -44,7 +44,7 @@ def _parse(*vendors: str) -> None:
 
 
 def read_catalogue() -> None:
-    """What stands in files beside the code."""
+    """Read the data files of the package."""
     schema()
     targets.products()
     sources.digest()
@@ -58,13 +58,13 @@ def read_catalogue() -> None:
 
 
 def make_schemas() -> None:
-    """What arguments are checked against, where the server has not made it yet."""
+    """Build the models of the arguments, if the server has not built them yet."""
     for tool in toolbox.TOOLS:
         arguments.prepare(tool.arguments)
 
 
 def import_numpy() -> None:
-    """Quantiles, and what pictures need."""
+    """Load the libraries for quantiles and pictures."""
     import numpy  # noqa: F401
 
 
@@ -90,10 +90,10 @@ STEPS = (
     import_matplotlib,
     import_backends,
 )
-"""In the order of need."""
+"""The steps in the order in which calls need them."""
 
 
 @cache
 def shared_fork_server() -> ForkServer:
-    """The process that serves every server built inside another program: it starts with the first call of any."""
+    """The fork server for all servers inside another program; it is started with the first call."""
     return ForkServer(STEPS)

@@ -1,4 +1,4 @@
-"""Builds the page: style, script and document in one HTML file that loads nothing and runs only its own script."""
+"""Build the page: style, script and data in one HTML file that loads nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..rendering import render
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "sections.js", "host.js", "main.js")
-"""In the order in which they use each other; together they are one script."""
+"""In the order of their dependencies; together they form one script."""
 _INTERNED = "\x01"
-"""Begins a cell that names the place of its text; no text that is shown holds it."""
+"""The first character of a cell that refers to a shared text; displayed text never contains it."""
 _LONG = 12
-"""Characters from which on a text of a table is kept once."""
+"""Texts of a table with at least this many characters are stored once."""
 _DIGITS = 8
-"""Digits of a figure in a table, twice what the page shows."""
+"""The digits of a figure in a table, twice as many as the page shows."""
 OPENING = "<!doctype html>\n<!-- rooflens report -->"
 
 
 def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
-    """The page with a document of ``collect``, or without one as an app that asks its host."""
+    """The page with the document of ``collect``, or, without one, as an app that requests it from its host."""
     style, script = _parts()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
@@ -43,12 +43,12 @@ def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
     }
     skeleton = (_FOLDER / "page.html").read_text(encoding="utf-8")
     pieces = skeleton.split("{{")
-    # In one pass: what is put in is never looked at for further places.
+    # Replace everything in one pass, so that inserted text is never searched for placeholders.
     return pieces[0] + "".join(f"{parts[name]}{rest}" for name, rest in (p.split("}}", 1) for p in pieces[1:]))
 
 
 def pack_document(document: dict[str, Any]) -> str:
-    """A document as JSON: nothing hidden in its texts, no NaN, and texts of tables that repeat are kept once."""
+    """A document as JSON, without hidden characters and NaN; repeated texts of tables are stored once."""
     cleaned: dict[str, Any] = render.clean(document, visible_lines)
     texts: dict[str, int] = {}
     cleaned["workloads"] = _intern_texts(cleaned["workloads"], texts)
@@ -59,7 +59,7 @@ def pack_document(document: dict[str, Any]) -> str:
 
 
 _IN_A_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""Characters that could end the element that holds the document."""
+"""Characters that could end the element that contains the document."""
 
 
 def _intern_texts(value: Any, texts: dict[str, int]) -> Any:

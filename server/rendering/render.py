@@ -1,4 +1,4 @@
-"""Tool results as compact text with the same facts: every string inert, and no answer above one size."""
+"""Render tool results as compact text with the same facts, with inert strings and a limited size."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from ...tools.base.results import NextCall, Result, Table
 from ...tools.plot import PlotResult
 
 CHARACTERS = 32_000
-"""An answer's cap, about 8,000 tokens."""
+"""The maximum number of characters of an answer, about 8,000 tokens."""
 NOTE_CHARACTERS = 1_000
 _EXPONENT, _WHOLE = 1e15, 1e5
 _ROOM_FOR_NOTES = 600
 _PAGED_BY_ROW = ("compute_metrics", "list_workloads", "search_metrics")
 _CUTS = ((2000, 400), (1000, 200), (500, 100), (300, 50), (200, 25), (120, 12), (80, 6), (60, 3), (40, 2))
-"""Characters of a text and entries of a list that are kept, until the answer fits."""
-_CUT_DOWN = "Long texts and lists of this answer were cut to stay under the size cap; ask for less at once."
+"""The maximum characters of a text and entries of a list; they are reduced until the answer fits."""
+_CUT_DOWN = "Long texts and lists of this answer were truncated to the size limit; request less at once."
 _SENTENCES = """
 title description reason formula why claim advice status note notes unit better subsystem verdict progress next answer
 evidence what_if bound confidence state problem output statements warnings walls reading"""
 _OWN_WORDS = frozenset(_SENTENCES.split())
-"""Columns and fields that hold sentences of ours."""
+"""Columns and fields that contain our own sentences."""
 _STATED = "kernel kernels name device command host tags tool counter workload label baseline candidate"
 _NAMES = frozenset(_STATED.split())
-"""Fields outside of tables that hold texts of a profile."""
+"""Fields outside of tables that contain text from a profile."""
 _KERNEL = "kernel"
-"""Field and column of names that are shown short in a text; structured answers have them whole."""
+"""The field and the column of names that are shortened in text; structured answers contain the full names."""
 _STATED_ONCE = "status n datatype kernel gpu unit rank performance operations time_ns bound limiter"
 _SAID_ONCE = frozenset(_STATED_ONCE.split())
 _SEVERAL = 3
-"""Columns that are told once for a table of so many rows, where they say the same in all of them."""
+"""Columns that are shown once below a table with at least this many rows, if all rows have the same value."""
 _SHORTENED = 2_000
-"""Different names at most for which that is done."""
+"""The maximum number of different names for which that is done."""
 _LOOKED_AT = 100_000
-"""Characters of different texts that are looked at for what they say: more than an answer under the cap has."""
+"""The number of characters of different texts that are examined: more than a limited answer has."""
 
 
 def text(result: Result) -> str:
     """Markdown: scalars as ``key: value`` lines, tables as Markdown tables, then notes and next calls.
 
-    Kernels are called by short names, which no two of them share.
+    Kernels have short names, which are unique.
     """
     result = result if result.NAMES_AS_STORED else _briefly(result)
     words = _text(result)
@@ -64,7 +64,7 @@ def text(result: Result) -> str:
 
 
 def _briefly(result: Result) -> Result:
-    """The result with short names of kernels, wherever a field or a column is one."""
+    """The result with short names in all fields and columns for kernels."""
     known = {word for name, word, _ in _texts(result) if name == _KERNEL}
     if not known or len(known) > _SHORTENED:
         return result
@@ -73,7 +73,7 @@ def _briefly(result: Result) -> Result:
 
 
 def _rename_kernels(value: Any, names: dict[str, str], field: str = "") -> Any:
-    """A value with ``names`` replaced where they stand in a field or a column for kernels."""
+    """A value with ``names`` replaced in fields and columns for kernels."""
     if isinstance(value, str):
         return names.get(value, value) if field == _KERNEL else value
     if isinstance(value, Table):
@@ -97,7 +97,7 @@ def _rename_kernels(value: Any, names: dict[str, str], field: str = "") -> Any:
 
 
 def structured_content(result: Result) -> dict[str, Any]:
-    """The result as JSON-ready data: no NaN, no text that hides or acts."""
+    """The result as data for JSON, without NaN, hidden characters and active markup."""
     dumped = result.model_dump(mode="python")
     return {name: clean(value, visible_lines if name in result.EXACT else inert) for name, value in dumped.items()}
 
@@ -116,14 +116,14 @@ def clean(value: Any, words: Callable[[str], str] = inert) -> Any:
 
 
 def refusal(problem: Problem) -> str:
-    """What a Problem says, as every client and terminal gets it."""
+    """The text of a Problem for clients and terminals."""
     return inert(problem.text)
 
 
 def mark_untrusted(result: Result) -> Result:
-    """The result with a note where texts of a profile in it hold markup or hidden characters, or read like sentences.
+    """The result with a note if text from a profile contains markup or hidden characters, or reads like a sentence.
 
-    A name in C++ does not; what a sentence asks for is the profile's, and nobody's who reads the answer.
+    C++ names never do. A sentence in a profile may try to instruct the model that reads the answer.
     """
     left, seen, signs = _LOOKED_AT, set(), set()
     for name, word, cell in _texts(result):
@@ -144,7 +144,7 @@ def mark_untrusted(result: Result) -> Result:
 
 
 def _texts(result: Any, name: str = "") -> Iterator[tuple[str, str, bool]]:
-    """Every text of a value with the name of its field or column, and whether it is a cell of a table."""
+    """Yield every text of a value with the name of its field or column, and whether it is in a table."""
     if isinstance(result, str):
         yield name, result, False
     elif isinstance(result, Table):
@@ -168,9 +168,9 @@ def _texts(result: Any, name: str = "") -> Iterator[tuple[str, str, bool]]:
 
 
 def cap_size(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
-    """The result, its largest tables cut until the whole is under the cap; what was cut is told with the next call.
+    """The result with its largest tables truncated to the size limit; a note and a next call say how to get the rest.
 
-    Where that is not enough, long texts and lists anywhere in it are cut too.
+    If that is not enough, long texts and lists are truncated too.
     """
     result = result.brief(arguments)
     if any(len(note) > NOTE_CHARACTERS for note in result.notes):
@@ -195,7 +195,7 @@ def cap_size(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
 
 
 def _cuts(size: int) -> Sequence[tuple[int, int]]:
-    """The cuts worth trying on ``size`` characters: one halves texts or lists, seldom more than both."""
+    """The limits to try for ``size`` characters: each halves texts or lists, rarely both."""
     return _CUTS[min(int(math.log2(max(1, size / CHARACTERS))) // 2, len(_CUTS) - 1) :]
 
 
@@ -208,7 +208,7 @@ def _size_of(rows: list[list[Any]]) -> int:
 
 
 def _with_fewer_rows(result: Result, name: str, rest: int, tool: str, arguments: dict[str, Any]) -> Result:
-    """The result with as many rows of one table as fit beside the ``rest`` characters of the answer."""
+    """The result with as many rows of one table as fit in addition to the other ``rest`` characters of the answer."""
     longest: Table = getattr(result, name)
     keep = max(1, _fitting(longest.rows, CHARACTERS - rest - _ROOM_FOR_NOTES))
     if keep == len(longest.rows):
@@ -218,18 +218,18 @@ def _with_fewer_rows(result: Result, name: str, rest: int, tool: str, arguments:
         name: cut_table,
         "notes": [
             *result.notes,
-            f"Cut to {keep} of {len(longest.rows)} rows of this page to stay under the size cap; ask for the rest, "
-            "for fewer columns, or use `rooflens call --full` in scripts.",
+            f"Truncated to {keep} of {len(longest.rows)} rows of this page (size limit); request the rest, "
+            "fewer columns, or use `rooflens call --full` in scripts.",
         ],
     }
     rest_of_rows = {**arguments, "offset": int(arguments.get("offset", 0)) + keep}
     if tool in _PAGED_BY_ROW and len(json.dumps(rest_of_rows)) <= _ROOM_FOR_NOTES:
-        update["next"] = [NextCall(tool=tool, arguments=rest_of_rows, why="the rows after these"), *result.next]
+        update["next"] = [NextCall(tool=tool, arguments=rest_of_rows, why="the following rows"), *result.next]
     return result.model_copy(update=update)
 
 
 def _fitting(rows: list[list[Any]], room: int) -> int:
-    """How many leading rows fit into ``room`` characters of JSON."""
+    """The number of leading rows that fit into ``room`` characters of JSON."""
     for index, row in enumerate(rows):
         room -= len(json.dumps(clean(row))) + 2
         if room < 0:
@@ -238,7 +238,7 @@ def _fitting(rows: list[list[Any]], room: int) -> int:
 
 
 def _shorten_texts(value: Any, characters: int, entries: int) -> Any:
-    """A value with texts of at most ``characters`` and lists of at most ``entries``, at any depth."""
+    """A value with texts of at most ``characters`` and lists of at most ``entries``, at all depths."""
 
     def short(part: Any) -> Any:
         return _shorten_texts(part, characters, entries)
@@ -257,7 +257,7 @@ def _shorten_texts(value: Any, characters: int, entries: int) -> Any:
     if isinstance(value, pydantic.BaseModel):
         update = {name: short(part) for name, part in value}
         if isinstance(value, Result):
-            # Half a call is worse than none.
+            # A truncated call would be useless.
             update["next"] = [call for call in value.next[:entries] if len(json.dumps(call.arguments)) <= characters]
         return value.model_copy(update=update)
     if is_dataclass(value) and not isinstance(value, type):
@@ -308,7 +308,7 @@ def _value(value: Any) -> str:
 
 
 def _fields(value: Any) -> list[tuple[str, Any]]:
-    """The fields of an object that its structured answer has; none for one that is answered as a text."""
+    """The fields of an object in its structured answer; none for an object that is rendered as text."""
     if not (isinstance(value, pydantic.BaseModel) or is_dataclass(value)):
         return []
     kind: type = type(value)
@@ -322,7 +322,7 @@ def _adapter(kind: type) -> pydantic.TypeAdapter[Any]:
 
 
 def _markdown(table: Table) -> str:
-    """A Markdown table without the columns that are empty throughout; what all rows have in common stands below it."""
+    """A Markdown table without empty columns; values that all rows have in common are shown below it."""
     used = [i for i in range(len(table.columns)) if any(row[i] is not None for row in table.rows)]
     if not table.rows:
         return "(no rows)"
@@ -339,7 +339,7 @@ def _markdown(table: Table) -> str:
 
 
 def _common(table: Table, column: int) -> bool:
-    """Whether a column says the same in every one of several rows, and is none that names them."""
+    """Whether a column has the same value in all of several rows, and does not name them."""
     first = table.rows[0][column]
     return (
         len(table.rows) >= _SEVERAL
@@ -359,19 +359,19 @@ def _cell(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Six digits or all whole ones, without an exponent up to _EXPONENT, so that a column reads in one format."""
+    """Six significant digits, or all digits of an integer, without an exponent up to _EXPONENT."""
     if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= _WHOLE):
         return f"{value:.0f}"
     return f"{value:.6g}"
 
 
 def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    """The protocol's result for what a tool answered; a Problem is an error that the model reads."""
+    """The protocol's result for the answer of a tool; a Problem becomes an error that the model can read."""
     if isinstance(answer, Problem):
         return CallToolResult(content=[TextContent(type="text", text=refusal(answer))], is_error=True)
     result = cap_size(answer, tool, arguments)
     if isinstance(result, PlotResult):
-        # The picture and its words; clients that prefer structured content would drop the picture.
+        # The picture with its text; clients that prefer structured content would ignore the picture.
         image = base64.b64encode(result.image).decode()
         picture = ImageContent(type="image", data=image, mime_type="image/png")
         return CallToolResult(content=[picture, TextContent(type="text", text=text(result))])
@@ -382,5 +382,5 @@ def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, An
 
 
 def size(result: CallToolResult) -> int:
-    """The characters of an answer's parts."""
+    """The number of characters of the parts of an answer."""
     return sum(len(str(getattr(part, "text", None) or getattr(part, "data", ""))) for part in result.content)

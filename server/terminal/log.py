@@ -1,4 +1,4 @@
-"""The one logger: stderr, levels, and a line for every tool call that tells its cost and never its contents."""
+"""The logger, which writes to stderr: a line for every tool call has its cost, but never its contents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST, _LONGEST_TRACE = 2_000, 20_000
 
 
 class _LineFormatter(logging.Formatter):
-    """A record as one line, and its traceback: nothing in it steers a terminal or looks like another record."""
+    """Format a record as one line, then its traceback, without terminal sequences or lines that look like records."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = shorten(visible(record.message), _LONGEST)
@@ -26,7 +26,7 @@ class _LineFormatter(logging.Formatter):
 
 
 def start(verbose: int = 0) -> None:
-    """Log to stderr: warnings and errors; with ``verbose`` 1 every tool call too, with 2 everything."""
+    """Log warnings and errors to stderr; with ``verbose`` 1 also every tool call, with 2 everything."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_LineFormatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logger.handlers = [handler]
@@ -35,7 +35,7 @@ def start(verbose: int = 0) -> None:
 
 
 def log_call(tool: str, seconds: float, outcome: str, size: int) -> None:
-    """One line for one tool call: how long it took, how it ended, and the characters of its answer.
+    """Log one tool call: its time in seconds, its outcome, and the number of characters of its answer.
 
     ``outcome`` is ok or the class of the problem.
     """

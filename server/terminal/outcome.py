@@ -1,8 +1,8 @@
-"""What a subcommand found: the same facts in words for people and as JSON for programs, and the one place that prints.
+"""The outcome of a subcommand, as text for people and as JSON for programs, and the only place that prints.
 
-A command returns an Outcome and prints nothing. With --json the standard output holds exactly one JSON object, whatever
-the exit status: the facts, or {"error": {"code", "what", "why", "fix"}}. Without it the words go to the standard output
-and a refusal to stderr.
+A command returns an Outcome and prints nothing. With --json, exactly one JSON object is written to the standard
+output, whatever the exit status: the facts, or {"error": {"code", "what", "why", "fix"}}. Without it, the text is
+written to the standard output, and an error to stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MEANINGS = {
     REFUSED: "refused, with what happened, why and what to do",
     USAGE: "the command line was not understood",
     REGRESSED: "gate: a limit is exceeded",
-    INCONCLUSIVE: "gate: not decided, by noise or because the two cannot be compared",
+    INCONCLUSIVE: "gate: not decided, because of noise or because the two cannot be compared",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
@@ -34,8 +34,8 @@ MEANINGS = {
 class Outcome:
     """``facts`` are plain data (see ``render.clean``); ``words`` are lines of text with the same facts.
 
-    ``words`` may be a generator that does the work while it tells of it and fills ``facts``: it is always read to its
-    end, before the facts. ``complaint`` is what people are told on stderr beside them.
+    ``words`` may be a generator that does the work while it yields lines, and that fills ``facts``; it is always
+    consumed before the facts are used. ``complaint`` is an additional message on stderr.
     """
 
     facts: Mapping[str, Any]
@@ -43,11 +43,11 @@ class Outcome:
     status: int = OK
     complaint: str = ""
     verbatim: bool = False
-    """Whether the words are all ours and meant for a program, such as a script: they are printed as they are."""
+    """Whether the text is trusted and meant for a program, such as a shell script, and is printed unchanged."""
 
 
 class Misuse(Exception):
-    """A command line that cannot be understood: ``what`` is wrong, and ``fix``, how it is meant."""
+    """An invalid command line: ``what`` is wrong, and how to ``fix`` it."""
 
     def __init__(self, what: str, fix: str = "") -> None:
         self.what, self.fix = what, fix
@@ -55,7 +55,7 @@ class Misuse(Exception):
 
 
 def tell(outcome: Outcome, as_json: bool) -> int:
-    """Print an outcome; its exit status, whether or not somebody reads to the end."""
+    """Print an outcome and return its exit status, even if the reader closes the output early."""
     with _read_or_not():
         _tell(outcome, as_json)
     return outcome.status
@@ -76,7 +76,7 @@ def _tell(outcome: Outcome, as_json: bool) -> None:
 
 
 def refuse(problem: Problem, as_json: bool) -> int:
-    """Say why nothing was done; the exit status."""
+    """Print a problem and return the exit status."""
     with _read_or_not():
         if as_json:
             _print_json(_error(problem.code, problem.what, problem.why, problem.fix))
@@ -86,7 +86,7 @@ def refuse(problem: Problem, as_json: bool) -> int:
 
 
 def misunderstood(misuse: Misuse, as_json: bool) -> int:
-    """Say what is wrong with the command line; the exit status."""
+    """Print what is wrong with the command line and return the exit status."""
     with _read_or_not():
         if as_json:
             _print_json(_error("usage", misuse.what, "", misuse.fix))
@@ -97,7 +97,7 @@ def misunderstood(misuse: Misuse, as_json: bool) -> int:
 
 @contextmanager
 def _read_or_not() -> Iterator[None]:
-    """Within, a reader that goes away ends the printing and nothing else."""
+    """Ignore that a reader closes the output: only printing ends."""
     try:
         yield
     except BrokenPipeError:
@@ -105,7 +105,7 @@ def _read_or_not() -> Iterator[None]:
 
 
 def unread() -> None:
-    """Let what is still to be printed go nowhere, since the reader of the output went away."""
+    """Discard further output, because its reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

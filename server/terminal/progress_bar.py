@@ -1,6 +1,6 @@
-"""Progress for a person who waits: one line at the foot of the terminal, gone when the work is done (tqdm).
+"""A progress bar for people: one line at the bottom of the terminal, removed when the work is done (tqdm).
 
-Nothing of it reaches a script's log or an MCP client: it is shown only where stderr is a terminal.
+It is shown only if stderr is a terminal, so it never appears in the log of a script or in an MCP client.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 _QUIET_S = 0.5
-"""Work that is done sooner shows nothing."""
+"""Shorter work shows no progress bar."""
 _WITH_BAR, _WITHOUT_BAR = "{percentage:3.0f} % |{bar:20}| {elapsed} {desc}", "{elapsed} {desc}"
 _USUAL = 80
 _BESIDE = 42
-"""Columns that the bar and the time take, so that the words fit beside them."""
+"""Columns used by the bar and the time; the description gets the rest."""
 
 
 @contextmanager
 def show_progress() -> Iterator[None]:
-    """Within, what ``tools.progress.report`` is told appears on the terminal, if stderr is one."""
+    """Show what ``tools.base.progress.report`` reports on the terminal, if stderr is one."""
     if not sys.stderr.isatty():
         yield
         return
@@ -40,13 +40,13 @@ def show_progress() -> Iterator[None]:
 
 
 class _ProgressLine:
-    """The line, made when something is told."""
+    """The line, which is created at the first report."""
 
     def __init__(self) -> None:
         self._bar: tqdm[None] | None = None
 
     def tell(self, activity: str) -> None:
-        """Show what is being done, and the share that is done where it is known."""
+        """Show the current activity, and the completed fraction if it is known."""
         if self._bar is None:
             self._bar = _bar()
         share = activity.share if isinstance(activity, Activity) else None
@@ -65,7 +65,7 @@ class _ProgressLine:
 
 
 def _columns() -> int:
-    """Of the terminal that the line is on; 0 where it does not say."""
+    """The width of the terminal in columns; 0 if it is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
@@ -77,7 +77,7 @@ def _bar() -> tqdm[None]:
 
     from tqdm import tqdm
 
-    # No thread that watches it, and a lock that needs no semaphore of the system.
+    # Disable tqdm's monitoring thread, and use a lock that needs no system semaphore.
     tqdm.monitor_interval = 0
     tqdm.set_lock(threading.RLock())
     return tqdm(total=1.0, bar_format=_WITHOUT_BAR, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #")

@@ -64,7 +64,7 @@ def test_workloads_of_different_clocks_say_so_with_cause_and_share(tmp_path: Pat
     with stored(store, [row(1980.0)] * 4) as cool, stored(store, [row(1320.0, "temperature")] * 4, "b") as hot:
         (note,) = device_clocks.clock_difference_notes(cool, hot, 1.5)
         assert "1980 MHz, then 1320 MHz" in note.text
-        assert "candidate held back by heat in 100 % of the samples" in note.text
+        assert "candidate limited by heat in 100 % of the samples" in note.text
         assert "1.500 the clock explains 1.500" in note.text and "1.000 is left" in note.text
         assert device_clocks.clock_difference_notes(cool, cool, 1.5) == []
         (without,) = device_clocks.clock_difference_notes(cool, hot, None)
@@ -89,7 +89,7 @@ def test_without_samples_there_is_no_table_and_nothing_to_say(tmp_path: Path) ->
 
 def test_a_run_that_was_held_back_keeps_a_remark() -> None:
     (note,) = device_clocks.held_back_notes([row(1320.0, "temperature")] * 3 + [row(100.0, "", step="pass_1")] * 9)
-    assert "held back by heat in 100 % of the samples, at 1320 MHz" in note.text
+    assert "limited by heat in 100 % of the samples, with a median of 1320 MHz" in note.text
     assert device_clocks.held_back_notes([row()] * 3) == device_clocks.held_back_notes([]) == []
 
 

@@ -233,7 +233,7 @@ def test_a_report_is_the_page_of_the_command(store: rooflens.OpenStore, tmp_path
     written = store.report("yax_before", "yax_after", output=tmp_path / "page.html")
     assert written == tmp_path / "page.html" and "yax_after" in written.read_text()
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(rooflens.Problem, match="is no report"):
+    with pytest.raises(rooflens.Problem, match="is not a report"):
         store["yax_before"].report(tmp_path / "mine.txt")
 
 

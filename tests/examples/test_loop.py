@@ -17,7 +17,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 def test_the_faulty_yax_is_refused_over_stdio_and_the_log_is_kept(tmp_path: Path) -> None:
     done = run("yax", "--store", str(tmp_path / "store"))
     assert done.returncode == 0, done.stderr
-    assert "refused" in done.stdout and "it does other work" in done.stdout
+    assert "refused" in done.stdout and "it does different work" in done.stdout
     assert "yax_solution is" in done.stdout.splitlines()[-1]
     sql = '{"sql": "SELECT verdict FROM log"}'
     log = subprocess.run(

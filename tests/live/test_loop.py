@@ -36,4 +36,4 @@ def test_the_loop_ends_with_the_fast_version(program: Path, ladder: str, best: s
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1].split()
     assert last[0] == best and float(last[2]) > least
-    assert ("it does other work" in done.stdout) == (ladder == "yax")
+    assert ("it does different work" in done.stdout) == (ladder == "yax")

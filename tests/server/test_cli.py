@@ -134,7 +134,7 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat_and_keeps_the_samples_in_
         "rocblas_dgemm_4096",
         "8 of 32 waves per CU (25 %), limited by lds",
         "transpose_padded is 6.5 times as fast as transpose_naive",
-        "but it does other work",
+        "but it does different work",
         "What this machine can reach",
         "claude mcp add",
     ):
@@ -178,6 +178,6 @@ def test_options_of_http_reach_the_server_and_are_refused_without_it(
     serve = ("--store", str(samples.root), "serve")
     assert _call(capsys, *serve, "--insecure-local")[0] == 1
     status, _, err = _call(capsys, *serve, "--http", "127.0.0.1:8321", "--insecure-local", "--allow-exec")
-    assert status == 1 and "Leave one of them out" in err
+    assert status == 1 and "Omit one of them" in err
     status, _, err = _call(capsys, *serve, "--http", "127.0.0.1:8321", "--allowed-host", "a", "--allowed-host", "*")
     assert status == 1 and "--allowed-host" in err

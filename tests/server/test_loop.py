@@ -89,7 +89,7 @@ async def test_it_takes_the_version_that_answers_the_diagnosis_and_stops_at_the_
     assert done[-1].best.kernel == "kernel_2" and "ceiling of hbm" in done[-1].stop
 
 
-@pytest.mark.parametrize(("same", "told"), [("no", "it does other work"), ("unknown", "counters are missing")])
+@pytest.mark.parametrize(("same", "told"), [("no", "it does different work"), ("unknown", "counters are missing")])
 async def test_a_faster_version_that_does_other_or_unknown_work_is_refused(
     monkeypatch: pytest.MonkeyPatch, same: str, told: str
 ) -> None:

@@ -76,7 +76,7 @@ def test_without_json_usage_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_page_on_the_output_excludes_json(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
     status, found, _ = told(capsys, "report", "yax_before", "-o", "-", "--json", "--store", str(samples.root))
-    assert status == outcome.USAGE and "Leave one of them out" in str(found)
+    assert status == outcome.USAGE and "Omit one of them" in str(found)
 
 
 def test_every_subcommand_but_the_server_takes_json(capsys: pytest.CaptureFixture[str]) -> None:

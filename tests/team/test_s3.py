@@ -291,7 +291,7 @@ def test_push_and_pull_on_the_command_line(
     assert cli.main(["push", "--store", str(four.root), "--tag", "yax", s3]) == 0
     told = capsys.readouterr().out.splitlines()
     assert [line.rpartition(": ")[2] for line in told] == [
-        "copied", "copied", f"2 of 2 copied to {s3}", "was there", "copied", f"1 of 2 copied to {s3}",
+        "copied", "copied", f"2 of 2 copied to {s3}", "existed", "copied", f"1 of 2 copied to {s3}",
     ]  # fmt: skip
     assert cli.main(["pull", "--store", str(tmp_path / "mine"), "--all", "--json", s3]) == 0
     assert [row["copied"] for row in json.loads(capsys.readouterr().out)["workloads"]] == [True] * 3

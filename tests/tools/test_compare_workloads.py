@@ -158,7 +158,7 @@ def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: P
     )
     workload(store, launches("k", [1e6] * 6, **newer), name="new", arch="gfx942", facts=MI300X)
     found = compare_workloads(store, "old", "new")
-    assert found.verdict == "inconclusive" and "2 ms and 1 ms; speedup x 2.000 is the plain ratio" in found.summary
+    assert found.verdict == "inconclusive" and "2 ms and 1 ms; speedup x 2.000 is the ratio of" in found.summary
     row = records(found.kernels)[0]
     assert (row["speedup"], row["low"], row["noise_pct"]) == (2.0, None, None)
     assert found.explanation is None and found.work is None
@@ -217,9 +217,9 @@ def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
         workload(store, [row for k in kernels for row in launches(k, [1e6])], name=workload_name)
     found = compare_workloads(store, "a", "b")
     words = {r["kernel"]: r["match"] for r in records(found.kernels)}
-    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same but for parameters"
+    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same except for parameters"
     assert words["reduce_naive(int) -> reduce_tiled(int)"].startswith("similar name (0.")
-    assert sum(n.startswith("Taken for versions of each other, s") for n in found.notes) == 2
+    assert sum(n.startswith("Treated as versions of each other, s") for n in found.notes) == 2
     for name, kernel in (("c", "alpha"), ("d", "omega")):
         workload(store, launches(kernel, [1e6]), name=name)
     assert [r["match"] for r in records(compare_workloads(store, "c", "d").kernels)] == ["the only kernel"]
@@ -323,7 +323,7 @@ def test_what_differing_clocks_explain_is_told_beside_the_verdict_of_one_and_of_
     cool = workload(store, launches("k", [1000.0] * 9), samples=sampled(1500.0, ""))
     hot = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, "temperature"), name="hot")
     told = [note for note in compare_workloads(store, cool.id, hot.id).notes if "sensors" in note]
-    assert len(told) == 1 and "1.500 the clock explains 1.500" in told[0] and "held back by heat" in told[0]
+    assert len(told) == 1 and "1.500, the clock explains 1.500" in told[0] and "limited by heat" in told[0]
     series = compare_workloads(store, cool.id, [hot.id, cool.id])
     assert [note for note in series.notes if "sensors" in note] == [f"hot: {told[0]}"]
     other = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, ""), arch="gfx942", facts=MI300X)

@@ -273,7 +273,7 @@ def test_code_for_an_unknown_target_still_shows_registers_and_spills(store: Stor
         ({"code_object": __file__}, BadInput, "not a GPU code object"),
         ({"code_object": HSACO, "kernel": "nothing"}, NotFound, "#1"),
         ({"code_object": HSACO, "kernel": "#9"}, NotFound, "#1 to #5"),
-        ({"code_object": HSACO, "kernel": "("}, BadArgument, "no regular expression"),
+        ({"code_object": HSACO, "kernel": "("}, BadArgument, "not a valid regular expression"),
         ({"code_object": HSACO, "workgroup_size": 2000}, BadArgument, "1 to 1024"),
         ({"code_object": HSACO, "vgprs": 8}, BadArgument, "vgprs cannot be given"),
         ({"code_object": HSACO, "workload": "latest"}, BadArgument, "exclude"),

@@ -37,7 +37,7 @@ def test_the_rows_shown_are_told_as_a_share_of_all_time(tmp_path: Path) -> None:
 
 def test_an_outlying_launch_is_told_by_the_list_and_by_the_diagnosis(tmp_path: Path) -> None:
     store = stored(tmp_path, a=[14840.0, 46080.0, 12480.0])
-    told = "#1: launch 2 of 3 (dispatch 1) took 46.1 us, 3.1 x the median of 14.8 us: total and mean hold it."
+    told = "#1: launch 2 of 3 (dispatch 1) took 46.1 us, 3.1 x the median of 14.8 us. Total and mean include it."
     assert list_workloads(store, "w").notes == [told]
     assert told in list_workloads(store, "w", by="launch").notes[0].replace("#1.1:", "#1:")
     assert told in diagnose_bottleneck(store, "w").notes

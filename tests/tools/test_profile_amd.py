@@ -589,6 +589,6 @@ def test_clocks_are_sampled_while_the_program_runs_and_kept_with_the_workload(no
         ("timing", 1200.0, 300.0, 105.0, "temperature"),
         ("pass_1", 1200.0, 300.0, 105.0, "temperature"),
     }
-    assert any("held back by heat" in warning for warning in node.manifest_warnings(done.workload))
+    assert any("limited by heat" in warning for warning in node.manifest_warnings(done.workload))
     told = query_counters(node.store, "SELECT any_value(held_back), max(clock_mhz) FROM clocks", workload=done.workload)
     assert told.table.rows == [["temperature", 1200.0]]

@@ -124,7 +124,7 @@ def test_a_kernel_that_was_not_counted_says_so_and_has_its_times(store: Store) -
 
 
 def test_every_tool_says_once_what_the_counters_stand_for(store: Store) -> None:
-    text = "8 of 35 launches were counted, of 4 of 5 launch configurations; they stand for 80 % of the launches and"
+    text = "8 of 35 launches were counted, of 4 of 5 launch configurations; they represent 80 % of the launches and"
     for tool in (compute_metrics, compute_roofline, diagnose_bottleneck):
         notes = tool(store, "sampled").notes  # type: ignore[operator]
         assert sum(text in note for note in notes) == 1, tool

@@ -168,7 +168,7 @@ def test_dispatches_are_chosen_by_id_as_list_or_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("options", "text"), [
     ({"kernel": "nothing"}, "No kernel of 'w' matches"), ({"kernel": "#9"}, "rank #9"),
-    ({"kernel": "a("}, "no regular expression"), ({"dispatches": [99]}, "No dispatch"),
+    ({"kernel": "a("}, "not a valid regular expression"), ({"dispatches": [99]}, "No dispatch"),
     ({"dispatches": "1;2"}, "cannot be read"), ({"dispatches": []}, "empty"),
     ({"normalization": "per_day"}, "per_kernel"), ({"aggregation": "median"}, "sum_ratio or mean")])  # fmt: skip
 def test_bad_selections_say_what_is_allowed(tmp_path: Path, options: dict[str, object], text: str) -> None:

@@ -164,12 +164,12 @@ def test_ceilings_of_another_workload_are_flagged_by_device_and_age(store: Store
 
 def test_a_ceiling_that_was_suspect_when_measured_says_why(store: Store) -> None:
     kept = {"device_uuid": "GPU-1", "device": "MI250X", "gpu": "gfx90a", "mode": "full", "unit": "GFLOP/s"}
-    hot = {"status": "suspect", "reason": "the clock was held back by heat", "measured_at": "2026-11-20T10:00:00Z"}
+    hot = {"status": "suspect", "reason": "the clock was limited by heat", "measured_at": "2026-11-20T10:00:00Z"}
     names = ("valu.f32", "valu.f64", "matrix.f16", "matrix.f64")
     measured_ceilings.save(store, [{**kept, **hot, "ceiling": name, "value": 9000.0} for name in names])
     mine = publish(store, [{"kernel": "k"}], device="MI250X", device_uuid="GPU-1")
     notes = " ".join(map(str, scene(store, mine).ceilings.notes))
-    assert "valu.f32 (the clock was held back by heat)" in notes and "and 1 more" in notes
+    assert "valu.f32 (the clock was limited by heat)" in notes and "and 1 more" in notes
 
 
 def test_ceilings_of_another_product_are_never_used(store: Store) -> None:

@@ -35,7 +35,7 @@ def test_a_file_that_is_no_report_is_left_alone(
     mine = tmp_path / "thesis.html"
     mine.write_text("years of work")
     assert call(samples, "yax_before", "-o", str(mine)) == 1
-    assert "exists and is no report. Name a new file" in capsys.readouterr().err
+    assert "exists and is not a report. Choose a new file" in capsys.readouterr().err
     assert mine.read_text() == "years of work"
     assert call(samples, "yax_before", "-o", str(tmp_path)) == 1
 

@@ -71,7 +71,7 @@ def test_files_are_where_each_client_looks(tmp_path: Path) -> None:
     assert codex.file("user", home, project, {"CODEX_HOME": "/elsewhere"}) == Path("/elsewhere/config.toml")
     assert client("vscode").file("project", home, project, {}) == project / ".vscode" / "mcp.json"
     for name in ("claude-code", "vscode"):
-        with pytest.raises(NotAllowed, match=r"without --write shows its command; or name a project"):
+        with pytest.raises(NotAllowed, match=r"without --write shows its command; or select a project"):
             client(name).file("user", home, project, {})
 
 

@@ -154,7 +154,7 @@ def test_links_of_a_project_lead_to_no_file_outside(tmp_path: Path, below: str) 
     link = project / below
     link.parent.mkdir(parents=True)
     link.symlink_to(outside if below == ".cursor" else outside / "mcp.json")
-    with pytest.raises(NotAllowed, match="not in the project"):
+    with pytest.raises(NotAllowed, match="outside the project"):
         write(CURSOR, LAUNCH, project / ".cursor" / "mcp.json", within=project)
     assert (outside / "mcp.json").read_text() == "{}" and len(list(outside.iterdir())) == 1
 

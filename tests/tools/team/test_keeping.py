@@ -82,7 +82,7 @@ def test_history_calls_less_time_for_other_work_no_gain(tmp_path: Path, capsys: 
     assert found[2].amount and found[2].amount.quantity == "flop" and found[2].amount.ratio == pytest.approx(0.5)
     assert cli.main(["history", "--store", str(tmp_path), "saxpy"]) == 0
     words = capsys.readouterr().out
-    assert "flop x 0.5, no" in words and f"{found[2].manifest.id} (0000000000): other work than in" in words
+    assert "flop x 0.5, no" in words and f"{found[2].manifest.id} (0000000000): different work than in" in words
 
 
 def test_history_says_where_the_launch_changed_and_nothing_tells_the_work(
@@ -230,7 +230,7 @@ def test_a_push_goes_to_a_store_and_not_into_whatever_has_its_name(
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     push = ["push", "--store", str(store.root)]
-    for target, told in (("b", "name of a workload here"), ("sources", "holds other things (main.c)")):
+    for target, told in (("b", "name of a workload here"), ("sources", "It contains other files (main.c)")):
         assert cli.main([*push, "a", target]) == outcome.REFUSED and told in capsys.readouterr().err
     assert not (tmp_path / "b").exists() and [p.name for p in (tmp_path / "sources").iterdir()] == ["main.c"]
     for target in ("./b", "empty", "empty"):

@@ -138,7 +138,7 @@ def held_back(outcome: CeilingOutcome, state: ClockState | None) -> CeilingOutco
     if state is None or not state.notable_causes:
         return outcome
     faults = outcome.status == "ok" and not FAULTS.isdisjoint(state.notable_causes)
-    reason = _join(outcome.reason, f"the clock was held back by {state.causes_text}")
+    reason = _join(outcome.reason, f"the clock was limited by {state.causes_text}")
     return replace(outcome, status="suspect" if faults else outcome.status, reason=reason)
 
 

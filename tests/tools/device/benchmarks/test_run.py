@@ -121,8 +121,8 @@ def test_an_l2_rate_near_that_of_l1_is_suspect() -> None:
 @pytest.mark.parametrize(
     ("causes", "status", "told"),
     [
-        ({"temperature": 0.8}, "suspect", "held back by heat in 80 % of the samples"),
-        ({"power": 1.0}, "ok", "held back by its power limit"),
+        ({"temperature": 0.8}, "suspect", "limited by heat in 80 % of the samples"),
+        ({"power": 1.0}, "ok", "limited by its power limit"),
         ({"power": 1.0, "hardware": 0.2}, "suspect", "and a slowdown that the hardware asked for in 20 %"),
         ({"temperature": 0.01}, "ok", ""),
         ({}, "ok", ""),
