@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-thorough recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test test-thorough select recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -15,10 +15,21 @@ test: $(VENV)/tested lint
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
 	@$(MAKE) --no-print-directory team
 
-# Everything, also the tests that repeat on more data what others prove (tests/thorough.toml): before a release.
+# All tests, including those that `make test` omits because others prove the same (tests/thorough.toml, tests/repeated.txt).
+# Run it before a release.
 test-thorough: $(VENV)/tested lint
 	ROOFLENS_THOROUGH=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 	@$(MAKE) --no-print-directory team
+
+# Measures which lines of the product each test executes, and writes the tests that `make test` omits to tests/repeated.txt.
+# It takes about four times as long as `make test`. A test that fails here is always kept.
+MEASURED := $(CURDIR)/build/selection
+select: $(VENV)/tested
+	$(PIP) 'coverage>=7.10'
+	rm -rf $(MEASURED) && mkdir -p $(MEASURED)
+	-ROOFLENS_SELECT=$(MEASURED) COVERAGE_PROCESS_START=$(CURDIR)/tests/selection.ini \
+	  $(BIN)/python -m pytest -q -n auto --dist worksteal -p no:cacheprovider
+	$(BIN)/python -m rooflens.tests.selection $(MEASURED)
 
 # What the tools answer over the recorded profiles, against what they answered when it was recorded; `make record` after a
 # change that is meant to be seen. CASES="name ..." takes some of them.

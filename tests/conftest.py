@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from rooflens.analysis.store.store import Store
-from rooflens.tests import nursery, once, proved, recordings, thorough, waiting
+from rooflens.tests import nursery, once, proved, recordings, selection, thorough, waiting
 from rooflens.tools.isolation import child, fork_server
 from rooflens.tools.running import start
 
@@ -36,19 +36,22 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
         gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With ``make prove``, record what passed."""
+    """With ``make prove``, record what passed; with ``make select``, what every test executes."""
     if proved.PROVE in os.environ:
         config.pluginmanager.register(proved.Recorder())
+    if selection.SELECT in os.environ:
+        config.pluginmanager.register(selection.Observer(Path(os.environ[selection.SELECT])))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what was proved before and depends on nothing that changed, and what only repeats on more data."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what was proved before and depends on nothing that changed, and deselect what only repeats."""
     proved.skip_unchanged(items)
-    thorough.skip_repetitions(items)
+    thorough.deselect_repetitions(config, items)
 
 
 def pytest_unconfigure() -> None:
@@ -72,6 +75,8 @@ def copies(own_locks: None) -> Iterator[None]:
         for module in (child, fork_server):
             patch.setattr(module, "start_fresh", ours.start)
         patch.setattr(start, "start_fresh", ours.start_supervisor)
+        if selection.SELECT in os.environ:
+            patch.setattr(start, "inherited_environment", selection.passing_on(start.inherited_environment))
         yield
 
 

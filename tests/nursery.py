@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from rooflens.server.mcp import warm_up
+from rooflens.tests.selection import attribute_lines_to, measure_this_process
 from rooflens.tests.waiting import one_thread_in_duckdb, unhurried_sql
 from rooflens.tools.isolation import child
 from rooflens.tools.isolation.channel import Channel
@@ -160,6 +161,7 @@ class Nursery:
                     life = {"work": child.name_of(nurse), "arguments": {}, "limits": vars(_FOREVER), "parent": None}
                     self._process = start_fresh(self._theirs, life, self._variables)
                     self._theirs.close()
+                told["test"] = os.environ.get("PYTEST_CURRENT_TEST")
                 socket.send_fds(self._control, [json.dumps(told).encode()], [writer, *files])
                 pid = int(self._control.recv(16))
         finally:
@@ -175,6 +177,7 @@ class Nursery:
 
 def nurse(channel: Channel, _: dict[str, Any]) -> None:
     """The life of the nursery: import, then copy itself on demand until the test process is gone."""
+    measure_this_process()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for step in warm_up.STEPS:
         step()
@@ -208,6 +211,7 @@ def _copied(control: socket.socket, copies: dict[int, int]) -> bool:
         sys.path[:] = told["path"]
         os.environ.clear()
         os.environ.update(told["environment"])
+        attribute_lines_to(told["test"])
         if "order" in told:
             # Where it is to end with the process that asked, it ends with this one, which does.
             child.run_fresh(socket.socket(fileno=files[0]), {"parent": nursery, **told["order"]})
