@@ -5,6 +5,8 @@ no line of the product that a cheaper test does not execute as well. ``make sele
 executes, in all its processes, and how long it takes. Tests are then kept
 
 - if they are fast (below ``FAST_SECONDS``), because there is nothing to gain;
+- if they are the fastest case of their test function, and below ``FAST_CASE_SECONDS``, because each function checks
+  something of its own;
 - if thorough.toml calls them essential, because they compare values rather than execute lines;
 - if they failed, or executed no line in a process that could be measured;
 - and otherwise as long as they add lines to those that are kept, most lines per second first, down to
@@ -31,7 +33,8 @@ import pytest
 SELECT = "ROOFLENS_SELECT"
 """The environment variable with the folder in which a measuring run leaves what it measured."""
 FAST_SECONDS = 0.05
-LEAST_LINES_PER_SECOND = 2
+FAST_CASE_SECONDS = 0.3
+LEAST_LINES_PER_SECOND = 5
 RECORD = Path(__file__).with_name("repeated.txt")
 
 
@@ -52,6 +55,10 @@ def choose_repetitions(tests: Mapping[str, Observation], is_essential: Callable[
         for name, one in tests.items()
         if one.seconds < FAST_SECONDS or not one.passed or not one.lines or is_essential(name)
     }
+    fastest_cases: dict[str, str] = {}
+    for name in sorted(tests, key=lambda name: tests[name].seconds):
+        fastest_cases.setdefault(name.partition("[")[0], name)
+    kept |= {name for name in fastest_cases.values() if tests[name].seconds < FAST_CASE_SECONDS}
     executed: set[tuple[str, int]] = set().union(*(tests[name].lines for name in kept))
     candidates = [(-len(tests[name].lines) / tests[name].seconds, name) for name in sorted(tests.keys() - kept)]
     heapq.heapify(candidates)

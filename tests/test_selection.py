@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 from rooflens.tests import selection
-from rooflens.tests.selection import FAST_SECONDS, LEAST_LINES_PER_SECOND, Observation, choose_repetitions
+from rooflens.tests.selection import (
+    FAST_CASE_SECONDS,
+    FAST_SECONDS,
+    LEAST_LINES_PER_SECOND,
+    Observation,
+    choose_repetitions,
+)
 
 FILE = "analysis/a.py"
+MANY = range(100)
 
 
 def observed(seconds: float, *lines: int, passed: bool = True) -> Observation:
@@ -20,21 +27,26 @@ def repetitions(**tests: Observation) -> set[str]:
 
 
 def test_a_test_whose_lines_cheaper_ones_execute_is_a_repetition() -> None:
-    assert repetitions(cheap=observed(1, 1, 2, 3), dear=observed(9, 1, 2)) == {"dear"}
+    assert repetitions(cheap=observed(1, *MANY), dear=observed(9, *MANY[:50])) == {"dear"}
 
 
 def test_together_the_kept_tests_execute_every_line_that_is_worth_its_time() -> None:
-    tests = {f"t{n}": observed(1 + n / 10, *range(4 * n, 4 * n + 8)) for n in range(10)}
+    tests = {f"t{n}": observed(1 + n / 10, *range(40 * n, 40 * n + 80)) for n in range(10)}
     kept = tests.keys() - choose_repetitions(tests, lambda _: False)
     assert set().union(*(tests[name].lines for name in kept)) == set().union(*(t.lines for t in tests.values()))
     assert len(kept) < len(tests)
 
 
 def test_few_new_lines_do_not_pay_for_a_slow_test() -> None:
-    many = range(100)
-    slow = observed(10, *many, *range(100, 100 + 10 * LEAST_LINES_PER_SECOND - 1))
-    assert repetitions(base=observed(1, *many), slow=slow) == {"slow"}
-    assert not repetitions(base=observed(1, *many), slow=observed(10, *many, *range(100, 200)))
+    slow = observed(10, *MANY, *range(100, 100 + 10 * LEAST_LINES_PER_SECOND - 1))
+    assert repetitions(base=observed(1, *MANY), slow=slow) == {"slow"}
+    assert not repetitions(base=observed(1, *MANY), slow=observed(10, *MANY, *range(100, 200)))
+
+
+def test_one_fast_case_of_every_function_is_kept() -> None:
+    tests = {f"t[{n}]": observed(FAST_CASE_SECONDS - n / 100, *MANY) for n in range(3)}
+    tests["base"] = observed(1, *MANY)
+    assert choose_repetitions(tests, lambda _: False) == {"t[0]", "t[1]", "base"}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +61,7 @@ def test_few_new_lines_do_not_pay_for_a_slow_test() -> None:
 )
 def test_what_cannot_be_judged_by_its_lines_is_kept(name_and_test: tuple[str, Observation]) -> None:
     name, test = name_and_test
-    assert repetitions(**{"all": observed(1, 1, 2, 3), name: test}) == set()
+    assert repetitions(**{"all": observed(1, *MANY), name: test}) == set()
 
 
 def test_names_are_read_as_they_were_written(tmp_path: Path) -> None:

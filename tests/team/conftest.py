@@ -121,26 +121,45 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.fixture
-def database(postgres: str) -> str:
-    """A new, empty database: the connection string of it."""
-    import duckdb
-    from rooflens.analysis.store.remote.extensions import load
-
+def _new_database(postgres: str, template: str = "template1") -> str:
+    """A new database, as a copy of another one: its connection string."""
     name = f"d{uuid4().hex[:12]}"
-    with duckdb.connect() as con:
-        load(con, ["postgres_scanner"])
-        con.execute(f"ATTACH '{postgres} dbname=postgres' AS pg (TYPE postgres)")
-        con.execute(f"CALL postgres_execute('pg', 'CREATE DATABASE {name}', use_transaction => false)")
+    _execute(f"dbname=postgres {postgres}", f"CREATE DATABASE {name} TEMPLATE {template}", transaction=False)
     return f"dbname={name} {postgres}"
 
 
+def _execute(database: str, statement: str, *, transaction: bool = True) -> None:
+    """Let PostgreSQL execute a statement."""
+    import duckdb
+    from rooflens.analysis.store.remote.extensions import load
+
+    with duckdb.connect() as con:
+        load(con, ["postgres_scanner"])
+        con.execute(f"ATTACH '{database}' AS pg (TYPE postgres)")
+        con.execute("CALL postgres_execute('pg', $1, use_transaction => $2)", [statement, transaction])
+
+
 @pytest.fixture
-def lake(database: str, s3: str) -> Store:
-    """A store behind a catalogue in PostgreSQL with its files in S3, set up and empty."""
+def database(postgres: str) -> str:
+    """A new, empty database: the connection string of it."""
+    return _new_database(postgres)
+
+
+@pytest.fixture(scope="session")
+def empty_lake(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database with an empty catalogue, which tests copy because creating one takes seconds."""
+    database = _new_database(postgres)
     store = Store.locate(f"ducklake:postgres:{database}")
-    store.catalogue.create(s3)  # type: ignore[attr-defined]
-    return store
+    store.catalogue.create(str(tmp_path_factory.mktemp("data")))  # type: ignore[attr-defined]
+    return database.partition("dbname=")[2].split()[0]
+
+
+@pytest.fixture
+def lake(postgres: str, empty_lake: str, s3: str) -> Store:
+    """A store behind a catalogue in PostgreSQL with its files in S3, set up and empty."""
+    database = _new_database(postgres, empty_lake)
+    _execute(database, f"UPDATE ducklake_metadata SET value = '{s3}/' WHERE key = 'data_path'")
+    return Store.locate(f"ducklake:postgres:{database}")
 
 
 @pytest.fixture(scope="session")
