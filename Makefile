@@ -6,20 +6,22 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-thorough select recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test units test-thorough select recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
 
-test: $(VENV)/tested lint
+# The three parts run at the same time, because each leaves a processor idle for part of its time.
+test: $(VENV)/tested
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line lint units team
+
+units: $(VENV)/tested
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
-	@$(MAKE) --no-print-directory team
 
 # All tests, including those that `make test` omits because others prove the same (tests/thorough.toml, tests/repeated.txt).
 # Run it before a release.
-test-thorough: $(VENV)/tested lint
-	ROOFLENS_THOROUGH=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
-	@$(MAKE) --no-print-directory team
+test-thorough: export ROOFLENS_THOROUGH = 1
+test-thorough: test
 
 # Measures which lines of the product each test executes, and writes the tests that `make test` omits to tests/repeated.txt.
 # It takes about four times as long as `make test`. A test that fails here is always kept.
@@ -49,7 +51,7 @@ prove: $(VENV)/tested
 TEAM := $(VENV)/team
 team: $(VENV)/tested
 	@$(MAKE) --no-print-directory $(TEAM)/installed || echo "tests of shared stores are skipped: their packages cannot be installed here"
-	@if [ -e $(TEAM)/installed ]; then $(TEAM)/bin/python -m pytest -q -n auto tests/team; fi
+	@if [ -e $(TEAM)/installed ]; then $(TEAM)/bin/python -m pytest -q tests/team; fi
 
 $(TEAM)/installed: pyproject.toml | $(VENV)/tested
 	$(BIN)/python -m venv $(TEAM)
