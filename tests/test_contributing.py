@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUE = ROOT / "analysis" / "catalogue"
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-EXAMPLES = dict(re.findall(r"```toml\n# (\S+)\n(.*?)```", GUIDE, re.DOTALL))
-"""File -> its content."""
+EXAMPLES = dict(re.findall(r"```toml\n# (\S+/\S+)\n(.*?)```", GUIDE, re.DOTALL))
+"""File of the catalogue -> its content."""
+EXTENSION = dict(re.findall(r"```\w+\n# (rooflens_\w+\.py|pyproject\.toml)\n(.*?)```", GUIDE, re.DOTALL))
+"""File of the package with a reader -> its content."""
 PROGRAM = """
 import json, sys
 from pathlib import Path
@@ -75,7 +78,7 @@ def test_the_guide_has_an_example_of_each() -> None:
 
 
 def test_every_folder_of_code_stands_in_the_tree() -> None:
-    tree = set(re.findall(r"\w+(?=/)", GUIDE.partition("## The folders")[2].partition("Layers go one way")[0]))
+    tree = set(re.findall(r"\w+(?=/)", GUIDE.partition("## The folders")[2].partition("[The glossary]")[0]))
     folders = {
         init.parent for layer in ("server", "api", "tools", "analysis") for init in (ROOT / layer).rglob("__init__.py")
     }
@@ -106,6 +109,81 @@ def test_a_target_a_metric_and_a_rule_of_a_folder_answer(folder: Path, profile: 
     assert "SQ_INSTS_VALU_FMA_F16" in counters, "known for gfx90a and its successors only, which it is like"
     (kernel,) = diagnosis["kernels"]
     assert "100 % of the accesses to the vector L1 are loads." in [f["claim"] for f in kernel["findings"]]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder in which the package of the guide is installed, beside one whose module is missing."""
+    site = tmp_path / "site"
+    described = tomllib.loads(EXTENSION["pyproject.toml"])["project"]
+    broken = {"name": "rooflens-broken", "entry-points": {"rooflens.readers": {"broken": "rooflens_missing:READER"}}}
+    for project in (described, {"version": "2", **broken}):
+        package = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        package.mkdir(parents=True)
+        (package / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        )
+        lines = (
+            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
+            for group, entries in project["entry-points"].items()
+        )
+        (package / "entry_points.txt").write_text("".join(lines))
+    (site / "rooflens_acmeprof.py").write_text(EXTENSION["rooflens_acmeprof.py"], encoding="utf-8")
+    return site
+
+
+ACME = """kernel,threads,block,start_us,end_us,SQ_WAVES,TCC_HIT_sum
+saxpy,1048576,256,10.5,30.75,16384,
+saxpy,1048576,256,40,61,16384,70000
+"""
+
+
+def rooflens(site: Path, *words: str) -> dict[str, Any]:
+    """What a command prints where the packages in ``site`` are installed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rooflens", *words],
+        env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_the_reader_of_another_package_imports_its_profiles(site: Path, tmp_path: Path) -> None:
+    profile, store = tmp_path / "run.acme.csv", str(tmp_path / "store")
+    profile.write_text(ACME)
+    done = rooflens(site, "call", "--store", store, "import_profile", json.dumps({"path": str(profile)}))
+    assert (done["format"], done["dispatches"], done["arch"], done["name"]) == ("acmeprof", 2, "gfx90a", "run")
+    sql = (
+        "SELECT d.kernel, grid, workgroup_size, d.duration_ns, SQ_WAVES, TCC_HIT_sum "
+        "FROM counters JOIN dispatches d USING (workload, dispatch_id) ORDER BY dispatch_id"
+    )
+    answer = rooflens(site, "call", "--store", store, "query_counters", json.dumps({"sql": sql}))
+    assert answer["table"]["rows"] == [
+        ["saxpy", 1048576, 256, 20250, 16384, None], ["saxpy", 1048576, 256, 21000, 16384, 70000],
+    ]  # fmt: skip
+    profile.write_text("kernel,threads\nsaxpy,many\n")
+    refused = rooflens(site, "call", "--store", store, "--json", "import_profile", json.dumps({"path": str(profile)}))
+    assert refused["error"]["code"] == "bad_input" and "run.acme.csv is not a CSV file" in refused["error"]["what"]
+
+
+def test_doctor_lists_extensions_and_says_which_cannot_be_loaded(site: Path, tmp_path: Path) -> None:
+    report = rooflens(site, "doctor", "--json", "--store", str(tmp_path))
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["extension acmeprof"]["state"] == checks["extension perf"]["state"] == "ok"
+    assert "rooflens-acmeprof 1.0, readers: CSV of acmeprof" in checks["extension acmeprof"]["found"]
+    broken = checks["extension broken"]
+    assert broken["state"] == "warning" and "rooflens_missing" in broken["found"] and "uninstall" in broken["fix"]
+
+
+def test_the_catalogue_files_of_another_package_are_used(site: Path, folder: Path) -> None:
+    (site / "rooflens_acmeprof-1.0.dist-info" / "entry_points.txt").write_text(
+        "[rooflens.catalogue]\nacme = rooflens_acme_gpus\n"
+    )
+    shutil.move(folder, site / "rooflens_acme_gpus")
+    program = "from rooflens.analysis.catalogue.targets import gpu; print(gpu('gfx90f').title)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True
+    )
+    assert done.stdout == "AMD Instinct MI290 (an example)\n", done.stderr
 
 
 def test_without_the_folder_the_target_is_unknown(profile: Path, tmp_path: Path) -> None:

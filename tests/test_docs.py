@@ -15,7 +15,7 @@ from rooflens import __version__
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.server.cli import parser
 from rooflens.server.mcp.toolbox import TOOLS
-from rooflens.tools.profiles.registry import FORMATS
+from rooflens.tools.profiles.registry import formats
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ROOT / "docs" / "index.md"
@@ -58,7 +58,7 @@ def test_every_tool_is_in_the_readme() -> None:
 
 def test_every_format_that_can_be_named_is_in_its_page() -> None:
     page = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
-    assert [known.name for known in FORMATS if f"`{known.name}`" not in page] == []
+    assert [known.name for known in formats().values() if f"`{known.name}`" not in page] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))

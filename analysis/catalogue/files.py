@@ -1,7 +1,8 @@
-"""The catalogue's data files: the TOML files shipped here, and those of the folder that ROOFLENS_CATALOGUE names.
+"""The catalogue's data files: the TOML files shipped here, of extensions, and of the folder in ROOFLENS_CATALOGUE.
 
-That folder has subfolders with the same names (FOLDERS). A file in them is added to the catalogue, or replaces the
-shipped file of the same name.
+Extensions (../base/extensions.py) name a Python package with such files. Its folder, and that in ROOFLENS_CATALOGUE,
+have subfolders with the same names (FOLDERS). A file in them is added to the catalogue, or replaces the shipped file of
+the same name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 import pydantic
 
+from ..base.extensions import CATALOGUE, Extension, extensions
 from ..base.problems import BadInput
 
 VARIABLE = "ROOFLENS_CATALOGUE"
@@ -34,7 +36,7 @@ Model = TypeVar("Model", bound=CatalogueModel)
 @cache
 def paths(folder: str) -> dict[str, Path]:
     """The files of one subfolder by their stems, sorted. Raises BadInput if ROOFLENS_CATALOGUE is not a folder."""
-    folders = [_SHIPPED]
+    folders = [_SHIPPED, *map(extension_folder, extensions(CATALOGUE))]
     if extra := os.environ.get(VARIABLE):
         folders.append(Path(extra))
         if not folders[-1].is_dir():
@@ -43,6 +45,18 @@ def paths(folder: str) -> dict[str, Path]:
             )
     stems = {path.stem: path for parent in folders for path in (parent / folder).glob("*.toml")}
     return dict(sorted(stems.items()))
+
+
+def extension_folder(extension: Extension) -> Path:
+    """The folder with the catalogue files of an extension. Raises BadInput if it does not name a package."""
+    package = extension.load()
+    if not (places := list(getattr(package, "__path__", []))):
+        raise BadInput(
+            f"The extension {extension.name} of the package {extension.package} has no catalogue files",
+            f"{package!r} is not a Python package"[:200],
+            "Its entry point must name a package with the folders gpus, metrics, rules, ...",
+        )
+    return Path(places[0])
 
 
 def all_files() -> list[Path]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 
+from ...analysis.base.extensions import CATALOGUE, GROUPS, Extension, extensions
 from ...analysis.base.problems import Problem
+from ...analysis.catalogue.files import extension_folder
 from ...analysis.store.store import Store
 from ...tools.device.machine import programs
 from ...tools.device.machine.model import Check, Device, InstalledProfiler, Roots
@@ -39,6 +41,7 @@ def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
         programs.python(),
         *(programs.package(name) for name in programs.REQUIRED),
         *_store(store),
+        *(_extension(extension) for group in GROUPS for extension in extensions(group)),
         *_gpus(machine),
         *_access(machine),
         *(_profiler(p, machine) for p in machine.profilers),
@@ -72,6 +75,19 @@ def _store(store: Store) -> list[Check]:
     checks.append(Check(name="workloads", state="ok", found=f"{len(known)} readable"))
     fix = "Import the profile again, or delete the entry"
     return checks + [Check(name="damaged entry", state="warning", found=clean(line, 200), fix=fix) for line in broken]
+
+
+def _extension(extension: Extension) -> Check:
+    """Check whether an extension can be loaded."""
+    name = f"extension {extension.name}"
+    kind = extension.group.removeprefix("rooflens.")
+    try:
+        loaded = extension_folder(extension) if extension.group == CATALOGUE else extension.load().files
+    except Problem as problem:
+        return Check(name=name, state="warning", found=f"{problem.what}: {problem.why}", fix=problem.fix)
+    return Check(
+        name=name, state="ok", found=f"{extension.package} {extension.version}, {kind}: {clean(str(loaded), 200)}"
+    )
 
 
 def _gpus(machine: Machine) -> list[Check]:

@@ -1,17 +1,24 @@
-"""The list of all supported profile formats: their names, their files, and the modules that read them."""
+"""The list of all supported profile formats: their names, their files, and the modules that read them.
+
+Readers from other packages, and our own reader of perf stat, are entry points (analysis/base/extensions.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...analysis.base.extensions import READERS, extensions
 from ...analysis.base.problems import BadArgument, BadInput, Problem, near
 from ..base.profile_files import head
 from .merging.gather import RankProfile, units_of
+from .reader import Reader, write_profile
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,17 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """One format and its reader, whose module is imported when it is first needed.
+    """One format and its reader: a Reader, which returns a profile as data, or the name of a module of this package.
 
-    The reader module has two functions: ``detect(path)`` (or another name, given after a colon) returns whether a file
-    or folder looks like the format, and ``read(con, path, out)`` writes the tables of the profile into ``out``.
+    Such a module is imported when it is first needed. It has two functions: ``detect(path)`` (or another name, given
+    after a colon) returns whether a file or folder looks like the format, and ``read(con, path, out)`` writes the
+    tables of the profile into ``out``.
     """
 
     name: str
     """Name as users write it, usually that of the program that writes the format."""
     files: str
     """Description of the files that belong to the format."""
-    reader: str
+    reader: str | Reader
     takes_code: bool = False
     """Whether the reader accepts files with the code of sampled kernels."""
     by_rank: bool = False
@@ -40,6 +48,8 @@ class Format:
 
     def detect(self, path: Path) -> bool:
         """Return whether ``path`` looks like this format."""
+        if not isinstance(self.reader, str):
+            return self.reader.detect(path)
         module, _, name = self.reader.partition(":")
         return bool(getattr(self._module(module), name or "detect")(path))
 
@@ -50,6 +60,8 @@ class Format:
 
         ``code`` are files that may contain the code of sampled kernels; readers that cannot use them do not get them.
         """
+        if not isinstance(self.reader, str):
+            return write_profile(con, self.reader, path, out)
         given = {"code": code} if self.takes_code else {}
         manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
         return manifest, merged
@@ -58,7 +70,7 @@ class Format:
         return import_module(f".{name}", __package__)
 
 
-FORMATS = (  # in the order in which format="auto" tries them
+_OWN_FORMATS = (  # in the order in which format="auto" tries them
     Format(
         "rocprof-compute",
         "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)",
@@ -122,7 +134,6 @@ FORMATS = (  # in the order in which format="auto" tries them
         "perfetto.read",
     ),
     Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
-    Format("perf", "output of perf stat (text, -x, or -j)", "perf.read"),
 )
 _LOOKED_AT = 200
 _SUFFIXES = {  # file name suffix -> description of a file that cannot be read
@@ -145,17 +156,31 @@ _STARTS = {  # first bytes of a file -> description
 }
 
 
+@cache
+def formats() -> dict[str, Format]:
+    """All formats by name, in the order in which format="auto" tries them: ours, then those of extensions.
+
+    Extensions that cannot be loaded are skipped; `rooflens doctor` reports them.
+    """
+    known = {own.name: own for own in _OWN_FORMATS}
+    for extension in extensions(READERS):
+        with suppress(BadInput):
+            reader = extension.load()
+            known.setdefault(reader.name, Format(reader.name, reader.files, reader))
+    return known
+
+
 def reader_for(path: Path, format: str) -> Format:
     """Return the format with this name, or for "auto" the first one that recognises ``path``."""
-    readers = {known.name: known for known in FORMATS}
+    readers = formats()
     if format != "auto":
         if format not in readers:
             raise BadArgument(f"Unknown format {format!r}", near(format, readers), f"Known: auto, {', '.join(readers)}")
         return readers[format]
-    for known in FORMATS:
+    for known in readers.values():
         if known.detect(path):
             return known
-    readable = "Supported formats: " + "; ".join(known.files for known in FORMATS)
+    readable = "Supported formats: " + "; ".join(known.files for known in readers.values())
     if kind := _unreadable(path):
         what = f"{path.name} is {kind}" if path.is_file() else kind
         raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
@@ -172,7 +197,7 @@ def ranks_of(path: Path, format: str) -> tuple[Format, list[RankProfile]] | None
     None if the file names do not state ranks, or if the reader of the format reads all ranks at once.
     """
     units = units_of(path)
-    for known in FORMATS if units else ():
+    for known in formats().values() if units else ():
         if known.by_rank and format in ("auto", known.name):
             fitting = [unit for unit in units[:_LOOKED_AT] if known.detect(unit.path)]
             if len(fitting) > 1:

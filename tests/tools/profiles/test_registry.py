@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from rooflens.analysis.base.problems import BadArgument, BadInput
 from rooflens.tools.device.machine.profilers import PROGRAMS
-from rooflens.tools.profiles.registry import FORMATS, reader_for
+from rooflens.tools.profiles.registry import formats, reader_for
 from rooflens.tools.running.drivers import registry
 
 V1 = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj"
@@ -89,7 +89,7 @@ def test_what_is_no_profile_gets_the_list_of_formats(tmp_path):
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(BadInput, match="not a profile that rooflens recognises") as found:
             reader_for(path, "auto")
-        assert all(profiler.files in found.value.text for profiler in FORMATS)
+        assert all(profiler.files in found.value.text for profiler in formats().values())
 
 
 def test_an_unknown_format_suggests_known_ones(tmp_path):
@@ -97,7 +97,7 @@ def test_an_unknown_format_suggests_known_ones(tmp_path):
         reader_for(tmp_path, "rocprof-v1")
 
 
-@pytest.mark.parametrize("format", [known.name for known in FORMATS])
+@pytest.mark.parametrize("format", [known.name for known in formats().values()])
 def test_a_forced_format_that_does_not_fit_is_refused(bench, format):
     (bench.folder / "other").mkdir()
     (bench.folder / "other" / "a.csv").write_text("x,y\n1,2\n")
@@ -113,4 +113,4 @@ def test_every_profiler_that_is_run_is_looked_for_on_the_machine():
 
 
 def test_every_format_is_that_of_its_workloads(bench):
-    assert bench.load(bench.workload()).format in {known.name for known in FORMATS}
+    assert bench.load(bench.workload()).format in {known.name for known in formats().values()}

@@ -7,19 +7,15 @@ import shlex
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded, Problem
 from ....analysis.base.text import count_text
-from ....analysis.store.store import Manifest, write_table
 from ...base import progress, size_limits
-from ...base.profile_files import WORK, files_below, head, is_inside, step_of
+from ...base.profile_files import files_below, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
-from ..merging.contract import RESERVED, PassTable
-from ..merging.merge import MergedProfile, as_replays, write_tables
-from ..parsing.sheet import LaunchSheet, SheetColumn
+from ..merging.contract import RESERVED
+from ..reader import Launch, Pass, Profile
 from .text import (
     DURATION,
     PerfRun,
@@ -32,15 +28,9 @@ from .text import (
     read_text,
 )
 
-if TYPE_CHECKING:
-    import duckdb
-
-
 _COUNTER = re.compile(r"[A-Za-z][\w.:/,=@\-]{0,180}")
 _TIMES = {DURATION, "user_time", "system_time"}
 _WHOLE = 100.0
-_ROLES = {"perf kernel": "kernel", "perf run": "dispatch_id", "perf duration": "duration"}
-"""Column of the Parquet file -> role; names of events contain no space, so these are unique."""
 
 
 @dataclass
@@ -74,55 +64,35 @@ def grouped_by_pass(sources: list[PerfFile]) -> list[list[PerfFile]]:
     return groups
 
 
-def _as_pass(
-    con: duckdb.DuckDBPyConnection,
-    group: list[PerfFile],
-    folder: Path,
-    names: dict[str, str],
-    number: int,
-    unnamed: str,
-) -> PassTable:
-    """Write the runs of pass ``number`` to ``folder``.
+def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: str) -> Pass:
+    """Return the runs of pass ``number`` as its launches.
 
     ``names`` maps events to counters; ``unnamed`` is the name of a program whose command the output does not state.
     """
-    rows = [(_program(run) or unnamed, run) for source in group for run in source.runs]
-    values = [_values(run, names) for _, run in rows]
-    counters = list(dict.fromkeys(name for row in values for name in row if _usable(name)))
     file = group[0].file
-    sheet = LaunchSheet(
-        step_of(file) or file.name.split(".")[0], file, folder / f"perf_{number}.parquet", rows=len(rows)
-    )
-    if number and step_of(file) is None:
-        sheet.name = f"{sheet.name}_{number}"
+    runs = [run for source in group for run in source.runs]
+    values = [_values(run, names) for run in runs]
+    counters = {name for row in values for name in row if _usable(name)}
+    if len(counters) > size_limits.MOST_COLUMNS or len(runs) * len(counters) > size_limits.EMPTY_CELLS:
+        what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(runs), 'run')}"
+        raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
+    progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
+    warnings = []
     if strange := sorted({name for row in values for name in row if not _usable(name)}):
         listed = ", ".join(plain_text(name, 60) for name in strange[:8])
         text = f"{file.name}: skipped events that cannot be columns: {listed}."
-        sheet.warnings.append(Note("no_counters", text))
-    if len(counters) > size_limits.MOST_COLUMNS or len(rows) * len(counters) > size_limits.EMPTY_CELLS:
-        what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(rows), 'run')}"
-        raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
-    progress.report(f"read {count_text(len(rows), 'run')} of {file.name}")
-    columns = "".join(f", {sql_name(name)} DOUBLE" for name in counters)
-    con.execute(
-        'CREATE OR REPLACE TABLE perf_rows ("perf kernel" VARCHAR, "perf run" VARCHAR, '
-        f'"perf duration" DOUBLE{columns})'
-    )
-    con.executemany(
-        f"INSERT INTO perf_rows VALUES ({', '.join('?' * (len(_ROLES) + len(counters)))})",
-        [
-            [program, str(i), run.duration_ns, *(row.get(name) for name in counters)]
-            for i, ((program, run), row) in enumerate(zip(rows, values, strict=True))
-        ],
-    )
-    write_table(con, "FROM perf_rows", sheet.parquet)
-    con.execute("DROP TABLE perf_rows")
-    sheet.columns = [
-        *(SheetColumn(h, role) for h, role in _ROLES.items()),
-        *(SheetColumn(name, "counter") for name in counters),
+        warnings.append(Note("no_counters", text))
+    launches = [
+        Launch(
+            kernel=_program(run) or unnamed,
+            counters={name: value for name, value in row.items() if name in counters},
+            duration_ns=run.duration_ns,
+            dispatch_id=i,
+        )
+        for i, (run, row) in enumerate(zip(runs, values, strict=True))
     ]
-    sheet.measure(con)
-    return sheet.as_pass()
+    name = step_of(file) or file.name.split(".")[0]
+    return Pass(f"{name}_{number}" if number and step_of(file) is None else name, file, launches, warnings)
 
 
 def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
@@ -165,46 +135,47 @@ COMMAND_FILE = "command.txt"
 _LINES, _SIZE = 200, 16 << 20
 
 
-def detect(path: Path) -> bool:
-    """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
-    return bool(_files(path))
-
-
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the runs at ``path`` into tables under ``out``; the kernel is the program, a counter is an event.
+class PerfReader:
+    """The reader of the output of perf stat; the kernel is the program, and a counter is an event.
 
     Times are in ns. ``EVENT:running_pct`` is the share of the run in which an event was counted, if it is below 100 %;
-    ``EVENT:error_pct`` is the standard error if the value is a mean over runs (-r). Raises BadInput for counts per CPU
-    or per interval.
+    ``EVENT:error_pct`` is the standard error if the value is a mean over runs (-r).
     """
-    sources = [
-        PerfFile(file, _with_commands(file, _runs(file))) for file in _files(path) or ([path] if path.is_file() else [])
-    ]
-    sources = [source for source in sources if source.runs]
-    if not sources:
-        raise BadInput(
-            f"{path.name} contains no perf stat output",
-            "it has neither the text report nor the rows that -x and -j write",
+
+    name = "perf"
+    files = "output of perf stat (text, -x, or -j)"
+
+    def detect(self, path: Path) -> bool:
+        """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
+        return bool(_files(path))
+
+    def read(self, path: Path) -> Profile:
+        """Return the runs at ``path``. Raises BadInput for counts per CPU or per interval."""
+        files = _files(path) or ([path] if path.is_file() else [])
+        sources = [PerfFile(file, _with_commands(file, _runs(file))) for file in files]
+        sources = [source for source in sources if source.runs]
+        if not sources:
+            raise BadInput(
+                f"{path.name} contains no perf stat output",
+                "it has neither the text report nor the rows that -x and -j write",
+            )
+        runs = [run for source in sources for run in source.runs]
+        names = plain_names(runs)
+        unnamed = path.name.split(".")[0]
+        commands = {run.command for run in runs}
+        return Profile(
+            vendor="cpu",
+            arch="cpu",
+            tool="perf stat",
+            command=next(iter(commands)) if len(commands) == 1 else None,
+            passes=[_pass(group, names, number, unnamed) for number, group in enumerate(grouped_by_pass(sources))],
+            warnings=_doubts(runs),
+            notes=_notes(runs, names),
         )
-    runs = [run for source in sources for run in source.runs]
-    names = plain_names(runs)
-    groups = grouped_by_pass(sources)
-    name = path.name.split(".")[0]
-    passes = as_replays([_as_pass(con, group, out / WORK, names, n, name) for n, group in enumerate(groups)])
-    merged = write_tables(con, passes, out, instances_per_xcd=1)
-    merged.warnings += _doubts(runs)
-    merged.notes += _notes(runs, names)
-    commands = {run.command for run in runs}
-    command = next(iter(commands)) if len(commands) == 1 else None
-    manifest = Manifest(
-        name=name,
-        format="perf",
-        vendor="cpu",
-        arch="cpu",
-        command=plain_text(command, 400) if command else None,
-        tool="perf stat",
-    )
-    return manifest, merged
+
+
+READER = PerfReader()
+"""Registered as an entry point in pyproject.toml."""
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,0 +1,54 @@
+"""Extensions from other Python packages, which register them as entry points.
+
+A package adds a reader, a profiler or catalogue files by naming an object in its ``pyproject.toml``::
+
+    [project.entry-points."rooflens.readers"]
+    acmeprof = "rooflens_acmeprof:READER"
+
+Our own reader of ``perf stat`` is registered in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from .problems import BadInput
+
+READERS = "rooflens.readers"
+CATALOGUE = "rooflens.catalogue"
+GROUPS = (READERS, CATALOGUE)
+
+
+@dataclass(frozen=True)
+class Extension:
+    """One entry point: its group and name, and the package with its version that registers it."""
+
+    group: str
+    name: str
+    package: str
+    version: str
+    _entry: EntryPoint
+
+    def load(self) -> Any:
+        """The registered object. Raises BadInput if its package cannot be imported."""
+        try:
+            return self._entry.load()
+        except Exception as error:
+            raise BadInput(
+                f"The extension {self.name} of the package {self.package} cannot be loaded",
+                f"{type(error).__name__}: {error}"[:300],
+                f"Update or uninstall {self.package}",
+            ) from error
+
+
+@cache
+def extensions(group: str) -> tuple[Extension, ...]:
+    """The extensions of a group, sorted by name; of several with one name, the first in the order of ``sys.path``."""
+    known: dict[str, Extension] = {}
+    for entry in entry_points(group=group):
+        package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("unknown", "")
+        known.setdefault(entry.name, Extension(group, entry.name, package, version, entry))
+    return tuple(known[name] for name in sorted(known))
