@@ -92,6 +92,18 @@ def choose_launches(
     return tries[-1]
 
 
+def cover_time(known: Sequence[ConfigurationTime], launches: int | None, cost: Cost, most_s: float) -> CountingChoice:
+    """Choose the cheapest way to count kernels that make up ENOUGH_PCT of the time; fewer if that exceeds ``most_s``.
+
+    A given number of ``launches`` of each configuration is kept if it fits.
+    """
+    kernels = _worthwhile_kernels(_by_kernel(known))
+    for each in dict.fromkeys((launches or 1, 1)):
+        if (chosen := _make_choice(known, kernels, each, cost)).estimate_s <= most_s:
+            return chosen
+    return choose_launches(known, launches, cost, most_s)
+
+
 def least_choice(known: Sequence[ConfigurationTime], cost: Cost) -> CountingChoice:
     """Choose one launch of every configuration of the kernels that make up ENOUGH_PCT of the time, at any cost."""
     return _make_choice(known, _worthwhile_kernels(_by_kernel(known)), 1, cost)

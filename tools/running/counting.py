@@ -26,6 +26,7 @@ from ...analysis.planning.sampling import (
     Cost,
     CountingChoice,
     choose_launches,
+    cover_time,
     least_choice,
 )
 from ...analysis.store.store import Store, write_atomically
@@ -148,7 +149,8 @@ _MOST_EXPECTED = 50_000
 _SHOWN, _SHOWN_CHARACTERS = 5, 80
 """Number of kernels listed if none matches, and the maximum characters of each name."""
 _LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
-"""Without a budget, everything together may take ``_TIMES`` times a timing-only call, clamped to these seconds."""
+"""Without a budget, everything together takes ``_TIMES`` times a timing-only call, but at least ``_LEAST_S`` seconds.
+If that does not cover enough of the time, it may take up to ``_MOST_S`` seconds."""
 
 
 class CountingRequest(pydantic.BaseModel):
@@ -216,7 +218,7 @@ def plan_counting(
             raise
         return _without_times(driver, wanted, problem)
     launches, remarks = _countable(launches, wanted)
-    budget_s = _budget(wanted, took_s)
+    budget_s, most_s = _budget(wanted, took_s)
 
     def cost_of(request: ProfileRequest) -> Cost:
         return corrected_estimate(store, record, driver.cost(request, took_s))
@@ -224,6 +226,9 @@ def plan_counting(
     wanted, more = _fitting(wanted, cost_of(wanted.request), budget_s)
     cost = cost_of(wanted.request)
     chosen = choose_launches(launches.configurations, wanted.launches, cost, budget_s)
+    if most_s > budget_s and chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
+        chosen = cover_time(launches.configurations, wanted.launches, cost, most_s)
+        budget_s = min(most_s, max(budget_s, chosen.estimate_s))
     request = replace(
         wanted.request,
         kernel=None,
@@ -318,12 +323,17 @@ def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedL
     return launches.only(alone), [remark]
 
 
-def _budget(wanted: CountingRequest, took_s: float) -> float:
-    """Return the seconds left for counting after saving and, if no budget was given, after the diagnosis."""
+def _budget(wanted: CountingRequest, took_s: float) -> tuple[float, float]:
+    """Return the seconds for counting, and the seconds that it may take if those do not cover enough of the time.
+
+    Time for saving is subtracted and, if no budget was given, also for the diagnosis. A given budget is never extended.
+    """
     if wanted.budget_s:
-        return max(0.0, wanted.budget_s - took_s - _AROUND_S)
-    whole = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
-    return max(0.0, whole - took_s - 2 * _AROUND_S)
+        given = max(0.0, wanted.budget_s - took_s - _AROUND_S)
+        return given, given
+    usual = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
+    around_s = took_s + 2 * _AROUND_S
+    return max(0.0, usual - around_s), max(0.0, _MOST_S - around_s)
 
 
 def _fitting(wanted: CountingRequest, cost: Cost, budget_s: float) -> tuple[CountingRequest, list[str]]:
