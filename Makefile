@@ -6,17 +6,18 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test units test-thorough select recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test test-thorough select recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
 
-# The three parts run at the same time, because each leaves a processor idle for part of its time.
+# Checks of the source and tests of shared stores run beside the other tests, because each leaves a processor idle at times.
 test: $(VENV)/tested
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line lint units team
-
-units: $(VENV)/tested
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	@mkdir -p build
+	@$(BESIDE) lint team >build/beside.log 2>&1 & beside=$$!; status=0; \
+	  $(BIN)/python -m pytest -q -n auto --dist worksteal || status=$$?; \
+	  wait $$beside || status=$$?; cat build/beside.log; exit $$status
+BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 
 # All tests, including those that `make test` omits because others prove the same (tests/thorough.toml, tests/repeated.txt).
 # Run it before a release.

@@ -27,7 +27,7 @@ _HIT_RATE = "hit_rate_pct"
 _CAUSES = 8
 _HOW = {
     "same_name": "same name",
-    "parameters": "same except for parameters",
+    "parameters": "same but for parameters",
     "only": "the only kernel",
     "similar": "similar name",
     "group": "group",

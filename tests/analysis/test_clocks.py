@@ -65,7 +65,7 @@ def test_workloads_of_different_clocks_say_so_with_cause_and_share(tmp_path: Pat
         (note,) = device_clocks.clock_difference_notes(cool, hot, 1.5)
         assert "1980 MHz, then 1320 MHz" in note.text
         assert "candidate limited by heat in 100 % of the samples" in note.text
-        assert "1.500 the clock explains 1.500" in note.text and "1.000 is left" in note.text
+        assert "1.500, the clock explains 1.500" in note.text and "1.000 remains" in note.text
         assert device_clocks.clock_difference_notes(cool, cool, 1.5) == []
         (without,) = device_clocks.clock_difference_notes(cool, hot, None)
         assert "explains" not in without.text

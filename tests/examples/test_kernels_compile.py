@@ -23,7 +23,8 @@ def with_hipcc() -> dict[str, str]:
     """An environment whose PATH has a hipcc."""
     if shutil.which("clang++-22") is None:
         pytest.skip("needs clang-22 with the AMDGPU back end and lld-22")
-    return {**os.environ, "PATH": f"{STAND_INS}{os.pathsep}{os.environ['PATH']}"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    return {**environment, "PATH": f"{STAND_INS}{os.pathsep}{os.environ['PATH']}"}
 
 
 def amd_assembly(target: str, file: str, folder: Path, *more: str) -> str:

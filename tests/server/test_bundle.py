@@ -112,7 +112,7 @@ def test_a_file_or_link_of_that_name_is_never_overwritten(
 
 def test_a_store_without_a_failed_run_says_so(tmp_path: Path, found: tuple[Machine, list[Check]]) -> None:
     sections = module.collect(Store(tmp_path / "none"), *found, module.here())
-    assert sections[-1] == module.Section("failed run", "The store has none.")
+    assert sections[-1] == module.Section("failed run", "The store has no failed run.")
 
 
 def test_endless_logs_are_cut_to_their_ends(tmp_path: Path, store: Store, found: tuple[Machine, list[Check]]) -> None:

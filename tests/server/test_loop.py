@@ -107,7 +107,7 @@ async def test_two_rounds_without_a_gain_end_it(monkeypatch: pytest.MonkeyPatch,
     done = await walked(monkeypatch, ladder("hbm", "hbm", "hbm"), [found("hbm")] * 3, [slow, slow])
     assert len(done) == 3 and "less than 3%" in done[-1].stop
     mixed = await walked(monkeypatch, ladder("hbm", "hbm"), [found("hbm")] * 3, [slow, outcome()])
-    assert "answers hbm" in mixed[-1].stop
+    assert "addresses hbm" in mixed[-1].stop
 
 
 async def test_it_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ async def test_it_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_diagnosis_that_no_version_answers_ends_it_without_a_try(monkeypatch: pytest.MonkeyPatch) -> None:
     (only,) = await walked(monkeypatch, ladder("hbm"), [found("unknown", None)], [])
-    assert only.tried is None and "answers unknown" in only.stop
+    assert only.tried is None and "addresses unknown" in only.stop
 
 
 async def test_live_it_waits_for_the_run_and_gives_its_workload() -> None:

@@ -68,7 +68,7 @@ def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
     assert len(json.dumps(render.structured_content(big))) <= render.CHARACTERS
     assert big.table.truncated and big.table.total_rows == 5_000
     assert big.next[0].arguments == {"workload": "w", "offset": 10 + kept}
-    assert f"Cut to {kept} of 5000 rows" in big.notes[-1]
+    assert f"Truncated to {kept} of 5000 rows" in big.notes[-1]
 
 
 def test_an_answer_under_the_cap_is_left_alone() -> None:

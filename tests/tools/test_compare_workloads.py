@@ -133,12 +133,12 @@ def test_a_series_tells_bandwidth_from_progress(tmp_path: Path) -> None:
     assert rows[2]["speedup"] == pytest.approx(1.909195945946, rel=1e-5)
     assert rows[2]["step_speedup"] == pytest.approx(1.57072 / 1.48, rel=1e-5)
     lesson = next(n for n in found.notes if n.startswith("test-registers"))
-    assert "x 2.18 but the speed-up is x 1.80" in lesson and "21%" in lesson and "not progress" in lesson
+    assert "x 2.18 but the speed-up is x 1.80" in lesson and "21%" in lesson and "not an improvement" in lesson
 
 
 def test_a_series_withholds_what_is_not_like_for_like_or_from_another_gpu(samples: Store) -> None:
     found = compare_workloads(samples, "yax_before", ["yax_after", "yax_before"])
-    assert "yax_after x 33.582 (not like for like)" in found.summary and "No step is a certain" in found.summary
+    assert "yax_after x 33.582 (not like for like)" in found.summary and "No step is a significant" in found.summary
     assert any("slower: x 0.526 per byte of HBM traffic" in n for n in found.notes)
 
 
@@ -217,7 +217,7 @@ def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
         workload(store, [row for k in kernels for row in launches(k, [1e6])], name=workload_name)
     found = compare_workloads(store, "a", "b")
     words = {r["kernel"]: r["match"] for r in records(found.kernels)}
-    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same except for parameters"
+    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same but for parameters"
     assert words["reduce_naive(int) -> reduce_tiled(int)"].startswith("similar name (0.")
     assert sum(n.startswith("Treated as versions of each other, s") for n in found.notes) == 2
     for name, kernel in (("c", "alpha"), ("d", "omega")):
@@ -237,7 +237,7 @@ def test_kernels_in_one_workload_only_are_named(tmp_path: Path) -> None:
 
 
 def test_arguments_that_make_no_sense_are_refused(samples: Store) -> None:
-    with pytest.raises(BadArgument, match="names 0 workloads"):
+    with pytest.raises(BadArgument, match="candidate has 0 workloads"):
         compare_workloads(samples, "yax_before", [])
     with pytest.raises(NotFound, match="nosuch"):
         compare_workloads(samples, "yax_before", "nosuch")

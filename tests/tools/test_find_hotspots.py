@@ -87,7 +87,7 @@ def test_a_dozen_samples_are_said_to_be_no_evidence(tmp_path: Path) -> None:
     assert found.samples == 12
     low, high = map(float, rows(found.hotspots)[0]["interval"].split("-"))
     assert low < 50 and high > 80
-    assert any("no evidence" in note for note in found.notes)
+    assert any("not enough to rank lines" in note for note in found.notes)
 
 
 def test_a_workload_without_samples_says_how_to_get_them(samples: Store) -> None:

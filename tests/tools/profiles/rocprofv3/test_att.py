@@ -158,7 +158,7 @@ def test_a_trace_without_a_wave_says_what_to_trace_instead(bench: Any) -> None:
     done = bench.load(written(bench.folder, [[*row[:6], 0, 0, 0, 0] for row in CODE]))
     assert any("--att-target-cu" in warning for warning in done.warnings)
     found = find_hotspots(bench.store)
-    assert found.hotspots.rows == [] and any("no wave of this kernel was seen" in note for note in found.notes)
+    assert found.hotspots.rows == [] and any("no wave of this kernel was observed" in note for note in found.notes)
 
 
 def test_one_damaged_trace_is_named_and_the_others_are_read(bench: Any) -> None:
