@@ -6,7 +6,7 @@
 """
 
 from ..analysis.base.problems import Problem
-from .asking import RunFailed
+from .calls import RunFailed
 from .store import OpenStore, open, samples
 from .workload import OpenWorkload
 

@@ -14,7 +14,7 @@ from ..analysis.store.store import Store
 from ..tools.base.progress import Activity, Listener, listening
 from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
 from . import display
-from .asking import ALL, RunFailed, ask, changing
+from .calls import ALL, RunFailed, ask, changing
 from .display import DisplayedObject, View
 from .workload import By, OpenWorkload
 
@@ -135,7 +135,7 @@ class OpenStore(DisplayedObject):
         ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
         the result of the program's own check of the candidate. ``hypothesis`` and ``change`` are written to the log.
         """
-        from .comparing import compare
+        from .calls import compare
 
         one = isinstance(candidate, str | OpenWorkload)
         options = {
@@ -150,7 +150,7 @@ class OpenStore(DisplayedObject):
 
     def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
         """Write an HTML page about workloads and return its path. The first workload is the baseline of the others."""
-        from .comparing import report
+        from .calls import report
 
         words = [one if isinstance(one, str) else one.id for one in workloads or ("latest",)]
         return report(self._store, words, output)

@@ -14,7 +14,7 @@ from ..analysis.store.schema import columns, iso, pass_times, schema
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from . import display
-from .asking import ALL, ask, changing
+from .calls import ALL, ask, changing
 from .display import DisplayedObject, View
 
 if TYPE_CHECKING:
@@ -352,14 +352,14 @@ class OpenWorkload(DisplayedObject):
 
     def compare(self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any) -> ComparisonAnswer:
         """Compare this workload, as the baseline, with another one; see ``OpenStore.compare``."""
-        from .comparing import compare
+        from .calls import compare
 
         candidates = [candidate] if isinstance(candidate, str | OpenWorkload) else list(candidate)
         return compare(self._store, self, candidates, options)
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML page about this workload; see ``OpenStore.report``."""
-        from .comparing import report
+        from .calls import report
 
         return report(self._store, [self._current_manifest.id], output)
 

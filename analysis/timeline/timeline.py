@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..base.database import sql_literal
-from ..base.host_link import PcieLink
 from ..base.kernel_names import matching
 from ..base.problems import BadArgument, BadInput, NotFound, near
 from ..base.text import count_text
+from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy

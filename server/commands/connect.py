@@ -17,7 +17,7 @@ from ..terminal.outcome import Outcome
 from .call import source_roots
 
 if TYPE_CHECKING:
-    from ..connect.clients import Client, Launch, Scope
+    from ..connect.clients import Client, Scope, StartCommand
 
 _UV_CACHE = re.compile(r"(archive|environments)-v\d+")
 """Folders with environments in uv's cache."""
@@ -72,7 +72,7 @@ def _client_report(options: Namespace, store: Store) -> Told:
             raise BadArgument("--write needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
         return _client_list(clients.clients().values())
     client = clients.client(options.client)
-    launch = clients.Launch((*_program(options), "serve", *_options(options, store)))
+    launch = clients.StartCommand((*_program(options), "serve", *_options(options, store)))
     if not options.write:
         return _ways(client, launch)
     scope: Scope = "project" if options.project else "user"
@@ -98,7 +98,7 @@ def _files(one: Client) -> str:
     return f"~/{one.user}, or {one.project} of a project" if one.user else f"{one.project} of a project"
 
 
-def _ways(client: Client, launch: Launch) -> Told:
+def _ways(client: Client, launch: StartCommand) -> Told:
     """Every way to configure ``client``, for a person to choose from."""
     own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
     ways = [["Run", "", f"    {own}", ""]] if own else []

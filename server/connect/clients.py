@@ -26,7 +26,7 @@ Scope = Literal["user", "project"]
 
 
 @dataclass(frozen=True)
-class Launch:
+class StartCommand:
     """The command line with which a client starts the server, beginning with the program."""
 
     words: tuple[str, ...]
@@ -61,18 +61,18 @@ class Client:
     own: tuple[str, ...] = ()
     link: str = ""
 
-    def entry(self, launch: Launch) -> dict[str, Any]:
+    def entry(self, launch: StartCommand) -> dict[str, Any]:
         """The entry for this server in the configuration of the client."""
         kind = {"type": "stdio"} if self.typed else {}
         return {**kind, "command": launch.command, "args": launch.args}
 
-    def snippet(self, launch: Launch) -> str:
+    def snippet(self, launch: StartCommand) -> str:
         """A complete configuration file with only this server, ending in a line break."""
         if self.format == "toml":
             return table(self.servers, self.entry(launch))
         return json.dumps({self.servers: {NAME: self.entry(launch)}}, indent=2, ensure_ascii=False) + "\n"
 
-    def own_command(self, launch: Launch) -> str | None:
+    def own_command(self, launch: StartCommand) -> str | None:
         """The client's own command that adds the server, quoted for a shell; None if it has none."""
         if not self.own:
             return None
@@ -81,7 +81,7 @@ class Client:
             words += launch.words if word == "{command}" else [word.replace("{json}", self._named_entry(launch))]
         return shlex.join(words)
 
-    def install_link(self, launch: Launch) -> str | None:
+    def install_link(self, launch: StartCommand) -> str | None:
         """A link that opens the client and asks to add the server; None if the client supports none."""
         if not self.link:
             return None
@@ -100,7 +100,7 @@ class Client:
         elsewhere = environment.get(self.user_variable, "") if self.user_variable else ""
         return Path(elsewhere) / Path(self.user).name if elsewhere else home / self.user
 
-    def _named_entry(self, launch: Launch) -> str:
+    def _named_entry(self, launch: StartCommand) -> str:
         return _compact({"name": NAME, **self.entry(launch)})
 
 
@@ -151,7 +151,7 @@ class WrittenConfiguration:
     backup: Path | None = None
 
 
-def write(client: Client, launch: Launch, file: Path, within: Path | None = None) -> WrittenConfiguration:
+def write(client: Client, launch: StartCommand, file: Path, within: Path | None = None) -> WrittenConfiguration:
     """Add or update the entry in ``file``, in one step; other keys of an existing entry are kept.
 
     ``within`` is a project, whose content is untrusted: links in it are not followed to files outside. An existing
@@ -203,7 +203,7 @@ def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
     return StoreProblem(f"{file} cannot be {verb}", error.strerror or str(error), fix)
 
 
-def _insert_entry(client: Client, launch: Launch, before: str, file: Path, by_hand: str) -> str:
+def _insert_entry(client: Client, launch: StartCommand, before: str, file: Path, by_hand: str) -> str:
     """The text of the file with the entry. Raises BadInput if something would be lost."""
     loads: Callable[[str], Any] = tomllib.loads if client.format == "toml" else _json
     try:
@@ -257,7 +257,7 @@ def _dump_json(wanted: object, before: str, file: Path, by_hand: str) -> str:
         raise BadInput(f"{file} contains a number that cannot be written back", str(error), by_hand) from error
 
 
-def _toml(before: str, client: Client, launch: Launch, old: dict[str, Any]) -> str:
+def _toml(before: str, client: Client, launch: StartCommand, old: dict[str, Any]) -> str:
     """The text with our table instead of its older one, or else at its end; comments elsewhere are kept.
 
     Lines of the older table with other keys are kept too; the caller checks that the result is correct.

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from ...analysis.base.host_link import PcieLink
 from ...analysis.base.problems import (
     BadArgument,
     BadInput,
@@ -26,7 +25,7 @@ from ...analysis.base.problems import (
     StoreProblem,
     near,
 )
-from ...analysis.store.manifest import Binary
+from ...analysis.store.manifest import Binary, PcieLink
 from ...analysis.store.store import Store, write_atomically
 from ..base.progress import report
 from .processes import ProcessId, alive, end_all, host, this_process

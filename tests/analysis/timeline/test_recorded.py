@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.base.host_link import PcieLink
+from rooflens.analysis.store.manifest import PcieLink
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.timeline import TimelineRequest, timeline
 from rooflens.analysis.workload import Workload

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from rooflens.analysis.base.problems import NotAllowed, NotFound
 from rooflens.server.cli import parser
-from rooflens.server.connect.clients import Client, Launch, client, clients
+from rooflens.server.connect.clients import Client, StartCommand, client, clients
 
-LAUNCH = Launch(("/opt/with space/rooflens", "serve", "--store", 'a"b\\c', "--allow-exec"))
+LAUNCH = StartCommand(("/opt/with space/rooflens", "serve", "--store", 'a"b\\c', "--allow-exec"))
 EVERY = pytest.mark.parametrize("one", clients().values(), ids=lambda one: one.name)
 
 

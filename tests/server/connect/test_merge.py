@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
-from rooflens.server.connect.clients import _LARGEST, BACKUP, Launch, client, write
+from rooflens.server.connect.clients import _LARGEST, BACKUP, StartCommand, client, write
 
-LAUNCH = Launch(("rooflens", "serve"))
+LAUNCH = StartCommand(("rooflens", "serve"))
 CURSOR, CODEX = client("cursor"), client("codex")
 ENTRY = {"command": "rooflens", "args": ["serve"]}
 
@@ -141,7 +141,7 @@ def test_a_second_change_keeps_the_backup_of_the_first(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"a": 1}')
     first = write(CURSOR, LAUNCH, file).backup
-    again = write(CURSOR, Launch(("rooflens", "serve", "--read-only")), file)
+    again = write(CURSOR, StartCommand(("rooflens", "serve", "--read-only")), file)
     assert again.changed and again.backup is None
     assert first is not None and first.read_text() == '{"a": 1}'
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from rooflens.server.cli import main
-from rooflens.server.connect.clients import Launch, client
+from rooflens.server.connect.clients import StartCommand, client
 from rooflens.tests.waiting import END_S
 
-LAUNCH = Launch((sys.executable, "-m", "rooflens", "serve", "--read-only"))
+LAUNCH = StartCommand((sys.executable, "-m", "rooflens", "serve", "--read-only"))
 _PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini"}
 _TRIES = 3
 _QUICK_S = 2.0

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pydantic
 
-from ....analysis.base.host_link import PcieLink
+from ....analysis.store.manifest import PcieLink
 
 Vendor = Literal["amd", "nvidia", "cpu"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pydantic
 
-from ....analysis.base.host_link import link
+from ....analysis.store.manifest import link
 from . import sysfs
 from .model import Device, Roots
 from .programs import ProgramAnswer, ask

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from ....analysis.base.host_link import PcieLink, generation_of, link
+from ....analysis.store.manifest import PcieLink, generation_of, link
 from .model import Roots
 
 _LONGEST = 1 << 20

@@ -39,10 +39,10 @@ def elements(
     has more digits than a float. NaN and infinities, which are not valid JSON, become None. With ``may_end``, the
     outermost array may lack its closing bracket if the text ends between elements. Raises JsonCut.
     """
-    yield from _Reader(file, numbers_as_text, may_end).value((), is_entered)
+    yield from _JsonWindow(file, numbers_as_text, may_end).value((), is_entered)
 
 
-class _Reader:
+class _JsonWindow:
     """A window on the text that moves forward as values are read."""
 
     def __init__(self, file: ByteSource, numbers_as_text: bool, may_end: bool) -> None:

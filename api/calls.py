@@ -1,34 +1,81 @@
-"""Comparisons of a baseline with candidates, with a picture of the first candidate, and reports."""
+"""Calls of tools from Python, with checked arguments; a changed store raises a Problem. Comparisons and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..analysis.base.problems import BadArgument
+from ..analysis.base.problems import BadArgument, Problem
 from ..analysis.base.text import shorten
+from ..analysis.store.integrity import store_problem_behind
 from ..analysis.store.store import Store
-from ..analysis.workload import Workload
-from ..tools.answers.comparison_tables import EVERYTHING
+from ..tools.base.arguments import model, validate_arguments
+from ..tools.base.results import Result
 from ..tools.base.untrusted_text import plain_log_text
-from .asking import changing, check_arguments
-from .workload import OpenWorkload
 
 if TYPE_CHECKING:
     from ..tools.compare_workloads import CompareResult
+    from ..tools.get_run import RunResult
     from ..tools.plot import Drawn
     from .answers import ComparisonAnswer
+    from .workload import OpenWorkload
 
 
+R = TypeVar("R", bound=Result)
 _SUMMARY = 300
 """The maximum number of characters of the summary in the picture."""
+ALL = 1 << 60
+"""A row limit that no table reaches."""
+
+
+def ask(store: Store, tool: Callable[..., R], arguments: dict[str, Any], **beyond: Any) -> R:
+    """The answer of a tool. ``beyond`` are arguments that are not checked against the limits for clients.
+
+    Raises BadArgument for arguments that the tool does not accept, and every Problem of the tool.
+    """
+    given = check_arguments(tool, arguments)
+    with changing(store):
+        return tool(store, **{**given, **beyond})
+
+
+def check_arguments(tool: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The validated arguments; those that are None are omitted, so that the tool uses its defaults."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return validate_arguments(tool.__name__, model(tool), given)
+
+
+@contextmanager
+def changing(store: Store) -> Iterator[None]:
+    """Convert the errors of a store file that vanishes while it is read into a StoreProblem."""
+    import duckdb
+
+    try:
+        yield
+    except (OSError, duckdb.Error) as error:
+        if problem := store_problem_behind(store, error):
+            raise problem from error
+        raise
+
+
+class RunFailed(Problem):
+    """A run ended without a result; ``result`` has its output, and its id, with which its files can be found."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+        what = result.problem or f"The run {result.run_id} was {result.state}"
+        printed = f"It printed: {result.output}" if result.output else ""
+        kept = f"The finished part was stored as workload {result.workload}" if result.workload else ""
+        super().__init__(what, printed, kept)
 
 
 def compare(
     store: Store, baseline: str | OpenWorkload, candidates: Sequence[str | OpenWorkload], options: Mapping[str, Any]
 ) -> ComparisonAnswer:
     """The complete answer of compare_workloads. ``options`` are its other arguments."""
+    from ..analysis.workload import Workload
+    from ..tools.answers.comparison_tables import EVERYTHING
     from ..tools.compare_workloads import ComparisonRequest, compare_workloads, comparison_result
     from ..tools.plot import draw_comparison as drawn
     from .answers import ComparisonAnswer
