@@ -337,7 +337,7 @@ def test_a_difference_within_noise_is_not_split_and_one_beyond_it_in_short_figur
     alike, faster = (compare_workloads(store, "base", name) for name in ("same", "faster"))
     assert alike.explanation is None and not any(n.startswith("explanation") for n in alike.notes)
     assert [len(f"{r['delta_ms']:.12g}") for r in records(faster.explanation)] == [1, 2, 2]
-    assert any("where speedup, baseline_ms and candidate_ms are of medians" in n for n in faster.notes)
+    assert any("whereas speedup, baseline_ms and candidate_ms are medians" in n for n in faster.notes)
 
 
 def test_time_of_which_nothing_is_known_is_not_split(tmp_path: Path) -> None:

@@ -115,12 +115,12 @@ def test_a_store_that_cannot_be_written_to_keeps_nothing_and_nobody_suffers(tmp_
 
 
 def test_the_plan_counts_more_where_launches_were_cheap_and_says_what_it_rests_on(run: Run) -> None:  # noqa: F811
-    few = run.planned()
+    few = run.planned(budget_s=40)
     mine = ProfileRun(run_id=run.id, name="step", timeout_s=60, out="out/step", profiler="ncu", replay="kernel")
     mine.counters = {"pass_1": METRICS}
     write(run.store.run_folder(run.id), mine)
     learn(run.store, mine, state(PROGRAM_S + 1000 * 0.013), merged(1000))
-    more = run.planned()
+    more = run.planned(budget_s=40)
     assert more["steps"][0]["launches"] > 3 * few["steps"][0]["launches"]
     assert "(as measured on one H200" in few["remarks"][0]
     assert "(measured on this device in 1 run)" in more["remarks"][0]
