@@ -101,11 +101,11 @@ def test_language_models_find_every_page(tmp_path: Path) -> None:
 
 def test_every_promise_of_security_names_tests_that_exist() -> None:
     rows = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line.startswith("| ")]
-    promises = [line for line in rows if line != "| promise | held by |"]
+    promises = [line for line in rows if line != "| promise | tested by |"]
     assert len(promises) > 15
     for promise in promises:
         named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", promise)
-        assert named, f"no test holds: {promise}"
+        assert named, f"no test verifies: {promise}"
         for file, test in named:
             text = (ROOT / file).read_text()
             assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE), f"{file}::{test}"
