@@ -1,8 +1,8 @@
-"""Packs an MCP bundle around a wheel: python packaging/bundle.py dist/rooflens-VERSION.whl rooflens.mcpb
+"""Packs a wheel into an MCP bundle: python packaging/bundle.py dist/rooflens-VERSION.whl rooflens.mcpb
 
-A bundle is a zip of manifest.json and what it starts. This one holds the wheel itself and a project that depends on
-it alone; uv, which the host brings, installs both with what they need. The same wheel gives the same bundle, byte for
-byte.
+A bundle is a zip file with manifest.json and the server. This one contains the wheel and a project that depends only on
+it; uv, which the host provides, installs both with their dependencies. The same wheel always gives the same bundle,
+byte for byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip can state."""
+"""The earliest timestamp that a zip file can store."""
 
 
 def project(wheel: str) -> str:
@@ -28,7 +28,7 @@ def project(wheel: str) -> str:
 
 
 def pack(wheel: Path, bundle: Path) -> None:
-    """Write ``bundle`` around ``wheel``; one that is there is replaced."""
+    """Write ``bundle`` with ``wheel`` in it, replacing an existing file."""
     parts = {
         "manifest.json": (HERE / "mcpb" / "manifest.json").read_bytes(),
         "main.py": (HERE / "mcpb" / "main.py").read_bytes(),
@@ -44,6 +44,6 @@ def pack(wheel: Path, bundle: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or not Path(sys.argv[1]).is_file():
-        sys.exit(f"{__doc__}\nThere has to be one wheel: `make dist` builds it.")
+        sys.exit(f"{__doc__}\nA wheel is required: `make dist` builds it.")
     pack(Path(sys.argv[1]), Path(sys.argv[2]))
     print(f"{sys.argv[2]}: {Path(sys.argv[2]).stat().st_size / 1e6:.1f} MB")

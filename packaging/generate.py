@@ -1,7 +1,7 @@
-"""Writes the files by which others find and start rooflens: each fact in them is taken from where it stands.
+"""Writes the files with which registries and clients find and start rooflens, from the sources of each fact.
 
-python packaging/generate.py            write them
-python packaging/generate.py --check    exit 1 where one is stale
+python packaging/generate.py            write the files
+python packaging/generate.py --check    exit with status 1 if a file is outdated
 """
 
 from __future__ import annotations
@@ -21,36 +21,38 @@ from rooflens.server.mcp.toolbox import tools
 
 ROOT = Path(__file__).resolve().parents[1]
 DESCRIPTION = ROOT / "packaging" / "description.md"
-"""What package indexes show. The registry looks in it for its name, as proof that both have one owner."""
+"""The text for package indexes. The MCP registry looks for its server name in it, as proof of ownership."""
 PAGE = ROOT / "docs" / "how-to" / "connect_an_assistant.md"
 SKILL_PROMPT = "optimize_kernel"
-"""The prompt whose text is the skill of the same plugin; its command points there."""
+"""The prompt whose text is also the skill of the plugin; its slash command refers to the skill."""
 NOBODY = "OWNER"
-"""Stands for who will publish, until pyproject.toml names a repository; the registry takes no such name."""
+"""Placeholder for the publisher until pyproject.toml names a repository; the registry rejects this name."""
 _MARKER = re.compile(r"<!-- mcp-name: \S+ -->")
 _CLIENTS = re.compile(r"(<!-- clients: [^>]*-->\n).*(<!-- end of clients -->)", re.DOTALL)
 _AUTHOR = {"name": "the rooflens contributors"}
 
 
 def project() -> dict[str, Any]:
-    """The table [project] of pyproject.toml."""
+    """Read the table [project] of pyproject.toml."""
     stated: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return stated
 
 
 def registry_name(repository: str | None) -> str:
-    """The name in the MCP registry, which begins with the repository's owner. Raises ValueError for other hosts."""
+    """The name in the MCP registry, which begins with the repository's owner. Raises ValueError unless on GitHub."""
     if repository is None:
         return f"io.github.{NOBODY}/{NAME}"
     parts = urlsplit(repository)
     owner = parts.path.strip("/").split("/")[0]
     if parts.hostname != "github.com" or not owner:
-        raise ValueError(f"{repository}: the registry proves names by GitHub or by a domain; state how here")
+        raise ValueError(
+            f"{repository}: the registry verifies names by GitHub or by a domain; add support for this host here"
+        )
     return f"io.github.{owner}/{NAME}"
 
 
 def server_json(about: dict[str, Any]) -> dict[str, Any]:
-    """server.json of the MCP registry, schema of 2025-12-11."""
+    """Build server.json for the MCP registry, schema of 2025-12-11."""
     repository = about.get("urls", {}).get("Repository")
     return {
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
@@ -70,7 +72,7 @@ def server_json(about: dict[str, Any]) -> dict[str, Any]:
                 "environmentVariables": [
                     {
                         "name": "ROOFLENS_STORE",
-                        "description": "Folder of the workload store; without it, the user's data folder",
+                        "description": "Folder of the workload store (default: the user's data folder)",
                         "format": "filepath",
                         "isRequired": False,
                     }
@@ -81,16 +83,16 @@ def server_json(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def mcpb_manifest(about: dict[str, Any]) -> dict[str, Any]:
-    """manifest.json of the MCP bundle, version 0.4: uv installs the wheel that lies in it."""
+    """Build manifest.json of the MCP bundle, version 0.4; uv installs the wheel that the bundle contains."""
     settings = {
-        "store": ("directory", "Workload store", "Where profiles are kept; empty: your data folder", {}),
+        "store": ("directory", "Workload store", "Folder for profiles; if empty, your data folder", {}),
         "allow_exec": (
             "boolean",
             "Allow running programs",
-            "Offer the tools that profile and benchmark: whatever the assistant names then runs as you",
+            "Offer the tools that profile and benchmark: any program that the assistant names then runs as you",
             {"default": False},
         ),
-        "read_only": ("boolean", "Read only", "Offer nothing that writes to the store", {"default": False}),
+        "read_only": ("boolean", "Read only", "Offer no tools that write to the store", {"default": False}),
     }
     return {
         "manifest_version": "0.4",
@@ -111,7 +113,7 @@ def mcpb_manifest(about: dict[str, Any]) -> dict[str, Any]:
             },
         },
         "tools": [{"name": tool.name, "description": tool.description} for tool in tools(allow_exec=False)],
-        "tools_generated": True,  # those that run programs come with allow_exec
+        "tools_generated": True,  # tools that run programs need allow_exec
         "prompts_generated": True,
         "compatibility": {"platforms": ["linux"], "runtimes": {"python": about["requires-python"]}},
         "user_config": {
@@ -122,7 +124,7 @@ def mcpb_manifest(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def plugin(about: dict[str, Any]) -> dict[str, Any]:
-    """plugin.json of the Claude Code plugin; its folder is the repository's, so that it holds what it starts."""
+    """Build plugin.json of the Claude Code plugin; its folder is the repository, so it contains what it starts."""
     return {
         "name": NAME,
         "version": about["version"],
@@ -136,7 +138,7 @@ def plugin(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def marketplace(about: dict[str, Any]) -> dict[str, Any]:
-    """marketplace.json: the repository is a marketplace with this one plugin."""
+    """Build marketplace.json: the repository is a marketplace with only this plugin."""
     return {
         "name": NAME,
         "description": about["description"],
@@ -146,7 +148,7 @@ def marketplace(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def command(written: resources.PromptTemplate) -> str:
-    """A slash command of the plugin: the prompt's text for the server that the plugin starts."""
+    """Build a slash command of the plugin from the prompt's text for the server that the plugin starts."""
     if written.name == SKILL_PROMPT:
         text = f"Follow the skill `{NAME}` of this plugin from its first step.\n"
     else:
@@ -159,16 +161,16 @@ def command(written: resources.PromptTemplate) -> str:
         "---",
     ]
     wanted = [f"- {name}: {what}" for name, what in written.arguments.items()]
-    given = ["## Given by the user", "", "Any of these, in the words that follow:", "", *wanted, "", "$ARGUMENTS", ""]
+    given = ["## Given by the user", "", "Any of these, in the text that follows:", "", *wanted, "", "$ARGUMENTS", ""]
     return "\n".join([*head, text.rstrip(), "", *given])
 
 
 def for_people(one: Client) -> str:
-    """What a person does to connect one client: the part of the page about it."""
+    """Build the section of the documentation page that explains how to connect one client."""
     launch = Launch((NAME, "serve"))
     lines = [f"## {one.title}", ""]
     if own := one.own_command(launch):
-        lines += [f"By its own command, where {one.title} is installed:", ""]
+        lines += [f"With its own command, if {one.title} is installed:", ""]
         lines += ["```console no-run", f"$ {own}", "```", ""]
     if one.link:
         lines += [
@@ -176,13 +178,22 @@ def for_people(one: Client) -> str:
             "",
         ]
     file = f"`{one.project}` of a project" + (f", or `~/{one.user}` for all of yours" if one.user else "")
-    lines += [f"Its file, {file}:", "", f"```{one.format}", one.snippet(launch).rstrip(), "```", "", one.after, ""]
-    tried = f"Tried with version {one.tried}." if one.tried else "Not tried: written as its maker documents it."
+    lines += [
+        f"Its configuration file, {file}:",
+        "",
+        f"```{one.format}",
+        one.snippet(launch).rstrip(),
+        "```",
+        "",
+        one.after,
+        "",
+    ]
+    tried = f"Tested with version {one.tried}." if one.tried else "Not tested: written according to its documentation."
     return "\n".join([*lines, f"{tried} Documentation: <{one.source}>", ""])
 
 
 def files() -> dict[Path, str]:
-    """Every file with its text."""
+    """Build the text of every generated file."""
     about = project()
     written = {
         ROOT / ".claude-plugin" / "plugin.json": plugin(about),
@@ -207,7 +218,7 @@ def main() -> int:
     wanted = files()
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
-        print(f"{'stale' if check else 'wrote'} {path.relative_to(ROOT)}")
+        print(f"{'outdated' if check else 'wrote'} {path.relative_to(ROOT)}")
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted[path], encoding="utf-8")

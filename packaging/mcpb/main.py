@@ -1,4 +1,4 @@
-"""Starts the server of an MCP bundle: the settings that its host asked for become options of `rooflens serve`."""
+"""Starts the server of an MCP bundle, with the user's settings as options of `rooflens serve`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def options(environment: Mapping[str, str]) -> list[str]:
-    """The options for these settings. One without an answer is empty or, with some hosts, still its placeholder."""
+    """Build the options. A setting that the user left empty is empty or, with some hosts, still its placeholder."""
     given = {
         name: value
         for name in ("STORE", "ALLOW_EXEC", "READ_ONLY")

@@ -80,7 +80,7 @@ def _cell(cell: Any, texts: dict[str, int]) -> Any:
 
 @cache
 def _parts() -> tuple[str, str]:
-    """Style and script."""
+    """The style sheet and the script of the page."""
     style = (_FOLDER / "page.css").read_text(encoding="utf-8")
     scripts = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return style, f'(() => {{\n"use strict";\n{scripts}}})();\n'

@@ -1,5 +1,5 @@
-// Building blocks of the page: elements, figures in words, tables that sort and filter.
-// Text of a profile only ever becomes a text node or an attribute that nothing acts on.
+// Building blocks of the page: elements, formatted figures, tables with sorting and filtering.
+// Text from a profile is only inserted as a text node or as an inert attribute.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PALETTE = 8;
@@ -39,12 +39,12 @@ function percent(value) {
   return value === null || value === undefined ? NONE : `${figure(value, 3)} %`;
 }
 
-// The name of a column without the unit that stands beside it.
+// The name of a column without the unit, which is shown next to it.
 function headed(name, unit) {
   return (unit ? name.replace(/^pct$/, "share").replace(/_(ns|us|ms|pct|bytes)(?=_|$)/, "") : name).replaceAll("_", " ");
 }
 
-// A time in the unit that suits it.
+// Format a time with a suitable unit.
 const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 function unitOf(ns) {
   return TIMES.find(([, size]) => Math.abs(ns) >= size) || TIMES[3];
@@ -63,7 +63,7 @@ function briefly(text, most = 60) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
-// A name that opens to its full form; both are plain text.
+// A short name that expands to the full name; both are plain text.
 function nameOf(full) {
   const short = briefly(shortName(full), 90);
   if (short === full) return el("span", { class: "name", dir: "auto" }, full);
@@ -99,7 +99,7 @@ function column(table, name) {
   return table.columns.indexOf(name);
 }
 
-// Rows of a table as objects.
+// The rows of a table as objects.
 function records(table) {
   const made = [];
   for (const row of table.rows) {
@@ -134,22 +134,22 @@ function checks(text, choices, chosen, changed) {
   return made;
 }
 
-const PRINTED = new Set(); // What is done before the page is printed, so that it shows everything.
+const PRINTED = new Set(); // Callbacks that run before printing, to show everything.
 
-// Something folded away, made when it is opened first; on paper it stays folded.
+// A collapsed section whose content is created when it is first opened; it stays collapsed in print.
 function folded(title, make) {
   const made = el("details", { class: "folded" }, el("summary", {}, title));
   made.addEventListener("toggle", () => { if (made.open && made.childElementCount === 1) made.append(make()); });
   return made;
 }
 
-// A table of an answer. options: caption, hide (columns), first (columns shown until all are asked for), filter.
+// A table of an answer. options: caption, hide (columns), first (columns shown initially), filter.
 function tableView(table, options = {}) {
   if (!table.rows.length) return el("p", { class: "soft" }, "No rows.");
   const used = table.columns.map((_, at) => at).filter((at) => {
     return !(options.hide || []).includes(table.columns[at]) && table.rows.some((row) => row[at] !== null);
   });
-  // Where something is not to be trusted its reason stands beside it.
+  // Next to a doubtful value, show the reason.
   const doubted = table.rows.some((row) => row[column(table, "status")] !== "ok");
   const wanted = options.first && (doubted ? [...options.first, "reason"] : options.first);
   const first = wanted ? used.filter((at) => wanted.includes(table.columns[at])) : used;
@@ -195,7 +195,7 @@ function tableView(table, options = {}) {
     more.hidden = found.length <= state.most;
     const total = table.total_rows ?? (table.truncated ? "more" : table.rows.length);
     const count = Math.min(found.length, state.most);
-    told.textContent = count === table.rows.length && !table.truncated ? "" : `${count} of ${state.words ? `${found.length} fitting rows, ` : ""}${figure(total)} rows`;
+    told.textContent = count === table.rows.length && !table.truncated ? "" : `${count} of ${state.words ? `${found.length} matching rows, ` : ""}${figure(total)} rows`;
   }
 
   const controls = el("div", { class: "controls" });
@@ -221,7 +221,7 @@ function compared(a, b, side) {
   return side * String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-// Unit and size by which a column of numbers is divided; null where it holds none.
+// Unit and divisor for a column of numbers; null if it contains none.
 function scaleOf(table, at) {
   let most = null;
   for (const row of table.rows) {
@@ -251,7 +251,7 @@ function problemOf(problem) {
   return el("p", { class: "soft" }, [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => part[0].toUpperCase() + part.slice(1).replace(/\.?$/, ".")).join(" "));
 }
 
-// One bar of parts that add up; parts: [name, share in %, palette index].
+// A stacked bar; parts: [name, share in %, palette index].
 function stacked(parts, label) {
   const told = parts.map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const bar = el("div", { class: "bar", role: "img", "aria-label": `${label}: ${told}` });

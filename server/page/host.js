@@ -1,4 +1,4 @@
-// The page as an MCP App: asks the host around it for the report of the tool call that it is shown for.
+// The page as an MCP App: requests the report for the displayed tool call from its host.
 
 const PROTOCOL = "2026-01-26";
 const SECTION_OF = { roofline: "roofline", speed_of_light: "speed_of_light", compare: "comparison", occupancy: "occupancy", timeline: "timeline" };
@@ -35,7 +35,7 @@ function openAsApp() {
     recolour(context.theme);
   }
 
-  // The whole report where the host reads resources for its apps, else what the call itself answered.
+  // The full report if the host can read resources for apps, else the result of the call itself.
   async function result(answer) {
     const whose = answer.structuredContent?.workload || asked?.workload;
     const focus = { section: asked?.kind in SECTION_OF ? SECTION_OF[asked.kind] : "roofline", work: asked?.kind === "instruction" || asked?.roofline_kind === "instruction" ? INSTRUCTIONS : asked?.datatype };
@@ -64,7 +64,7 @@ function openAsApp() {
     } else {
       const pictures = (answer.content || []).filter((part) => part.type === "image" && part.mimeType === "image/png" && /^[A-Za-z0-9+/=]+$/.test(part.data));
       const texts = (answer.content || []).filter((part) => part.type === "text");
-      main.replaceChildren(...pictures.map((part) => el("img", { src: `data:image/png;base64,${part.data}`, alt: "The picture that the tool drew" })), ...texts.map((part) => el("pre", {}, part.text)));
+      main.replaceChildren(...pictures.map((part) => el("img", { src: `data:image/png;base64,${part.data}`, alt: "The plot drawn by the tool" })), ...texts.map((part) => el("pre", {}, part.text)));
     }
     main.dataset.ready = "yes";
   }

@@ -1,9 +1,9 @@
-// Starts the page: reads the document that it holds, or as an app asks its host for one.
+// Starts the page: reads the embedded document, or as an app requests one from its host.
 
 const FORMAT = 1;
 const INTERNED = "\u0001";
 
-// Texts that stand in many rows are kept once; a cell then names its place.
+// Repeated texts are stored once; a cell then contains the index of its text.
 function unpack(report) {
   const texts = report.texts || [];
   const visit = (value) => {
@@ -22,7 +22,7 @@ function unpack(report) {
 function show(report, focus = null) {
   const main = document.getElementById("main");
   if (report.format !== FORMAT) {
-    main.replaceChildren(el("p", {}, `This page reads reports of format ${FORMAT}; this one has format ${report.format}.`));
+    main.replaceChildren(el("p", {}, `This page supports report format ${FORMAT}, but the report has format ${report.format}.`));
     return;
   }
   unpack(report);
@@ -40,7 +40,7 @@ function show(report, focus = null) {
       fill();
     }));
   }
-  controls.append(select("Colours", [["light dark", "as the system"], ["light", "light"], ["dark", "dark"]], document.documentElement.style.colorScheme || "light dark", recolour));
+  controls.append(select("Colours", [["light dark", "system"], ["light", "light"], ["dark", "dark"]], document.documentElement.style.colorScheme || "light dark", recolour));
   head.append(el("p", { class: "soft" }, [...new Set(report.workloads.map((w) => w.device || w.arch).filter(Boolean))].join(", ")), controls);
 
   function fill() {
@@ -81,4 +81,4 @@ window.addEventListener("afterprint", () => recolour(paper.scheme));
 const held = JSON.parse(document.getElementById("document").textContent);
 if (held) show(held);
 else if (window.parent !== window) openAsApp();
-else document.getElementById("wait").textContent = "This page shows a report inside of a client; `rooflens report` writes one for a browser.";
+else document.getElementById("wait").textContent = "This page shows a report inside an MCP client; `rooflens report` writes one for a browser.";

@@ -1,4 +1,4 @@
-// The roofline: points of kernels below ceilings on two logarithmic axes, with zoom, hover and switches.
+// The roofline plot: points of kernels below ceilings on logarithmic axes, with zoom, hover and controls.
 
 const LEVEL_NAMES = { hbm: "HBM", l2: "L2", gl1: "GL1", vl1d: "L1", lds: "LDS" };
 const LEVELS = Object.keys(LEVEL_NAMES);
@@ -8,7 +8,7 @@ const WORK_NAMES = { flop: "floating point", iop: "integer" };
 
 function rooflineView(workloads, focus) {
   const answers = workloads.flatMap((workload, at) => workload.rooflines.filter((one) => one.answer).map((one) => ({ at, key: one.key, ...one.answer })));
-  if (!answers.length) return problemOf(workloads[0].rooflines[0]?.problem || { what: "There is no roofline" });
+  if (!answers.length) return problemOf(workloads[0].rooflines[0]?.problem || { what: "No roofline available" });
   const points = answers.flatMap((answer) => records(answer.points).map((point) => {
     point.at = answer.at;
     point.source = answer.ceiling_source;
@@ -30,13 +30,13 @@ function rooflineView(workloads, focus) {
   };
   if (focus && works.includes(focus)) state.work = focus;
 
-  const svg = draw("svg", { role: "application", tabindex: "0", "aria-label": "Roofline. Arrow keys go from point to point, plus and minus zoom, Shift with arrows moves, 0 shows all." });
+  const svg = draw("svg", { role: "application", tabindex: "0", "aria-label": "Roofline. Arrow keys move between points, plus and minus zoom, Shift with arrows pans, 0 shows all." });
   const tip = el("div", { class: "tip", hidden: true });
   const chart = el("div", { class: "chart" }, svg, tip);
   const told = el("p", { class: "told", role: "status" });
   const left = el("p", { class: "note" });
   const key = el("ul", { class: "key" });
-  let view = null; // what is drawn: sizes, domain, marks
+  let view = null; // current drawing: sizes, domain, marks
   let drag = null;
 
   function wanted() {
@@ -61,7 +61,7 @@ function rooflineView(workloads, focus) {
     return found;
   }
 
-  // Where everything fits, in powers of ten.
+  // The range that contains everything, in powers of ten.
   function everything(marks, devices) {
     const xs = marks.map((p) => p.intensity);
     const ys = marks.map((p) => p.performance);
@@ -100,7 +100,7 @@ function rooflineView(workloads, focus) {
     legend(drawn);
     const lost = new Map();
     for (const p of marks) if (!drawable(p)) {
-      const why = UNKNOWN.has(p.status) ? p.status.replaceAll("_", " ") : p.performance > 0 ? "without bytes at their level" : "without such work";
+      const why = UNKNOWN.has(p.status) ? p.status.replaceAll("_", " ") : p.performance > 0 ? "without bytes at this level" : "without such work";
       lost.set(why, (lost.get(why) || 0) + 1);
     }
     const why = [...lost].map(([reason, n]) => `${n} ${reason}`).join(", ");
@@ -141,7 +141,7 @@ function rooflineView(workloads, focus) {
     return group;
   }
 
-  // Ceilings of one device; those of a second one are dashed.
+  // The ceilings of one device; those of a second device are dashed.
   function roofsOf(device, at, inside) {
     const top = Math.max(...device.roofs.map((c) => c.value), 0);
     const dash = at ? "6 4" : null;
@@ -181,12 +181,12 @@ function rooflineView(workloads, focus) {
     for (const ceiling of new Set(device.sweep.map((p) => p.ceiling))) {
       const path = device.sweep.filter((p) => p.ceiling === ceiling && p.intensity > 0 && p.value > 0);
       const line = draw("polyline", { class: "swept", points: path.map((p) => `${view.x(p.intensity)},${view.y(p.value)}`).join(" ") });
-      line.append(draw("title", {}, `${ceiling}, reached at each intensity`));
+      line.append(draw("title", {}, `${ceiling}, measured at each intensity`));
       inside.append(line);
     }
   }
 
-  // From before to after, where a kernel has both.
+  // An arrow from the baseline to the candidate, for kernels in both.
   function moves(drawn, inside) {
     const first = new Map();
     for (const p of drawn) {
@@ -341,7 +341,7 @@ function rooflineView(workloads, focus) {
     el("button", { type: "button", onclick: all }, "Show all"),
   );
   new ResizeObserver(() => { if (view && Math.max(280, chart.clientWidth) !== view.width) render(); }).observe(chart);
-  const made = el("div", {}, controls, chart, key, told, left, el("p", { class: "note noprint" }, "Drag to zoom, double-click for all; with the keyboard: arrows, +, −, 0."));
+  const made = el("div", {}, controls, chart, key, told, left, el("p", { class: "note noprint" }, "Drag to zoom, double-click to show all; keyboard: arrows, +, −, 0."));
   requestAnimationFrame(render);
   return made;
 }

@@ -1,4 +1,4 @@
-// The sections of a report, each from the answers of the tools; a section without data is not there.
+// The sections of a report, built from the answers of the tools; sections without data are omitted.
 
 const KERNEL_COLUMNS = ["rank", "kernel", "calls", "total_ns", "pct", "mean_ns", "min_ns", "max_ns", "cv_pct", "vgpr", "lds_bytes", "scratch_bytes", "status"];
 const LAUNCH_COLUMNS = ["number", "kernel", "configuration", "calls", "total_ns", "pct", "mean_ns", "grid", "workgroup_size", "vgpr", "lds_bytes", "cluster", "status"];
@@ -6,9 +6,9 @@ const OCCUPANCY_COLUMNS = ["number", "kernel", "configuration", "time_pct", "wav
 const HOT_COLUMNS = ["line", "source", "pct", "interval", "why", "instruction", "executed", "spills", "loop"];
 const METRIC_COLUMNS = ["name", "title", "avg", "unit", "peak", "pct_of_peak", "status"];
 const OPEN = 3;
-const EXCLUSIVE = { computing: "kernels", exposed_communication: "communication alone", exposed_copies: "copies alone" };
+const EXCLUSIVE = { computing: "kernels", exposed_communication: "exposed communication", exposed_copies: "exposed copies" };
 
-// key, title, and what makes its content: (document, workload) -> element or null.
+// key, title, and content function: (document, workload) -> element or null.
 const SECTIONS = [
   ["summary", "Where the time goes", summarySection],
   ["findings", "Findings", findingsSection],
@@ -28,7 +28,7 @@ function answerOf(workload, key) {
   return workload.sections[key]?.answer || null;
 }
 
-// What an answer shows, or in words why a workload has none.
+// The content for an answer, or the problem that explains why there is none.
 function either(workload, key, shown) {
   const section = workload.sections[key];
   if (!section) return null;
@@ -55,13 +55,13 @@ function summarySection(report, workload) {
     const top = times.slice(0, PALETTE).map((row, at) => [shortName(row.kernel), row.pct, at]);
     const rest = 100 - top.reduce((sum, part) => sum + part[1], 0);
     if (rest >= 0.05) top.push([`${figure((kernels.table.total_rows ?? times.length) - top.length)} more`, rest, PALETTE]);
-    const by = isTimed(kernels.table) ? "time" : "samples or cycles in them";
+    const by = isTimed(kernels.table) ? "time" : "samples or cycles";
     made.append(el("h3", {}, `Kernels by ${by}`), stacked(top, `Kernels by ${by}`));
   }
   const diagnosis = answerOf(workload, "diagnosis");
   const first = diagnosis?.kernels[0];
-  if (first) made.append(el("p", {}, el("strong", {}, `#${first.rank} `), nameOf(first.kernel), ` ${percent(first.share_pct)} of the kernels' time: ${verdictOf(first.verdict)}`));
-  if (!made.childElementCount) made.append(el("p", { class: "soft" }, "The profile holds no times."));
+  if (first) made.append(el("p", {}, el("strong", {}, `#${first.rank} `), nameOf(first.kernel), ` ${percent(first.share_pct)} of the kernel time: ${verdictOf(first.verdict)}`));
+  if (!made.childElementCount) made.append(el("p", { class: "soft" }, "The profile contains no times."));
   return made;
 }
 
@@ -86,7 +86,7 @@ function findingsSection(report, workload) {
 function adviceOf(finding) {
   const made = el("div");
   if (finding.advice.length) made.append(el("h4", {}, "What to try"), el("ul", { class: "plain" }, ...finding.advice.map((one) => el("li", {}, typeof one === "string" ? one : `${one.do}${one.source ? ` (${one.source})` : ""}`))));
-  if (finding.falsify) made.append(el("p", { class: "soft" }, `What would disprove it: ${finding.falsify}`));
+  if (finding.falsify) made.append(el("p", { class: "soft" }, `How to disprove it: ${finding.falsify}`));
   return made;
 }
 
@@ -103,7 +103,7 @@ function diagnosedKernel(kernel, open) {
       finding.tried.length ? el("p", {}, `Tried: ${finding.tried.join("; ")}`) : null,
       ...finding.evidence.filter((e) => e.sql).map((e) => el("details", { class: "noprint" }, el("summary", { class: "note" }, `SQL of ${e.metric}`), el("pre", {}, e.sql)))));
   }
-  for (const request of kernel.next_counters) made.append(el("p", { class: "note" }, `Would decide between ${request.decides.join(", ")}: ${request.metrics.join(", ")} (${request.passes} more runs).`));
+  for (const request of kernel.next_counters) made.append(el("p", { class: "note" }, `To decide between ${request.decides.join(", ")}, collect ${request.metrics.join(", ")} (${request.passes} more runs).`));
   if (kernel.undecided.length) made.append(notesOf(kernel.undecided));
   return made;
 }
@@ -121,11 +121,11 @@ function comparisonSection(report) {
     const answer = pair.answer;
     if (!answer) return made;
     const kind = { improved: "good", regressed: "bad" }[answer.verdict] || "odd";
-    made.append(el("p", {}, el("strong", { class: kind }, answer.verdict), `, the same work: ${answer.same_work}`), el("p", {}, answer.summary));
+    made.append(el("p", {}, el("strong", { class: kind }, answer.verdict), `, same work: ${answer.same_work}`), el("p", {}, answer.summary));
     if (answer.causes.length) made.append(el("ul", { class: "plain" }, ...answer.causes.map((cause) => el("li", {}, cause))));
     const first = ["kernel", "baseline_ms", "candidate_ms", "speedup", "low", "high", "n", "verdict", "same_work", "status"];
     if (answer.kernels.rows.length) made.append(tableView(answer.kernels, { caption: "Kernels", filter: true, first }));
-    for (const [name, caption] of [["groups", "Groups"], ["explanation", "What the change of time consists of"], ["work", "Work"], ["launch", "Launches"], ["metrics", "Metrics that changed"], ["normalised", "Shares of what each device can do"]]) {
+    for (const [name, caption] of [["groups", "Groups"], ["explanation", "Parts of the time change"], ["work", "Work"], ["launch", "Launches"], ["metrics", "Changed metrics"], ["normalised", "Shares of the ceilings of each device"]]) {
       if (answer[name]?.rows.length) made.append(el("details", { open: name === "explanation" }, el("summary", {}, caption), tableView(answer[name], { filter: true })));
     }
     for (const [name, title] of [["only_in_baseline", "Only before"], ["only_in_candidate", "Only after"]]) {
@@ -140,11 +140,11 @@ function comparisonSection(report) {
 function timelineSection(report, workload) {
   const answer = answerOf(workload, "timeline");
   if (!workload.events && !answer) return null;
-  const made = el("div", {}, workload.events ? timelineView(workload.events, answer?.gaps || null) : el("p", { class: "soft" }, "The profile holds launches without the events around them."));
+  const made = el("div", {}, workload.events ? timelineView(workload.events, answer?.gaps || null) : el("p", { class: "soft" }, "The profile contains launches, but no timeline events."));
   const problem = workload.sections.timeline?.problem;
   if (problem) made.append(problemOf(problem));
   if (!answer) return made;
-  for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["ranks", "Ranks, the longest computing first"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest idle stretches"]]) {
+  for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle time by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["ranks", "Ranks, longest computing time first"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest gaps"]]) {
     if (answer[name].rows.length) made.append(["ranges", "gaps"].includes(name) ? folded(caption, () => tableView(answer[name], { filter: true })) : el("details", { open: name === "split" || name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
   }
   const notes = notesOf(answer.notes);
@@ -166,7 +166,7 @@ function rooflineSection(report, workload, focus) {
   return made;
 }
 
-// A profile of samples or thread traces alone lists its kernels without times.
+// A profile with only samples or thread traces lists its kernels without times.
 function isTimed(table) {
   return table.columns.includes("total_ns");
 }
@@ -176,7 +176,7 @@ function kernelsSection(report, workload) {
 }
 
 function launchesSection(report, workload) {
-  return either(workload, "launches", (answer) => tableView(answer.table, { caption: "Grid, work-group, registers and LDS told apart", filter: true, first: LAUNCH_COLUMNS }));
+  return either(workload, "launches", (answer) => tableView(answer.table, { caption: "Launches by grid, work-group, registers and LDS", filter: true, first: LAUNCH_COLUMNS }));
 }
 
 function speedSection(report, workload) {
@@ -198,10 +198,10 @@ function speedSection(report, workload) {
   return el("div", {}, controls, place, before ? el("p", { class: "note" }, `Narrow bars: ${report.workloads[0].name}.`) : null, notesOf(whole.notes));
 }
 
-// Percent of peak as bars; hatched where the figure is doubted.
+// Percent of peak as bars; hatched if the figure is doubtful.
 function metersOf(table, before) {
   const rows = records(table).filter((row) => row.pct_of_peak !== null);
-  if (!rows.length) return el("p", { class: "soft" }, "No figure of it has a value and a peak.");
+  if (!rows.length) return el("p", { class: "soft" }, "No figure has both a value and a peak.");
   const earlier = new Map(before ? records(before.table).map((row) => [row.name, row]) : []);
   const body = el("tbody");
   for (const row of rows) {
@@ -224,7 +224,7 @@ function metersOf(table, before) {
 function occupancySection(report, workload) {
   return either(workload, "occupancy", (answer) => {
     const made = el("div", {}, el("p", {}, answer.answer || ""), tableView(answer.kernels, { caption: `Occupancy on ${answer.gpu}, by ${answer.cu}`, filter: true, first: OCCUPANCY_COLUMNS }));
-    for (const [name, caption] of [["limits", "What each resource allows the first of them"], ["what_if", "Smallest changes that give more"]]) {
+    for (const [name, caption] of [["limits", "Waves that each resource allows the first kernel"], ["what_if", "Smallest changes that allow more waves"]]) {
       if (answer[name].rows.length) made.append(el("h4", {}, caption), tableView(answer[name]));
     }
     const notes = notesOf(answer.notes);
@@ -233,7 +233,7 @@ function occupancySection(report, workload) {
   });
 }
 
-// The lines of each sampled kernel that cost most, as far as this version and the profile have them.
+// The hottest lines of each sampled kernel, if the profile has them.
 function hotspotsSection(report, workload) {
   if (!workload.hotspots?.length) return null;
   return el("div", {}, ...workload.hotspots.map((one) => {
@@ -245,7 +245,7 @@ function hotspotsSection(report, workload) {
     if (answer.loops.rows.length) made.append(el("h4", {}, "Loops"), tableView(answer.loops));
     if (answer.source.rows.length) {
       const lines = records(answer.source).map((row) => `${String(row.line).padStart(6)}  ${row.text}`);
-      made.append(el("h4", {}, "Source around the hottest"), el("pre", {}, lines.join("\n")));
+      made.append(el("h4", {}, "Source around the hottest line"), el("pre", {}, lines.join("\n")));
     }
     const notes = notesOf(answer.notes);
     if (notes) made.append(notes);
@@ -263,15 +263,15 @@ function provenanceSection(report, workload) {
   const detail = answerOf(workload, "kernels")?.workload;
   const list = el("dl");
   const add = (name, value) => { if (value !== null && value !== undefined && value !== "") list.append(el("dt", {}, name), el("dd", { dir: "auto" }, String(value))); };
-  for (const [name, key] of [["Workload", "id"], ["Name", "name"], ["Stored", "created"], ["Device", "device"], ["Target", "arch"], ["Host", "host"], ["Command", "command"], ["Profiler", "tool"], ["Its version", "tool_version"]]) add(name, detail?.[key]);
+  for (const [name, key] of [["Workload", "id"], ["Name", "name"], ["Stored", "created"], ["Device", "device"], ["Target", "arch"], ["Host", "host"], ["Command", "command"], ["Profiler", "tool"], ["Profiler version", "tool_version"]]) add(name, detail?.[key]);
   add("Tags", detail?.tags.join(", "));
   add("Report", `rooflens ${report.rooflens}, ${report.created}`);
   const made = el("div", {}, list);
   if (!detail) return made;
   const facts = Object.entries(detail.facts);
-  if (facts.length) made.append(folded("Facts of the device", () => tableView({ columns: ["fact", "value"], units: [null, null], rows: facts, truncated: false })));
+  if (facts.length) made.append(folded("Device properties", () => tableView({ columns: ["fact", "value"], units: [null, null], rows: facts, truncated: false })));
   if (detail.passes.rows.length) made.append(folded("Passes", () => tableView(detail.passes)));
   const calls = Object.values(workload.sections).concat(workload.rooflines).map((one) => `rooflens call --full ${one.tool} '${JSON.stringify(one.arguments).replaceAll("'", "'\\''")}'`);
-  made.append(folded("The calls that gave these figures", () => el("pre", {}, [...new Set(calls)].join("\n"))));
+  made.append(folded("Calls that produce these figures", () => el("pre", {}, [...new Set(calls)].join("\n"))));
   return made;
 }

@@ -1,4 +1,4 @@
-// The timeline: every event and range in its lane, drawn on a canvas as wide as the page, with zoom and search.
+// The timeline: every event and range in its lane, drawn on a canvas of page width, with zoom and search.
 
 const LANE = 20;
 const LABELS = 130;
@@ -7,9 +7,9 @@ const KIND_COLORS = { copy: 1, fill: 6, api: 8, sync: 4, alloc: 7 };
 
 function timelineView(events, gaps) {
   const data = decoded(events, gaps);
-  if (!data.lanes.length) return el("p", { class: "soft" }, "The profile holds no events with usable times.");
+  if (!data.lanes.length) return el("p", { class: "soft" }, "The profile contains no events with usable times.");
   const state = { from: 0, to: data.span, words: "", chosen: -1 };
-  const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": "Timeline. Left and right move, plus and minus zoom, 0 shows all, comma and full stop go from event to event." });
+  const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": "Timeline. Left and right pan, plus and minus zoom, 0 shows all, comma and full stop move between events." });
   const tip = el("div", { class: "tip", hidden: true });
   const chart = el("div", { class: "chart" }, canvas, tip);
   const told = el("p", { class: "told", role: "status" });
@@ -84,7 +84,7 @@ function timelineView(events, gaps) {
     const first = firstEnding(lane, state.from);
     let end = first;
     while (end < lane.last && data.start[end] < state.to) end++;
-    // Few events are shown at least a pixel wide; of many each covers as much of its pixel as it takes of the time.
+    // A few events are drawn at least one pixel wide; with many, opacity shows the share of the pixel's time.
     const least = Math.min(1, room() / 4 / Math.max(1, end - first));
     for (let i = first; i < end; i++) {
       const left = Math.max(x(data.start[i]), labels() - 1);
@@ -116,7 +116,7 @@ function timelineView(events, gaps) {
     return colors.c[data.shade[name]];
   }
 
-  // The first event of a lane that ends after a moment; ends are known by their running maximum.
+  // The first event of a lane that ends after a given time; found with the running maximum of end times.
   function firstEnding(lane, moment) {
     let [low, high] = [lane.first, lane.last];
     while (low < high) {
@@ -226,20 +226,20 @@ function timelineView(events, gaps) {
   const count = events.lane.length;
   const less = [
     count < events.total ? `the ${figure(count)} longest of ${figure(events.total)} events are drawn` : `${figure(count)} events`,
-    events.lanes_left_out ? `${events.lanes_left_out} lanes with less time are left out` : "",
-    gaps && gaps.rows.length < gaps.total_rows ? `the ${gaps.rows.length} longest of ${figure(gaps.total_rows)} idle stretches` : "",
+    events.lanes_left_out ? `${events.lanes_left_out} lanes with less time are omitted` : "",
+    gaps && gaps.rows.length < gaps.total_rows ? `the ${gaps.rows.length} longest of ${figure(gaps.total_rows)} gaps` : "",
   ].filter(Boolean).join("; ");
   soon();
-  return el("div", {}, controls, probe, chart, told, el("p", { class: "note" }, `${less[0].toUpperCase()}${less.slice(1)}. `, el("span", { class: "noprint" }, "Drag to zoom, double-click for all; with the keyboard: arrows, +, −, 0, comma and full stop.")));
+  return el("div", {}, controls, probe, chart, told, el("p", { class: "note" }, `${less[0].toUpperCase()}${less.slice(1)}. `, el("span", { class: "noprint" }, "Drag to zoom, double-click to show all; keyboard: arrows, +, −, 0, comma and full stop.")));
 }
 
-// One of 1, 2, 5 times a power of ten, at least as large as a number.
+// The smallest of 1, 2, 5 times a power of ten that is at least the given number.
 function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= value);
 }
 
-// Events in typed columns, lane by lane in order of start; idle stretches become lanes below those of devices.
+// Events in typed arrays, by lane in order of start; gaps become lanes below those of devices.
 function decoded(events, gaps) {
   const idle = gaps ? records(gaps).filter((gap) => gap.ms > 0).sort((a, b) => (a.device > b.device) - (a.device < b.device) || a.at_ms - b.at_ms) : [];
   const count = events.lane.length + idle.length;
@@ -285,7 +285,7 @@ function decoded(events, gaps) {
   data.lower = data.names.map((name) => name.toLowerCase());
   const spent = new Float64Array(data.names.length);
   for (let i = 0; i < count; i++) spent[data.name[i]] += data.duration[i];
-  // The kernels and ranges that take most time have colours of their own.
+  // The kernels and ranges that take most time get individual colours.
   data.shade = new Uint8Array(data.names.length).fill(PALETTE);
   for (const kind of ["kernel", "range", "idle"]) {
     const order = data.names.map((_, n) => n).filter((n) => data.kinds[n] === kind).sort((a, b) => spent[b] - spent[a]);

@@ -113,7 +113,7 @@ def test_tables_sort_filter_and_show_more_by_mouse_and_keyboard(browser: Browser
     assert browser.evaluate(ROWS) == SOME
     browser.enter("#kernels input[type=search]", "KERNEL_42 float")
     assert browser.evaluate(ROWS) == 10
-    assert "10 of 10 fitting rows, 120 rows" in browser.evaluate("document.querySelector('#kernels').innerText")
+    assert "10 of 10 matching rows, 120 rows" in browser.evaluate("document.querySelector('#kernels').innerText")
 
 
 def test_the_roofline_zooms_switches_and_is_walked_by_keyboard(browser: Browser, pages: Pages) -> None:

@@ -147,7 +147,7 @@ def test_prune_names_what_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureF
     damaged = profile(Store(tmp_path), [1.0])
     (tmp_path / f"workload={damaged.id}" / MANIFEST).write_text("{")
     command = ["prune", "--store", str(tmp_path), "--keep", "90d"]
-    assert cli.main(command) == 0 and f"Left out: workload={damaged.id}" in capsys.readouterr().out
+    assert cli.main(command) == 0 and f"Skipped: workload={damaged.id}" in capsys.readouterr().out
     assert cli.main([*command, "--json"]) == 0
     assert damaged.id in json.loads(capsys.readouterr().out)["unreadable"][0]
 
