@@ -177,7 +177,7 @@ def for_people(one: Client) -> str:
             f"`rooflens connect {one.name}` prints a link that opens {one.title} and asks whether to add the server.",
             "",
         ]
-    file = f"`{one.project}` of a project" + (f", or `~/{one.user}` for all of yours" if one.user else "")
+    file = f"`{one.project}` of a project" + (f", or `~/{one.user}` for all your projects" if one.user else "")
     lines += [
         f"Its configuration file, {file}:",
         "",

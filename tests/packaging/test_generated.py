@@ -51,7 +51,7 @@ def test_the_files_are_fresh(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_a_file_that_would_change_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
     monkeypatch.setattr(GENERATE, "files", lambda: {ROOT / "packaging" / "server.json": "{}"})
-    assert GENERATE.main() == 1 and capsys.readouterr().out == "stale packaging/server.json\n"
+    assert GENERATE.main() == 1 and capsys.readouterr().out == "outdated packaging/server.json\n"
 
 
 def test_one_version_and_one_name_everywhere() -> None:
