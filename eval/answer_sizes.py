@@ -1,4 +1,4 @@
-"""How many tokens the answers take that every question needs, over all workloads that are here."""
+"""Measures the tokens of default answers over all available workloads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from questions import CHARACTERS_PER_TOKEN
 
 SHARED = ROOT.parent / "shared"
 MEASURED = ("compute_metrics", "diagnose_bottleneck", "compute_roofline")
-"""Asked with a workload and nothing else."""
+"""Tools that are called with a workload as the only argument."""
 MOST_AT_MEDIAN = 700
-"""Tokens of the median answer of each of these tools, as text and as structured content."""
+"""Limit for the median answer of each of these tools in tokens, as text and as structured content."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """One answer: the tokens of its text and of its structured content. A client shows the model one of the two."""
+    """The size of one answer: tokens of its text and structured content. Clients show one of them to the model."""
 
     tool: str
     workload: str
@@ -31,14 +31,14 @@ class Size:
 
 
 def profiles() -> Iterator[tuple[str, Path]]:
-    """Name and path of every profile beside the project: none where there are no recorded workloads."""
+    """Name and path of every recorded workload next to the project; empty if there are none."""
     for pattern in ("workloads/*/*", "workloads38/*", "rocprofv3/*", "ncu/*", "source_lines/*.ncu-rep.gz"):
         for path in sorted(SHARED.glob(pattern)):
             yield path.relative_to(SHARED).as_posix().replace("/", "."), path
 
 
 async def measured(client: Client) -> list[Size]:
-    """The size of the default answers for each profile that can be imported; what a tool refuses is left out."""
+    """The sizes of default answers for each profile that can be imported; refused calls are skipped."""
     sizes = []
     for name, path in profiles():
         imported = await client.call_tool("import_profile", {"path": str(path), "name": name})
@@ -55,7 +55,7 @@ async def measured(client: Client) -> list[Size]:
 
 
 def scores(sizes: list[Size]) -> dict[str, dict[str, Any]]:
-    """Tool -> median and greatest size of its answers, with the workload of the greatest."""
+    """Tool -> median and maximum size of its answers, with the workload of the maximum."""
     found = {}
     for tool in dict.fromkeys(size.tool for size in sizes):
         of_tool = [size for size in sizes if size.tool == tool]
@@ -72,7 +72,7 @@ def scores(sizes: list[Size]) -> dict[str, dict[str, Any]]:
 
 
 def report(found: dict[str, dict[str, Any]]) -> list[str]:
-    """The sizes in lines, for people."""
+    """Format the sizes as lines of text."""
     lines = ["Tokens of default answers   answers  text: median  most  structured: median  most"] if found else []
     for tool, s in found.items():
         lines.append(
@@ -83,7 +83,7 @@ def report(found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def missed(found: dict[str, dict[str, Any]]) -> list[str]:
-    """What takes more than MOST_AT_MEDIAN."""
+    """List the tools whose median answer exceeds MOST_AT_MEDIAN."""
     return [
         f"{tool}: the median answer takes {s[kind + '_median']:.0f} tokens ({kind}), at most {MOST_AT_MEDIAN}"
         for tool, s in found.items()

@@ -1,8 +1,8 @@
-"""Answers the questions and diagnoses the labelled kernels through a real MCP client, and prints how well that went.
+"""Answers the questions and diagnoses the labelled kernels through a real MCP client, and reports the quality.
 
-python eval/evaluate.py            a report; exit status 1 where a question or a floor of FLOORS is missed
+python eval/evaluate.py            a report; exit status 1 if a question or a floor of FLOORS is missed
 python eval/evaluate.py --json     the same as JSON
-python eval/evaluate.py --sizes    only the tokens of default answers, over the recorded workloads beside the project
+python eval/evaluate.py --sizes    only the tokens of default answers, over the recorded workloads next to the project
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rooflens.server.mcp import app
 
 SAMPLES = kernels.ROOT / "server" / "samples"
 FLOORS = {"right_first_pct": 90.0, "right_in_top_three_pct": 94.0}
-"""What the labelled kernels must reach together, with and without the workloads that may be absent."""
+"""Minimum scores of the labelled kernels together, with and without the optional workloads."""
 INTERVENTION_FLOORS = {
     "tuning": {
         "matters_pct": 99.0, "best_of_everything_pct": 99.0, "without_proofs_pct": 89.0, "names_the_best_pct": 95.0,
@@ -37,26 +37,26 @@ INTERVENTION_FLOORS = {
         "names_the_best_fix_pct": 76.0,
     },
 }  # fmt: skip
-"""What the verdicts must reach in each half of the kernels with measured interventions."""
+"""Minimum scores of the verdicts in each half of the kernels with measured interventions."""
 MOST_WRONG_AND_SURE, MOST_BOUNDS_BELOW = 0, 0
 UNSEEN_FLOORS = {
     "seeds 3 to 6": {"matters_pct": 98.0, "best_of_everything_pct": 96.0, "without_proofs_pct": 85.0},
     "seeds 7, 8": {"matters_pct": 96.0, "best_of_everything_pct": 95.0, "without_proofs_pct": 82.0},
     truths.HALF: {"matters_pct": 93.0, "best_of_everything_pct": 90.0},
 }
-"""The same for kernels that were measured when the rules stood, and for those of frameworks."""
+"""The same for kernels that were measured after the rules were fixed, and for those of frameworks."""
 MOST_UNSEEN_WRONG_AND_SURE, MOST_UNSEEN_BOUNDS_BELOW = 1, 6
 
 
 async def evaluate(folder: str) -> dict[str, Any]:
-    """Everything measured, with a store in ``folder``."""
+    """Run the whole evaluation, with a store in ``folder``."""
     store = Store(folder)
     async with Client(app.build(store)) as client:
         return await evaluated(client, store)
 
 
 async def evaluated(client: Client, store: Store) -> dict[str, Any]:
-    """Everything measured by a client of an empty store."""
+    """Run the whole evaluation with a client of an empty store."""
     await load_samples(client)
     outcomes = [await questions.answered(client, question) for question in questions.questions()]
     cases, skipped = await kernels.labelled(client, store.root)
@@ -91,13 +91,13 @@ async def evaluated(client: Client, store: Store) -> dict[str, Any]:
 
 
 async def sizes(folder: str) -> dict[str, Any]:
-    """The tokens of default answers, with a store in ``folder``."""
+    """Measure the tokens of default answers, with a store in ``folder``."""
     async with Client(app.build(Store(folder))) as client:
         return answer_sizes.scores(await answer_sizes.measured(client))
 
 
 async def load_samples(client: Client) -> None:
-    """Import every shipped sample under its folder's name."""
+    """Import every sample profile under the name of its folder."""
     for folder in sorted(p for p in SAMPLES.iterdir() if p.is_dir()):
         recording = folder / "kernels.csv.gz"
         path = recording if recording.exists() else folder
@@ -107,7 +107,7 @@ async def load_samples(client: Client) -> None:
 
 
 def report(found: dict[str, Any]) -> str:
-    """What was measured, for people."""
+    """Format the results as text."""
     asked = found["questions"]
     lines = [
         f"Questions: {asked['right']} of {asked['asked']} answered right; "
@@ -143,13 +143,13 @@ def report(found: dict[str, Any]) -> str:
 
 
 def missed(found: dict[str, Any]) -> list[str]:
-    """What falls short."""
+    """List everything that misses its floor."""
     short = [f"question: {w['ask']}" for w in found["questions"]["wrong"]]
     every = found["diagnosis"]["all"]
     if every["sure_and_wrong"]:
         short.append(f"{every['sure_and_wrong']} verdicts were wrong with a confidence of {kernels.SURE} or more")
     if found["thinned"]["misled"]:
-        short.append(f"{found['thinned']['misled']} wrong verdicts on too few counters were not told as open")
+        short.append(f"{found['thinned']['misled']} wrong verdicts on too few counters were not reported as open")
     short += _verdicts_missed(found["interventions"], INTERVENTION_FLOORS, MOST_WRONG_AND_SURE, MOST_BOUNDS_BELOW)
     short += _verdicts_missed(found["unseen"], UNSEEN_FLOORS, MOST_UNSEEN_WRONG_AND_SURE, MOST_UNSEEN_BOUNDS_BELOW)
     low = [name for name, floor in FLOORS.items() if every[name] < floor]
@@ -159,7 +159,7 @@ def missed(found: dict[str, Any]) -> list[str]:
 def _verdicts_missed(
     measured: dict[str, Any], of_halves: dict[str, dict[str, float]], wrong: int, below: int
 ) -> list[str]:
-    """What falls short of the floors of each half, and each verdict and bound that fails where more do than may."""
+    """List scores below the floors of each half, and the failing verdicts and bounds if there are too many."""
     short = []
     if len(measured["wrong_and_sure"]) > wrong:
         short += [

@@ -1,4 +1,4 @@
-"""The lines of examples/kernels that are known to be hot, as comments mark them, and how far an answer meets them."""
+"""Known hot lines of examples/kernels, marked by comments, and how well find_hotspots finds them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SOURCES = ("*.cu", "*.h", "*.py")
 _MARK = re.compile(r"^(?P<code>.*?)(?://|#)\s*hot: (?P<kernels>\w+(?:, \w+)*)(?: \((?P<below>\d+) lines below\))?\s*$")
 
 Place = tuple[str, int]
-"""Name of a file, and a line in it."""
+"""File name and line number."""
 
 
 def hot_lines(folder: Path = KERNELS) -> dict[str, list[Place]]:
-    """Kernel -> its hot lines: those that end in ``// hot: NAME`` (``#`` in Python), or follow such a comment that
-    stands alone. Of code that was written many times ``(8 lines below)`` marks each copy: all are as hot."""
+    """Kernel -> its hot lines: lines that end with ``// hot: NAME`` (``#`` in Python), or that follow this comment on
+    a line of its own. For repeated code, ``(8 lines below)`` marks all copies, which are equally hot."""
     found: dict[str, list[Place]] = {}
     for path in sorted(path for pattern in _SOURCES for path in folder.glob(pattern)):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -34,7 +34,7 @@ def hot_lines(folder: Path = KERNELS) -> dict[str, list[Place]]:
 
 
 def rank(lines: Iterable[str | None], expected: Iterable[Place]) -> int | None:
-    """The place, from 1, of the first of ``lines`` (``folder/file:7``) that is one of the expected, or None."""
+    """The position, from 1, of the first of ``lines`` (``folder/file:7``) that is expected, or None."""
     places = {f"{file}:{line}" for file, line in expected}
     for number, line in enumerate(lines, 1):
         if (line or "").rpartition("/")[2] in places:
@@ -44,21 +44,21 @@ def rank(lines: Iterable[str | None], expected: Iterable[Place]) -> int | None:
 
 @dataclass(frozen=True)
 class Score:
-    """What find_hotspots answers of a kernel whose hot lines are known."""
+    """The result of find_hotspots for a kernel with known hot lines."""
 
     kernel: str
     expected: tuple[Place, ...]
     rank: int | None
-    """Of the first hot line, from 1; None where none is among the answer's lines."""
+    """Rank of the first hot line, from 1; None if the answer contains none."""
     pct: float | None
-    """Share of the samples that the answer gives its first line."""
+    """Share of the samples of the first line of the answer."""
     first: str | None
     samples: int
     why: str | None
 
 
 def score(store: Store, workload: str, kernel: str, expected: Iterable[Place]) -> Score:
-    """The answer for one kernel, held against its marks. Raises what find_hotspots does."""
+    """Compare the answer for one kernel with its marks. Raises what find_hotspots raises."""
     places = tuple(expected)
     found = find_hotspots(store, workload, rf"(^|[ :]){kernel}($|[<(])", top_n=10)
     column = found.hotspots.columns.index

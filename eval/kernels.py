@@ -1,4 +1,4 @@
-"""Kernels whose bottleneck is known, put to diagnose_bottleneck: right first, in the top three, and how sure."""
+"""Evaluates diagnose_bottleneck on kernels with known bottlenecks: first, in the top three, and confidence."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ROOT = HERE.parent
 TOP = 3
 _TARGET = "sm_90"
 _FACTS = ("device__", "launch__")
-"""Names of columns that every profile has, whatever is collected."""
+"""Names of columns that every profile has, independently of the collected counters."""
 BINS = (0.0, 0.5, 0.7, 0.85, 1.0)
-"""Edges of the classes of confidence in which calibration is shown."""
+"""Boundaries of the confidence classes for calibration."""
 SURE, OPEN = BINS[-2], BINS[1]
-"""A wrong verdict of confidence SURE misleads. Below OPEN the tool itself says that counters may overturn it."""
+"""A wrong verdict with confidence of at least SURE is misleading. Below OPEN, the tool itself calls it open."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A kernel of a stored workload and the subsystems that count as right.
+    """A kernel of a stored workload and the subsystems that count as correct.
 
-    ``thinned`` says that counters were taken away.
+    ``thinned``: some counters were removed.
     """
 
     workload: str
@@ -44,14 +44,14 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Diagnosed:
-    """What the diagnosis said of a labelled kernel; ``ranked`` holds its subsystems, the verdict's first."""
+    """The diagnosis of a labelled kernel; ``ranked`` contains its subsystems, that of the verdict first."""
 
     case: Labelled
     ranked: tuple[str, ...]
     confidence: float
     tokens: int
     asks: bool = False
-    """Whether it names counters that would decide."""
+    """Whether it names counters that would decide the verdict."""
 
     @property
     def first(self) -> bool:
@@ -63,9 +63,9 @@ class Diagnosed:
 
 
 async def labelled(client: Client, folder: Path, path: Path = HERE / "cases.toml") -> tuple[list[Labelled], list[str]]:
-    """Import every workload of the file that is there; its kernels with their labels, and what was skipped.
+    """Import every available workload of the file; return its labelled kernels, and what was skipped.
 
-    Profiles from which counters are taken away are written to ``folder``.
+    Profiles with removed counters are written to ``folder``.
     """
     found, skipped = [], []
     for stated in tomllib.loads(path.read_text(encoding="utf-8"))["workload"]:
@@ -84,7 +84,7 @@ async def labelled(client: Client, folder: Path, path: Path = HERE / "cases.toml
 
 
 async def diagnosed(client: Client, case: Labelled) -> Diagnosed:
-    """One call for one kernel. Raises ValueError where the tool refuses it or finds another number of kernels."""
+    """Diagnose one kernel. Raises ValueError if the tool refuses, or returns a different number of kernels."""
     kernel = rf"(^|\s){re.escape(case.kernel)}($|\(|\s)"
     result = await client.call_tool("diagnose_bottleneck", {"workload": case.workload, "kernel": kernel, "top_n": TOP})
     text = "".join(getattr(block, "text", "") for block in result.content)
@@ -101,10 +101,10 @@ async def diagnosed(client: Client, case: Labelled) -> Diagnosed:
 
 
 def scores(results: Iterable[Diagnosed]) -> dict[str, Any]:
-    """Shares in percent, and how far confidence can be believed.
+    """Compute shares in percent, and the calibration of the confidence.
 
-    The Brier score is the mean square of confidence - (1 where right first, else 0). It and the calibration leave out
-    the verdict "unknown", which is sure of nothing.
+    The Brier score is the mean square of confidence - (1 if correct, else 0). It and the calibration exclude
+    the verdict "unknown", which makes no claim.
     """
     done = list(results)
     said = [d for d in done if d.ranked[0] != "unknown"]
@@ -132,7 +132,7 @@ def scores(results: Iterable[Diagnosed]) -> dict[str, Any]:
 
 
 def _thinned(source: Path, only: list[str], path: Path) -> Path:
-    """A raw page of ncu with the counters of these metrics alone; columns that are no counters stay."""
+    """A raw page of ncu with only the counters of these metrics; columns that are not counters are kept."""
     with gzip.open(source, "rt", encoding="utf-8", newline="") as text:
         rows = list(csv.reader(text))
     formulas = [f for m in catalog.select(_TARGET, only) for f in (m.num, m.den or "1", m.unseen or "0")]
@@ -144,7 +144,7 @@ def _thinned(source: Path, only: list[str], path: Path) -> Path:
 
 
 def _read(formulas: Iterable[str], recorded: frozenset[str]) -> frozenset[str]:
-    """The counters that formulas read of a recording: of each term those of the first form that can be computed."""
+    """The counters that formulas read from a recording: for each term, those of the first computable form."""
     stated, read = catalog.alternatives(_TARGET), set[str]()
     for name in {name for names in references(formulas).values() for name in names}:
         if name in stated:

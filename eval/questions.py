@@ -1,4 +1,4 @@
-"""Questions in plain words with one checkable answer each, answered by prescribed calls: the ideal agent's."""
+"""Questions in plain words, each with one verifiable answer and the prescribed calls of an ideal agent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mcp.client import Client
 HERE = Path(__file__).resolve().parent
 MOST_CALLS = 3
 TOLERANCE = 0.005
-"""Relative difference at which a number still counts as the answer, unless the question states its own."""
+"""Relative tolerance for numbers, unless the question states its own."""
 CHARACTERS_PER_TOKEN = 4
 _KEPT = "$"
 
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call; ``keep`` names values of its answer that later calls take as ``$name``."""
+    """One tool call; ``keep`` names values of its answer that later calls use as ``$name``."""
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -30,9 +30,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, its calls, where in the last answer its answer stands, and what that must be.
+    """A question, its calls, the position of the value in the last answer, and the expected value.
 
-    A number is compared with ``tolerance`` (relative); text must contain the answer; true and false must be equal.
+    A number is compared with ``tolerance`` (relative); text must contain the expected text; booleans must be equal.
     """
 
     ask: str
@@ -46,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a question; ``tokens`` are those of the answers' text, a quarter of their characters."""
+    """The result of a question; ``tokens`` are estimated as a quarter of the characters of the answers."""
 
     question: Question
     given: Any
@@ -57,13 +57,13 @@ class Outcome:
 
 
 def questions(path: Path = HERE / "questions.toml") -> tuple[Question, ...]:
-    """Every question of the file. Raises TypeError for a field that is not known or missing."""
+    """Read all questions of the file. Raises TypeError for an unknown or missing field."""
     stated = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
     return tuple(Question(**{**one, "calls": tuple(Call(**call) for call in one["calls"])}) for one in stated)
 
 
 async def answered(client: Client, question: Question) -> Outcome:
-    """Make the calls of a question one after the other and judge what the last one says."""
+    """Make the calls of a question in order, and check the last answer."""
     kept: dict[str, Any] = {}
     tokens = 0
     content: dict[str, Any] = {}
@@ -80,9 +80,9 @@ async def answered(client: Client, question: Question) -> Outcome:
 
 
 def read(content: Mapping[str, Any], where: Mapping[str, Any]) -> Any:
-    """A value of an answer: ``field`` is a dotted path into it; ``table``, ``where`` and ``column`` choose a cell.
+    """Extract a value from an answer: ``field`` is a dotted path; ``table``, ``where`` and ``column`` select a cell.
 
-    Raises LookupError where the answer has no such place.
+    Raises LookupError if the answer does not contain it.
     """
     if "field" in where:
         return _at(content, where["field"])
@@ -96,7 +96,7 @@ def read(content: Mapping[str, Any], where: Mapping[str, Any]) -> Any:
 
 
 def fits(given: Any, answer: Any, tolerance: float) -> bool:
-    """Whether what was given is the answer."""
+    """Whether the given value is correct."""
     if isinstance(answer, bool) or answer is None or given is None:
         return given is answer
     if isinstance(answer, int | float):
@@ -115,7 +115,7 @@ def _at(content: Any, path: str) -> Any:
 
 
 def _filled(value: Any, kept: Mapping[str, Any]) -> Any:
-    """Arguments with what earlier calls kept."""
+    """Replace ``$name`` in arguments by values kept from earlier calls."""
     if isinstance(value, dict):
         return {name: _filled(part, kept) for name, part in value.items()}
     if isinstance(value, list):

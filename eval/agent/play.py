@@ -1,4 +1,4 @@
-"""Plays the games: questions over stored profiles, and kernels to make faster, with the tools of rooflens and without.
+"""Plays the games: questions about stored profiles, and kernels to make faster, with and without the tools of rooflens.
 
 python eval/agent/play.py questions                              the scripted player: every question, the fewest calls
 python eval/agent/play.py questions --player openai --base https://HOST/v1 --model NAME --key-env VARIABLE --tools both
@@ -32,10 +32,12 @@ _NAMES = {True: "with tools", False: "without tools"}
 
 
 async def questions(options: argparse.Namespace) -> dict[str, Any]:
-    """The scores of the questions, by way of playing."""
+    """Play the question game; return the scores by mode."""
     asked = [q for q in asking.questions() if not options.only or q.level in options.only]
     if not asked:
-        raise tasks.NoTask(f"no question is of the level {', '.join(options.only)}; levels: {', '.join(asking.LEVELS)}")
+        raise tasks.NoTask(
+            f"there is no question of level {', '.join(options.only)}; levels: {', '.join(asking.LEVELS)}"
+        )
     found = {}
     for with_tools in WAYS[options.tools]:
         name = _NAMES[with_tools]
@@ -51,7 +53,7 @@ async def questions(options: argparse.Namespace) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _stored_questions(with_tools: bool) -> AsyncIterator[Toolbox | None]:
-    """The tools over a store that holds every recording; None where the game goes without."""
+    """The tools of a server with every recording in its store; None if the game is played without tools."""
     if not with_tools:
         yield None
         return
@@ -62,7 +64,7 @@ async def _stored_questions(with_tools: bool) -> AsyncIterator[Toolbox | None]:
 
 
 async def played(options: argparse.Namespace) -> dict[str, Any]:
-    """The scores of the kernels, by way of playing."""
+    """Play the kernel game; return the scores by mode."""
     wanted = [t for t in tasks.tasks(options.tasks) if not options.only or {t.name, t.language} & set(options.only)]
     if not wanted:
         raise tasks.NoTask(f"no task is called or written in {', '.join(options.only)}")
@@ -84,7 +86,7 @@ async def played(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Exit status 0; 1 where the scripted player misses something; 2 for what cannot be played."""
+    """Return exit status 0; 1 if the scripted player misses something; 2 if the game cannot be played."""
     options = _options(words)
     game: Callable[[argparse.Namespace], Any] = questions if options.game == "questions" else played
     if options.game == "kernels" and not options.run_code:
@@ -103,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / f"{options.game}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    # Without tools the script knows nothing, and that is no fault.
+    # Without tools the scripted player cannot answer, which is not an error.
     missed = scores.misses(found.get(_NAMES[True], {})) if options.player == "script" else []
     for line in missed:
         print(f"missed: {line}", file=sys.stderr)
@@ -114,18 +116,22 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("game", choices=["questions", "kernels"])
     parser.add_argument("--player", choices=["script", "command", *DIALECTS], default="script")
-    parser.add_argument("--base", metavar="URL", help="address of an endpoint up to its version, as https://host/v1")
-    parser.add_argument("--model", help="name of the model there")
-    parser.add_argument("--key-env", metavar="VARIABLE", help="environment variable that holds the key")
-    parser.add_argument("--program", help="the local program that plays (--player command) and its arguments")
+    parser.add_argument(
+        "--base", metavar="URL", help="address of an endpoint including its version, such as https://host/v1"
+    )
+    parser.add_argument("--model", help="name of the model")
+    parser.add_argument("--key-env", metavar="VARIABLE", help="environment variable with the API key")
+    parser.add_argument("--program", help="local program that plays (--player command), with its arguments")
     parser.add_argument("--tools", choices=WAYS, default="with", help="offer the tools of rooflens (default: with)")
     parser.add_argument("--only", action="append", metavar="NAME", help="levels of questions; tasks or languages")
     parser.add_argument("--tasks", type=Path, default=tasks.FOLDER, metavar="DIR", help="tasks, or KernelBench's files")
-    parser.add_argument("--run-code", action="store_true", help="allow to compile and run what the player writes")
+    parser.add_argument(
+        "--run-code", action="store_true", help="allow compiling and running the code that the player writes"
+    )
     parser.add_argument("--seconds", type=float, default=120, help="limit of each build and run (default 120)")
     parser.add_argument("--memory-mb", type=int, default=16384, help="limit of each build and run (default 16384)")
-    parser.add_argument("--turn-seconds", type=float, default=300, help="limit of each reply (default 300)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep scores and transcripts here")
+    parser.add_argument("--turn-seconds", type=float, default=300, help="limit for each reply (default 300)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for scores and transcripts")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options = parser.parse_args(words)
     if options.player in DIALECTS and not (options.base and options.model):
@@ -136,7 +142,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _player(options: argparse.Namespace) -> Player | None:
-    """The player that was asked for; None for the scripted one, which depends on what is played."""
+    """The requested player; None for the scripted one, which depends on the game."""
     if options.player == "command":
         return CommandPlayer(shlex.split(options.program), timeout_s=options.turn_seconds)
     if options.player in DIALECTS:

@@ -1,4 +1,4 @@
-"""What an operation with changes that show its limit is, the table of all of them, and what they are made with."""
+"""Defines operations with changes that reveal their limit, the table of all operations, and helpers to build them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Case:
-    """An operation and its changes: a fix computes the same, a removal asks less of one unit.
+    """An operation and its changes: a fix computes the same result, a removal reduces the load of one unit.
 
-    A change with a number beside it does so many times the work of the operation.
+    A change with a number does that multiple of the work of the operation.
     """
 
     base: Call
@@ -32,7 +32,7 @@ def case(make: Callable[[], Case]) -> Callable[[], Case]:
 
 
 def real(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Random numbers; made in FP32, which every device draws."""
+    """Random numbers, generated in FP32, which every device supports."""
     return torch.randn(*shape, device="cuda").to(dtype)
 
 
@@ -41,6 +41,6 @@ def indices(count: int, below: int) -> torch.Tensor:
 
 
 def into(function: Callable[..., object], *operands: torch.Tensor, **more: object) -> Call:
-    """A call that writes where an earlier one wrote, so that no memory is taken while it is timed."""
+    """A call that writes into existing memory, so that nothing is allocated while it is timed."""
     out = function(*operands, **more)
     return lambda: function(*operands, **more, out=out)

@@ -1,4 +1,4 @@
-"""Kernels in Triton whose limit is known, each with changes that show it."""
+"""Triton kernels with a known limit, each with changes that reveal it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps of each range of a recorded page the launch that took longest, named as the range.
+"""Keeps the longest launch of each range of a recorded page, named after the range.
 
 python eval/frameworks/merge.py PAGE OUT.csv.gz KERNELS.csv
 """
@@ -20,7 +20,7 @@ _WHERE = {"Process ID": "0", "Process Name": "python3", "Host Name": "host"}
 
 
 def main(source: Path, out: Path, kernels: Path) -> None:
-    """Writes the launches, and beside them which kernel each is and what part of its operation it takes."""
+    """Write the launches, and a table with the kernel of each and its share of the time of the operation."""
     names, units, *body = page(source)
     at = {name: i for i, name in enumerate(names)}
     of_range = next(i for i, name in enumerate(names) if "Push/Pop" in name)

@@ -1,4 +1,4 @@
-"""Operations of PyTorch whose limit is known, each with changes that show it."""
+"""PyTorch operations with a known limit, each with changes that reveal it."""
 
 from __future__ import annotations
 
@@ -410,7 +410,7 @@ def distances() -> Case:
 
 
 def sparse(rows: torch.Tensor, columns: int) -> torch.Tensor:
-    """A CSR matrix with so many entries in each row, at random columns."""
+    """Create a CSR matrix with a given number of entries per row, at random columns."""
     starts = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
     count = int(starts[-1])
     return torch.sparse_csr_tensor(starts, indices(count, columns), real(count), (len(rows), columns))

@@ -1,8 +1,8 @@
-"""Times operations of PyTorch and Triton kernels with their changes and counts their kernels, on the GPU that is here.
+"""Measures PyTorch operations and Triton kernels with their changes on this GPU: times, and counters of their kernels.
 
 python eval/frameworks/record.py --out DIR [--seconds 300]
 
-Needs PyTorch, Triton and ncu. Leaves times.csv and counters.csv.gz in DIR, the first written as it is measured.
+Requires PyTorch, Triton and ncu. Writes times.csv and counters.csv.gz to DIR, the first one while measuring.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BROKEN = (RuntimeError, TypeError, ValueError, AttributeError)
 
 
 def changes(made: Case) -> Iterator[tuple[str, int, Call, float]]:
-    """Name, whether it keeps the work, call and work of the operation itself and of each of its changes."""
+    """Yield name, whether the work is kept, call, and work of the operation and of each of its changes."""
     yield "base", 1, made.base, 1.0
     for keeps, some in ((1, made.fixes), (0, made.removals)):
         for what, call in some.items():
@@ -37,7 +37,7 @@ def changes(made: Case) -> Iterator[tuple[str, int, Call, float]]:
 
 
 def timed(call: Call) -> list[float]:
-    """Microseconds of a call in runs of many, replayed as a graph: launching from the host takes no part."""
+    """Time of a call in microseconds, from replays of a CUDA graph with many calls, without launch overhead of the host."""
     for _ in range(3):
         call()
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -88,7 +88,7 @@ def time_all(out: Path, until: float) -> None:
 
 
 def call_all() -> None:
-    """Each operation once, in a range with its name, as the profiler is to see it."""
+    """Call each operation once, in a range with its name, for the profiler."""
     for name, make in CASES.items():
         try:
             base = make().base
@@ -124,7 +124,7 @@ def count_all(out: Path, seconds: float) -> None:
     try:
         subprocess.run(words, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        print("counting was ended: what was counted stays", flush=True)
+        print("counting was interrupted: finished counts are kept", flush=True)
     text = page.read_bytes() if page.exists() else b""
     (out / "counters.csv.gz").write_bytes(gzip.compress(text, mtime=0))
 

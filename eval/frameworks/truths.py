@@ -1,4 +1,4 @@
-"""What the changes of the recorded operations brought, as truths like those of the generated kernels."""
+"""The measured gains of the changes to the recorded operations, in the same form as for the generated kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HALF = "frameworks"
 
 
 def truths(path: Path = TIMES) -> list[Truth]:
-    """Every operation of a file of times that has changes; gains are of the time for the work of the operation."""
+    """Read every operation with changes from a file of times; gains are normalised to the work of the operation."""
     with path.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
     found = []

@@ -1,4 +1,4 @@
-"""Puts the recorded kernels to the diagnosis and scores what it says by half."""
+"""Diagnoses the recorded kernels, and scores the diagnoses by half."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ HERE = Path(__file__).resolve().parent
 TIMES, COUNTERS = HERE / "h200_times.csv", HERE / "h200_counters.csv.gz"
 LATER_TIMES, LATER_COUNTERS = HERE / "h200_later_times.csv", HERE / "h200_later_counters.csv.gz"
 LATER = {3: "seeds 3 to 6", 4: "seeds 3 to 6", 5: "seeds 3 to 6", 6: "seeds 3 to 6", 7: "seeds 7, 8", 8: "seeds 7, 8"}
-"""Recorded when the rules stood: after the first four, four rules were changed; the last two were only looked at."""
+"""Recordings made after the rules: four rules were changed after the first four; the last two were only evaluated."""
 NAME = "interventions"
 CHARACTERS_PER_TOKEN = 4
 SAMPLED = 60
-"""Of so many kernels one is asked for through the server: a call for each of hundreds would take minutes."""
+"""Every n-th kernel is diagnosed through the server, because calls for all would take minutes."""
 
 
 async def diagnosed(client: Client, store: Store) -> list[tuple[Truth, Said]]:
-    """What is said of every recorded kernel; every SAMPLED-th is asked for through the server, which must say the same.
+    """Diagnose every recorded kernel; every SAMPLED-th also through the server, which must give the same result.
 
-    Raises ValueError where the server refuses or says something else.
+    Raises ValueError if the server refuses or disagrees.
     """
     result = await client.call_tool("import_profile", {"path": str(COUNTERS), "name": NAME})
     if result.is_error:
@@ -52,18 +52,18 @@ async def diagnosed(client: Client, store: Store) -> list[tuple[Truth, Said]]:
 
 
 def recorded(store: Store) -> list[tuple[Truth, Said]]:
-    """What the analysis says of every kernel that was timed and counted."""
+    """Diagnose every kernel with times and counters."""
     return _paired(store, NAME, scoring.truths(TIMES))
 
 
 def of_recording(store: Store, counters: Path, truths: list[Truth], name: str) -> list[tuple[Truth, Said]]:
-    """The same of another recording, which is imported under ``name``."""
+    """Diagnose another recording, which is imported under ``name``."""
     import_profile(store, str(counters), name=name)
     return _paired(store, name, truths)
 
 
 def later(store: Store) -> list[tuple[Truth, Said]]:
-    """The same of the kernels of the later seeds."""
+    """Diagnose the kernels of the later seeds."""
     truths = scoring.truths(LATER_TIMES)
     told = [replace(truth, half=LATER[suite.seed_of(truth.kernel)]) for truth in truths]
     return of_recording(store, LATER_COUNTERS, told, "later")
@@ -75,7 +75,7 @@ def _paired(store: Store, name: str, truths: list[Truth]) -> list[tuple[Truth, S
 
 
 def said(kernel: Diagnosis) -> Said:
-    """What matters of a diagnosis here."""
+    """The parts of a diagnosis that are scored."""
     bounds = {f.subsystem: f.speedup_bound for f in kernel.findings if f.speedup_bound is not None}
     verdict = kernel.verdict
     if verdict.speedup_bound is not None:
@@ -84,7 +84,7 @@ def said(kernel: Diagnosis) -> Said:
 
 
 def scores(pairs: list[tuple[Truth, Said]]) -> dict[str, Any]:
-    """The scores of each half, and every kernel whose confident verdict nothing supports or whose bound is too low."""
+    """Score each half; list kernels with an unsupported confident verdict or a bound that is too low."""
     told = dict.fromkeys(truth.half for truth, _ in pairs)
     halves = {half: scoring.scores([p for p in pairs if p[0].half == half]) for half in told}
     return {
@@ -104,7 +104,7 @@ def scores(pairs: list[tuple[Truth, Said]]) -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> list[str]:
-    """What was measured, for people."""
+    """Format the results as text."""
     lines = [
         "Interventions  kernels  something helps  verdict matters  best of everything  without proofs  "
         "names the best  of the fixes  helps  "
@@ -128,5 +128,5 @@ def report(found: dict[str, Any]) -> list[str]:
 
 
 def _told(value: float | None, digits: int) -> str:
-    """A figure, or a dash where nothing was measured that it is made from."""
+    """Format a figure, or a dash if it was not measured."""
     return "-" if value is None else f"{value:.{digits}f}"

@@ -1,6 +1,6 @@
-"""Joins the pages of counters that ncu wrote into one that names kernels as the suite does.
+"""Merges counter pages of ncu into one that uses the kernel names of the suite.
 
-python merge.py OUT.csv.gz PAGE ORDER [PAGE ORDER ...]     an ORDER has a line for each launch: kernel grid block
+python merge.py OUT.csv.gz PAGE ORDER [PAGE ORDER ...]     an ORDER file has one line per launch: kernel grid block
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def page(path: Path) -> list[list[str]]:
-    """The rows of a raw page: names, units, launches. What ncu says around them is left out."""
+    """The rows of a raw page: names, units, launches. Other output of ncu is skipped."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -23,12 +23,12 @@ def page(path: Path) -> list[list[str]]:
 
 
 def launches(path: Path, order: Path) -> tuple[list[str], list[str], list[list[str]]]:
-    """Names, units and rows with the suite's names. Raises ValueError where a row is not the launch of its place."""
+    """Names, units and rows with the names of the suite. Raises ValueError if a row does not match its launch."""
     rows = page(path)
     if len(rows) < 3:
         return [], [], []
     names, units = rows[0], rows[1]
-    body = [row for row in rows[2:] if len(row) == len(names)]  # the last one is cut where ncu was ended
+    body = [row for row in rows[2:] if len(row) == len(names)]  # the last row is incomplete if ncu was terminated
     at = {name: i for i, name in enumerate(names)}
     for row, line in zip(body, order.read_text(encoding="utf-8").splitlines(), strict=False):
         kernel, grid, block = line.split()
@@ -40,7 +40,7 @@ def launches(path: Path, order: Path) -> tuple[list[str], list[str], list[list[s
 
 
 def main(out: Path, pairs: list[Path], constants: Mapping[str, tuple[str, str]] | None = None) -> None:
-    """Writes one page of all; ``constants`` are columns that are the same for every launch: unit and value."""
+    """Write one merged page; ``constants`` are columns with the same value for every launch: unit and value."""
     constants = constants or {}
     columns: list[str] = []
     units: dict[str, str] = {}

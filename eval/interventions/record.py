@@ -1,9 +1,9 @@
-"""Draws kernels of a seed and measures them on the GPU that is here: builds, times and counts, in one command.
+"""Generates kernels from a seed and measures them on this GPU: builds, times and counts, in one command.
 
 python eval/interventions/record.py --seed 3 --count 80 --out DIR [--seconds 440]
 
-Needs Python alone, nvcc and ncu. Leaves times.csv, scales.txt, counters.csv.gz and log.txt in DIR, each written as it
-is measured: what was done when the time is over, or when it is interrupted, stays. `score.py DIR` scores it anywhere.
+Requires only Python, nvcc and ncu. Writes times.csv, scales.txt, counters.csv.gz and log.txt to DIR while measuring, so
+that results are kept if time runs out or the run is interrupted. `score.py DIR` scores them on any machine.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from interventions import merge, suite  # noqa: E402
 
 COUNTERS = HERE / "counters.txt"
 RECORDED = HERE / "h200_counters.csv.gz"
-"""Holds what ncu does not write with single counters: the attributes of the device."""
+"""Contains what ncu does not write with single counters: the attributes of the device."""
 EXAMPLES = HERE.parents[1] / "examples" / "kernels"
 PARTS = 8
 _BUILD, _TIME = 0.45, 0.3
-"""The shares of the time that building, and timing of what is left then, may take."""
+"""Maximum shares of the time for building, and of the remaining time for timing."""
 _ONE_PART_S = 15.0
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where things are, and when it must be over."""
+    """The paths and the deadline of a recording."""
 
     work: Path
     out: Path
@@ -48,13 +48,13 @@ class Bench:
         return self.end - time.monotonic()
 
     def say(self, text: str) -> None:
-        """To the terminal and to the log, at once."""
+        """Print a message and write it to the log immediately."""
         print(text, flush=True)
         with (self.out / "log.txt").open("a", encoding="utf-8") as log:
             log.write(text + "\n")
 
     def run(self, words: list[str], seconds: float, to: str | None = None) -> subprocess.CompletedProcess[str] | None:
-        """A program with its output; None where the time was not enough. ``to`` is the file for what it prints."""
+        """Run a program and return it with its output; None if time ran out. ``to`` is a file for its output."""
         if seconds <= 0:
             return None
         with (self.work / to if to else Path(os.devnull)).open("w", encoding="utf-8") as file:
@@ -68,7 +68,7 @@ class Bench:
 
 
 def build(bench: Bench, seconds: float) -> bool:
-    """Compiles all source files side by side and links those that compile."""
+    """Compile all source files in parallel, and link those that compile."""
     nvcc = os.environ.get("NVCC", "nvcc")
     until = time.monotonic() + seconds
     include = [f"-I{HERE}", f"-I{EXAMPLES}"]
@@ -94,14 +94,14 @@ def build(bench: Bench, seconds: float) -> bool:
 
 
 def timed(bench: Bench, seconds: float) -> None:
-    """Times every kernel with its interventions; a line for each as it is measured."""
+    """Time every kernel with its interventions, and write a line for each measurement."""
     files = [str(bench.out / "times.csv"), str(bench.out / "scales.txt")]
     done = bench.run(["./interventions", "time", *files, str(int(seconds))], seconds + 20)
-    bench.say(done.stdout.strip() + done.stderr.strip() if done else "timing was ended: what was timed counts")
+    bench.say(done.stdout.strip() + done.stderr.strip() if done else "timing was interrupted: finished times are kept")
 
 
 def counted(bench: Bench) -> None:
-    """Counts every kernel that was timed, a part of them at a time."""
+    """Collect counters for every timed kernel, in parts."""
     ncu, metrics = os.environ.get("NCU", "ncu"), ",".join(COUNTERS.read_text(encoding="utf-8").split())
     pages: list[Path] = []
     constants = attributes()
@@ -116,7 +116,7 @@ def counted(bench: Bench) -> None:
         words += [str(bench.out / "scales.txt"), str(part), str(PARTS)]
         done = bench.run(words, bench.left, order.name)
         if not page.exists():
-            bench.say(f"ncu wrote nothing of part {part}: {done.stderr[-400:] if done else 'no time'}")
+            bench.say(f"ncu wrote nothing for part {part}: {done.stderr[-400:] if done else 'no time'}")
             continue
         for line in page.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith(("==ERROR", "==WARNING")):
@@ -126,7 +126,7 @@ def counted(bench: Bench) -> None:
 
 
 def attributes() -> dict[str, tuple[str, str]]:
-    """Unit and value of each attribute of an H200; empty on another device, which an import then has to be told."""
+    """Unit and value of each attribute of an H200; empty for other devices, which must then be given at the import."""
     told = subprocess.run(
         ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=False
     )

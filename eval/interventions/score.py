@@ -16,7 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument(
-        "--kernels", action="store_true", help="also each kernel that the strict reading counts as missed"
+        "--kernels", action="store_true", help="also list each kernel that the strict criterion counts as missed"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Holds diagnoses against what interventions on the same kernels were measured to bring."""
+"""Compares diagnoses with the measured gains of interventions on the same kernels."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from . import suite
 
 HERE = Path(__file__).resolve().parent
 HELPS = 1.15
-"""An intervention helps where the run is this much faster, or more."""
+"""Minimum speed-up with which an intervention counts as helping."""
 MATTERS = 0.7
-"""A verdict matters where what supports it brings this part of the best intervention of its kind, or more."""
+"""A verdict matters if its supporting interventions achieve at least this share of the best gain of their kind."""
 PROVES_WAITING = 1 / 0.6
-"""A fix that asks the same of every unit and is this much faster proves that no unit was at its limit of 60 %."""
+"""A fix with the same load on every unit and this speed-up proves that no unit was at its limit of 60 %."""
 WAITING = frozenset({"latency", "occupancy", "dispatch"})
-"""The verdicts that waiting supports."""
+"""The verdicts that are supported by waiting."""
 SURE = 0.7
 SPREAD = 0.1
-"""A fix may be this much faster than a bound says: counters are of another run, with cold caches and its own clock."""
+"""Tolerance for a fix beyond its bound: counters come from another run, with cold caches and a different clock."""
 BASE = "base"
 _WORK = (*suite.AMOUNTS, "live", "barrier")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One intervention: how many times as fast the kernel is with it, and whether it does the same work.
+    """One intervention: its speed-up, and whether it does the same work.
 
-    ``empties`` says that nothing of what the kernel did is left: that bounds it, but is no advice.
+    ``empties``: the kernel does nothing afterwards, which gives a bound, but is not advice.
     """
 
     what: str
@@ -44,10 +44,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Truth:
-    """A kernel, the cause that it was drawn for, its time and what interventions bring.
+    """A kernel, the cause that it was generated for, its time, and the gains of interventions.
 
-    ``level`` is the farthest memory that its loads go over, ``strided`` says that neighbours' accesses are apart,
-    ``copied`` that asynchronous copies load them through LDS, and ``whole`` that every demand of it was changed.
+    ``level`` is the farthest memory level of its loads. ``strided``: accesses of neighbouring lanes are apart.
+    ``copied``: asynchronous copies load the data through LDS. ``whole``: every demand of the kernel was changed.
     """
 
     kernel: str
@@ -61,16 +61,16 @@ class Truth:
     whole: bool = True
 
     def best(self, *, fix: bool) -> float:
-        """The largest gain of a kind, 1 where nothing helps."""
+        """The largest gain of a kind; 1 if nothing helps."""
         return max((m.gain for m in self.measured if m.fix == fix), default=1.0)
 
     def gain_for(self, subsystem: str, *, fix: bool) -> float:
-        """The largest gain of a kind that supports a subsystem, 1 without one."""
+        """The largest gain of a kind that supports a subsystem; 1 if there is none."""
         return max((m.gain for m in self.measured if m.fix == fix and subsystem in supported(self, m)), default=1.0)
 
     @property
     def worth(self) -> list[Measured]:
-        """What one could do: fixes, and removals that leave something; where none of these helps, everything."""
+        """The practical interventions: fixes, and removals that leave some work; if none helps, all interventions."""
         some = [m for m in self.measured if not m.empties]
         return some if any(m.gain >= HELPS for m in some) else list(self.measured)
 
@@ -81,17 +81,17 @@ class Truth:
 
 @dataclass(frozen=True)
 class Said:
-    """What a diagnosis said of a kernel; ``bounds`` holds the speed-up bound of each subsystem that it names."""
+    """The diagnosis of a kernel; ``bounds`` contains the speed-up bound of each named subsystem."""
 
     subsystem: str
     confidence: float
     bounds: Mapping[str, float]
     tokens: int | None = None
-    """Of the server's answer, where it was asked."""
+    """Tokens of the server's answer, if it was asked."""
 
 
 def truths(path: Path) -> list[Truth]:
-    """Every kernel of a file of times. A fix that did not count what its kernel counts proves nothing: left out."""
+    """Read every kernel of a file of times. Fixes whose counts differ from those of the kernel are skipped."""
     with path.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
     by_kernel: dict[str, dict[str, dict[str, str]]] = {}
@@ -118,7 +118,7 @@ def truths(path: Path) -> list[Truth]:
 
 
 def unlike(path: Path) -> list[str]:
-    """The fixes of a file that did not count what their kernel counts."""
+    """The fixes of a file whose counts differ from those of their kernel."""
     with path.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
     counted = {row["kernel"]: row["counted"] for row in rows if row["what"] == BASE}
@@ -146,7 +146,7 @@ def _table() -> dict[str, frozenset[str]]:
 
 
 def supported(truth: Truth, measured: Measured) -> frozenset[str]:
-    """The subsystems that an intervention supports, whatever it brought. Raises KeyError for one that is not stated."""
+    """The subsystems that an intervention supports, whatever its gain. Raises KeyError for an unknown one."""
     table = _table()
     closer = [f"{measured.what}.{truth.level}", *([f"{measured.what}.strided"] if truth.strided else [])]
     through_lds = table.get(f"{measured.what}.async", frozenset()) if truth.copied else frozenset()
@@ -154,7 +154,7 @@ def supported(truth: Truth, measured: Measured) -> frozenset[str]:
 
 
 def credited(truth: Truth, measured: Measured) -> frozenset[str]:
-    """The same with what a removal supports because a fix proves that what it takes away was waited for, not full."""
+    """The same, plus latency for a removal if a fix proves that the removed unit was waited for rather than saturated."""
     by_itself = supported(truth, measured)
     if measured.fix:
         return by_itself
@@ -163,12 +163,12 @@ def credited(truth: Truth, measured: Measured) -> frozenset[str]:
 
 
 def helped(truth: Truth, subsystem: str) -> bool:
-    """Whether anything that supports a subsystem helps."""
+    """Whether any intervention that supports a subsystem helps."""
     return max(truth.gain_for(subsystem, fix=True), truth.gain_for(subsystem, fix=False)) >= HELPS
 
 
 def matters(truth: Truth, subsystem: str) -> bool:
-    """Whether what supports a subsystem is among the best of the fixes, or of the removals."""
+    """Whether an intervention that supports a subsystem is among the best fixes, or the best removals."""
     return any(
         (gain := truth.gain_for(subsystem, fix=fix)) >= HELPS and gain >= MATTERS * truth.best(fix=fix)
         for fix in (True, False)
@@ -176,15 +176,15 @@ def matters(truth: Truth, subsystem: str) -> bool:
 
 
 def names_the_best(truth: Truth, subsystem: str) -> bool:
-    """Whether something that supports a subsystem is among the best of all that one could do."""
+    """Whether an intervention that supports a subsystem is among the best practical ones."""
     gain = max((m.gain for m in truth.worth if subsystem in supported(truth, m)), default=1.0)
     return gain >= HELPS and gain >= MATTERS * max(m.gain for m in truth.worth)
 
 
 def best_of_everything(truth: Truth, subsystem: str, *, proofs: bool = True) -> bool:
-    """Whether what supports a subsystem is among the best of every fix and removal, emptying ones too.
+    """Whether an intervention that supports a subsystem is among the best of all, including emptying ones.
 
-    Without ``proofs`` a removal supports only the demand that it takes away, never the waiting for it.
+    Without ``proofs``, a removal supports only the demand that it removes, never the waiting for it.
     """
     supports = credited if proofs else supported
     gain = max((m.gain for m in truth.measured if subsystem in supports(truth, m)), default=1.0)
@@ -192,13 +192,13 @@ def best_of_everything(truth: Truth, subsystem: str, *, proofs: bool = True) -> 
 
 
 def names_the_best_fix(truth: Truth, subsystem: str) -> bool:
-    """The same among the changes that keep the work."""
+    """The same, among changes that keep the work."""
     gain = truth.gain_for(subsystem, fix=True)
     return gain >= HELPS and gain >= MATTERS * truth.best(fix=True)
 
 
 def wrong_and_sure(truth: Truth, said: Said) -> bool:
-    """Whether nothing supports a confident verdict; of a kernel that was changed in part, nothing of what could."""
+    """Whether a confident verdict has no support; for a partly changed kernel, only if support was possible."""
     tried = truth.whole or any(said.subsystem in supported(truth, m) for m in truth.measured)
     return said.confidence >= SURE and tried and not helped(truth, said.subsystem)
 
@@ -216,7 +216,7 @@ def _same_demand() -> frozenset[str]:
 
 
 def bounded(truth: Truth, said: Said) -> list[tuple[str, str, float, float]]:
-    """Every bound beside every fix that it bounds: subsystem, fix, bound, gain."""
+    """Pair every bound with the fixes that it applies to: subsystem, fix, bound, gain."""
     return [
         (subsystem, m.what, bound, m.gain)
         for subsystem, bound in said.bounds.items()
@@ -226,7 +226,7 @@ def bounded(truth: Truth, said: Said) -> list[tuple[str, str, float, float]]:
 
 
 def scores(pairs: Iterable[tuple[Truth, Said]]) -> dict[str, Any]:
-    """Shares in percent; calibration in ten classes of confidence; bounds against fixes."""
+    """Compute shares in percent, calibration in ten classes of confidence, and bounds compared with fixes."""
     every = list(pairs)
     decided = [(t, s) for t, s in every if t.anything_helps]
     fixable = [(t, s) for t, s in every if t.best(fix=True) >= HELPS]

@@ -1,4 +1,4 @@
-"""Kernels drawn at random over the causes that hold kernels back, each with fixes and removals, as source for demand.h.
+"""Generates random kernels for each kind of bottleneck, with fixes and removals, as source code for demand.h.
 
 python suite.py FOLDER [--files N] [--seed S --count K]     writes N source files: both halves, or K kernels of a seed
 """
@@ -13,22 +13,22 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 HALVES = {"tuning": 1, "held_out": 2}
-"""Rules may be tuned on the kernels of the first seed alone; those of the second show whether that carries over."""
+"""Rules may be tuned only on kernels of the first seed; those of the second show whether the rules generalise."""
 UNITS, WAVES_PER_UNIT, WAVE = 132, 64, 32
-"""The device that launch sizes are drawn for: compute units (SMs), resident waves of each, lanes of a wave."""
+"""The device for which launch sizes are chosen: compute units (SMs), resident waves per unit, lanes per wave."""
 FOOTPRINTS = {"hbm": 1 << 27, "l2": 1 << 22, "l1": 1 << 12, "host": 1 << 24}
-"""Words of four bytes that a kernel's loads go over."""
+"""Working set of a kernel's loads, in words of four bytes."""
 ALL_TARGETS = 1 << 20
 ROUNDS, STEPS = 512, 4
 AMOUNTS = ("loads", "stores", "fma", "fp64", "sfu", "integer", "matrix", "lds", "atomics", "path_ops")
 UNROLL, MORE_GROUPS, RARER = 4, 8, 4
 MOST_CODE = 512
-"""Operations of a kind in a step: more would not fit into the instruction caches."""
+"""Maximum operations of a kind per step; more would exceed the instruction caches."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Template argument of the kernel; the fields are those of demand.h, with its defaults."""
+    """Template argument of the kernel, with the fields and defaults of demand.h."""
 
     loads: int = 0
     width: int = 1
@@ -55,7 +55,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Shape:
-    """Amounts of one launch; the fields are those of demand.h, with its defaults."""
+    """Amounts of one launch, with the fields and defaults of demand.h."""
 
     rounds: int = ROUNDS
     steps: int = STEPS
@@ -74,14 +74,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with its launch; ``family`` is the cause that it was drawn for."""
+    """A kernel with its launch; ``family`` is the cause that it was generated for."""
 
     family: str
     demand: Demand
     shape: Shape = field(default_factory=Shape)
     grid: int = UNITS * 8
     spare_lds: int = 0
-    """Bytes of LDS that are allocated and not used."""
+    """LDS that is allocated but not used, in bytes."""
     on_host: bool = False
     scaled: bool = True
 
@@ -95,7 +95,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Variant:
-    """An intervention: a launch that counts the same (``keeps_work``), or that lacks one demand."""
+    """An intervention: a launch with the same work (``keeps_work``), or without one demand."""
 
     what: str
     keeps_work: bool
@@ -107,7 +107,7 @@ _FAMILIES: list[tuple[str, int, Draw]] = []
 
 
 def _family(name: str, count: int) -> Callable[[Draw], Draw]:
-    """A cause and the number of kernels drawn for it in each half."""
+    """A cause and the number of kernels generated for it in each half."""
 
     def register(draw: Draw) -> Draw:
         _FAMILIES.append((name, count, draw))
@@ -117,33 +117,33 @@ def _family(name: str, count: int) -> Callable[[Draw], Draw]:
 
 
 def of_seed(seed: int) -> dict[str, Launch]:
-    """The kernels of a seed by name, always the same."""
+    """The kernels of a seed by name; deterministic."""
     rng = random.Random(seed)
     every = [replace(draw(rng), family=name) for name, count, draw in _FAMILIES for _ in range(count)]
     return {f"s{seed}k{number:03}": launch for number, launch in enumerate(every)}
 
 
 def some_of(seed: int, count: int) -> dict[str, Launch]:
-    """``count`` kernels of a seed, or all where it has fewer, drawn over all families."""
+    """``count`` kernels of a seed, or all if it has fewer, selected from all families."""
     every = of_seed(seed)
     names = random.Random(seed).sample(list(every), min(count, len(every)))
     return {name: every[name] for name in sorted(names)}
 
 
 def seed_of(kernel: str) -> int:
-    """The seed that a kernel's name tells. Raises ValueError for a name that is none."""
+    """The seed in a kernel's name. Raises ValueError for other names."""
     if not (told := re.fullmatch(r"s(\d{1,9})k\d{3}", kernel)):
-        raise ValueError(f"{kernel!r} is no kernel of a seed, such as s3k017")
+        raise ValueError(f"{kernel!r} is not a kernel of a seed, such as s3k017")
     return int(told[1])
 
 
 def suite(half: str) -> list[Launch]:
-    """The kernels of a half, always the same."""
+    """The kernels of a half; deterministic."""
     return list(of_seed(HALVES[half]).values())
 
 
 def names(half: str) -> list[str]:
-    """The names of the kernels of a half, in its order."""
+    """The names of the kernels of a half, in order."""
     return list(of_seed(HALVES[half]))
 
 
@@ -152,12 +152,12 @@ def _level(rng: random.Random, *levels: str) -> int:
 
 
 def _full(rng: random.Random, threads: int = 256) -> int:
-    """A grid of whole, full waves of work-groups."""
+    """A grid that fills the device with complete waves of work-groups."""
     return UNITS * (WAVES_PER_UNIT * WAVE // threads) * rng.choice((1, 1, 2))
 
 
 def _other_work(rng: random.Random) -> dict[str, int]:
-    """Little or much arithmetic beside what a kernel is drawn for."""
+    """Add little or much arithmetic to the main demand of a kernel."""
     return rng.choice(({}, {}, {"fma": 4}, {"fma": 16}, {"integer": 8}, {"fp64": 2}))
 
 
@@ -381,7 +381,7 @@ def variants(launch: Launch) -> list[Variant]:
 
 
 def _fixes(one: Launch) -> Iterator[Variant]:
-    """The same work in another way."""
+    """Interventions that do the same work in a different way."""
     d, s = one.demand, one.shape
 
     def fix(what: str, **changes: object) -> Variant:
@@ -432,7 +432,7 @@ def _fixes(one: Launch) -> Iterator[Variant]:
 
 
 def _nearer(one: Launch) -> Iterator[Variant]:
-    """The same accesses over less memory, so that one level's traffic goes away."""
+    """The same accesses to less memory, which removes the traffic of one level."""
     if not one.demand.loads or one.shape.stride > 1 or one.on_host:
         return
     for level in ("l2", "l1"):
@@ -458,7 +458,7 @@ def _removals(one: Launch) -> Iterator[Variant]:
 
 
 def _literal(of: Demand | Shape) -> str:
-    """A C++ initialiser; what a demand does not have is left out, so that its name stays short."""
+    """A C++ initialiser; unused fields are omitted, so that the kernel name stays short."""
     usual = Demand() if isinstance(of, Demand) else None
     parts = []
     for item in fields(of):
@@ -491,7 +491,7 @@ def source(numbered: list[tuple[str, Launch]]) -> str:
 
 
 def write(folder: Path, files: int, kernels: Mapping[str, Launch] | None = None) -> None:
-    """Kernels with all their interventions, those of both halves unless told otherwise, spread over files."""
+    """Distribute kernels (by default of both halves) with all their interventions over source files."""
     every = list((kernels or {k: one for seed in HALVES.values() for k, one in of_seed(seed).items()}).items())
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(files):

@@ -1,10 +1,10 @@
-"""PyTorch programs whose bottleneck lies outside of their kernels, each with the fix that removes it.
+"""PyTorch programs with a bottleneck outside their kernels, each with a fix that removes it.
 
-    python programs.py time STEPS [NAME ...]   times programs as they are and with their fix; lines of JSON
-    python programs.py NAME base|fixed STEPS   runs one of them
+    python programs.py time STEPS [NAME ...]   time programs with and without their fix; prints JSON lines
+    python programs.py NAME base|fixed STEPS   run one of them
 
-A line is {"program", "variant", "steps", "step_us"}: the wall time of a step, over STEPS steps behind WARM ones, from
-one wait for the device to the next. A fix keeps what the program computes.
+A line is {"program", "variant", "steps", "step_us"}: the wall time of a step, averaged over STEPS steps after WARM
+warm-up steps, between two device synchronisations. A fix does not change what the program computes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def network(width: int, layers: int) -> nn.Module:
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
-    """Samples that take the processor's time to make, as decoding and augmenting do."""
+    """Samples that need CPU time to create, like decoding and augmentation."""
 
     def __len__(self) -> int:
         return 1 << 20
@@ -40,7 +40,7 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
 
 
 def slow_loader(fixed: bool) -> Step:
-    """A data loader without workers; fixed: batches made before, as a loader that keeps up has them."""
+    """A data loader without workers; fixed: batches prepared in advance, as with a loader that keeps up."""
     model = network(4096, 4)
     loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=64))
     ready = [next(loader) for _ in range(4)] if fixed else []
@@ -56,7 +56,7 @@ def slow_loader(fixed: bool) -> Step:
 
 
 def reading_back(rows: int, times: int, fixed: bool) -> Step:
-    """A figure read back after every operation; fixed: they stay on the device until the end of the step."""
+    """A value is read back after every operation; fixed: values stay on the device until the end of the step."""
     weight = torch.randn(2048, 2048, device=GPU, dtype=torch.bfloat16)
     start = torch.randn(rows, 2048, device=GPU, dtype=torch.bfloat16)
 
@@ -75,17 +75,17 @@ def reading_back(rows: int, times: int, fixed: bool) -> Step:
 
 
 def item_each(fixed: bool) -> Step:
-    """Operations that take longer than the host needs to ask for the next."""
+    """Operations that take longer than the host needs to launch the next one."""
     return reading_back(2048, 30, fixed)
 
 
 def item_small(fixed: bool) -> Step:
-    """Operations that take less: without the waits it is the launches that hold it up."""
+    """Operations that take less: without the waits, the launches are the bottleneck."""
     return reading_back(256, 50, fixed)
 
 
 def pageable_input(fixed: bool) -> Step:
-    """A batch copied from pageable memory; fixed: pinned, and copied a step ahead on a stream of its own."""
+    """A batch is copied from pageable memory; fixed: pinned memory, copied one step ahead on a separate stream."""
     weight = torch.randn(4096, 4096, device=GPU, dtype=torch.bfloat16)
     host = torch.randn(8192, 4096).to(torch.bfloat16)
     if not fixed:
@@ -117,7 +117,7 @@ def pageable_input(fixed: bool) -> Step:
 
 
 def no_caching(fixed: bool) -> Step:
-    """Every tensor allocated from the driver, as with PYTORCH_NO_CUDA_MEMORY_CACHING=1; fixed: PyTorch's allocator."""
+    """Every tensor is allocated by the driver, as with PYTORCH_NO_CUDA_MEMORY_CACHING=1; fixed: PyTorch's allocator."""
     model, batch = network(2048, 6), torch.randn(4096, 2048, device=GPU, dtype=torch.bfloat16)
     torch.cuda.caching_allocator_enable(fixed)
 
@@ -129,7 +129,7 @@ def no_caching(fixed: bool) -> Step:
 
 
 def tiny_layers(fixed: bool) -> Step:
-    """Training of tiny layers, one launch after the other; fixed: the step is one CUDA graph."""
+    """Training of tiny layers with many launches; fixed: the step is one CUDA graph."""
     model = network(64, 30)
     batch = torch.randn(32, 64, device=GPU, dtype=torch.bfloat16)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
@@ -177,7 +177,7 @@ PROGRAMS: dict[str, Callable[[bool], Step]] = {
 
 
 def run(name: str, fixed: bool, steps: int) -> None:
-    """Run a program and say what a step took."""
+    """Run a program and print the time per step."""
     step = PROGRAMS[name](fixed)
     for number in range(WARM):
         step(number)
@@ -192,7 +192,7 @@ def run(name: str, fixed: bool, steps: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """What the arguments ask for."""
+    """Run the command given by the arguments."""
     if len(argv) > 1 and argv[0] == "time":
         for name in PROGRAMS:
             for fixed in (False, True) if name in argv[2:] or not argv[2:] else ():

@@ -1,10 +1,10 @@
-"""Programs with a known bottleneck of the application, recorded on a GPU, and what compute_timeline says of them.
+"""Records programs with a known application-level bottleneck on a GPU, and scores compute_timeline on them.
 
     python eval/timelines/run.py --out DIR     on a machine with an NVIDIA GPU, nvcc and PyTorch: times, records, scores
-    python eval/timelines/run.py --score DIR   scores what was kept in DIR (default: the recording beside this file)
+    python eval/timelines/run.py --score DIR   scores the recording in DIR (default: the one next to this file)
 
-DIR gets ``measured.csv`` (times in us a step, without and with the recorder) and ``traces.tar`` (what the recorder
-wrote).
+DIR contains ``measured.csv`` (times per step in us, without and with the recorder) and ``traces.tar`` (the output of the
+recorder).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MEASURED, TRACES = "measured.csv", "traces.tar"
 STEPS, TRACED_STEPS = 30, 12
 _ONE_S, _WAIT_S = 60, 50
 _TOLERANCE = 1.1
-"""By what two runs of a program differ."""
+"""Relative difference between two runs of a program."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A program, as programs.toml has it."""
+    """A program as described in programs.toml."""
 
     name: str
     source: str
@@ -49,7 +49,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Measured:
-    """Times of a step in us: as the program is, with its fix, and as it is while it is recorded."""
+    """Times per step in us: the original program, with its fix, and while recording the original."""
 
     program: str
     base_us: float | None
@@ -58,18 +58,18 @@ class Measured:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast the fix makes it."""
+        """Speed-up by the fix."""
         return self.base_us / self.fixed_us if self.base_us and self.fixed_us else None
 
     @property
     def overhead_pct(self) -> float | None:
-        """What recording adds to a step, in % of the step without."""
+        """Overhead of recording per step, in % of the step without it."""
         return 100 * (self.recorded_us / self.base_us - 1) if self.base_us and self.recorded_us else None
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What compute_timeline says of a program, beside what was measured."""
+    """The result of compute_timeline for a program, with the measured times."""
 
     known: Known
     measured: Measured
@@ -82,12 +82,12 @@ class Scored:
 
     @property
     def right(self) -> bool:
-        """Whether the verdict is one of the heights that the fix removes, and warm-up was told."""
+        """Whether the verdict names what the fix removes, and warm-up was detected."""
         return self.verdict in self.known.truth and self.warm_up >= self.known.warm_up
 
     @property
     def bound_holds(self) -> bool | None:
-        """Whether the measured gain stays below the bound; None where there is no bound or no gain."""
+        """Whether the measured gain is below the bound; None if there is no bound or no gain."""
         gain = self.measured.gain
         return None if gain is None or self.bound is None else gain <= self.bound * _TOLERANCE
 
@@ -97,7 +97,7 @@ COLUMNS: Mapping[str, str] = {
     "bound_holds": "", "steps": "", "warm_up": "steps", "step": "us", "base": "us", "fixed": "us", "recorded": "us",
     "overhead": "%",
 }  # fmt: skip
-"""The columns of the table, with units."""
+"""Columns of the table with their units."""
 
 
 def known() -> dict[str, Known]:
@@ -110,7 +110,7 @@ def known() -> dict[str, Known]:
 
 
 def recorded(out: Path, names: Sequence[str], budget_s: float) -> None:
-    """Time and record programs; what is not begun within the budget is named and left out."""
+    """Time and record programs; those that do not start within the budget are reported and skipped."""
     began, out = time.monotonic(), out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -149,17 +149,17 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _timed(program: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Some programs as they are and with their fix, without the recorder."""
+    """Time some programs with and without their fix, without the recorder."""
     return _said(_run([*program, "time", str(STEPS), *names]).stdout) if names else []
 
 
 def _said(text: str) -> list[dict[str, Any]]:
-    """The lines of JSON that programs say."""
+    """Parse the JSON lines that programs print."""
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def _trace(program: Sequence[str], name: str, work: Path) -> None:
-    """Record a program through the tool; what the recorder wrote is kept by ``keep``, which runs the program."""
+    """Record a program with the tool; ``keep``, which runs the program, keeps the output of the recorder."""
     command = [sys.executable, __file__, "--keep", str(work / name), "--", *program, name, "base", str(TRACED_STEPS)]
     arguments = {"command": command, "metrics": ["timeline"], "name": name, "timeout_s": _ONE_S, "wait_s": _WAIT_S}
     call = [sys.executable, "-m", "rooflens", "call", "--store", str(work / "store"), "profile_command"]
@@ -170,7 +170,7 @@ def _trace(program: Sequence[str], name: str, work: Path) -> None:
 
 
 def keep(prefix: Path, command: Sequence[str]) -> int:
-    """Run a program, and keep what it says and what was recorded of it."""
+    """Run a program, and keep its output and its recording."""
     with Path(f"{prefix}.json").open("w", encoding="utf-8") as said:
         code = subprocess.run(command, stdout=said, check=False).returncode
     files = sorted(Path(os.environ["ROOFLENS_RECORD_DIR"]).glob("*.record"), key=lambda file: file.stat().st_size)
@@ -181,7 +181,7 @@ def keep(prefix: Path, command: Sequence[str]) -> int:
 
 
 def _row(name: str, said: Iterable[Mapping[str, Any]]) -> Measured:
-    """The first time of each variant is that without the recorder, a second one that with it."""
+    """The first time of each variant is without the recorder, the second with it."""
     base = [each["step_us"] for each in said if (each["program"], each["variant"]) == (name, "base")]
     fixed = [each["step_us"] for each in said if (each["program"], each["variant"]) == (name, "fixed")]
     return Measured(name, next(iter(base), None), next(iter(fixed), None), next(iter(base[1:]), None))
@@ -198,7 +198,7 @@ def _write(path: Path, rows: Iterable[Measured]) -> None:
 
 
 def measured(folder: Path) -> list[Measured]:
-    """What was measured, as it was kept."""
+    """Read the stored measurements."""
     with (folder / MEASURED).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     number = {"": None}
@@ -212,7 +212,7 @@ def measured(folder: Path) -> list[Measured]:
 
 
 def unpacked(folder: Path, work: Path) -> Iterator[tuple[str, Path]]:
-    """Every kept trace: its program, and the file as the recorder wrote it."""
+    """Every stored trace: its program, and the file as written by the recorder."""
     with tarfile.open(folder / TRACES) as tar:
         for member in tar:
             name, source = member.name.removesuffix(".record.gz"), tar.extractfile(member)
@@ -224,7 +224,7 @@ def unpacked(folder: Path, work: Path) -> Iterator[tuple[str, Path]]:
 
 
 def scored(folder: Path) -> list[Scored]:
-    """Every kept trace imported and judged."""
+    """Import and judge every stored trace."""
     from rooflens.analysis.store.store import Store
     from rooflens.analysis.timeline.timeline import timeline
     from rooflens.analysis.workload import Workload
@@ -255,7 +255,7 @@ def scored(folder: Path) -> list[Scored]:
 
 
 def table(rows: Iterable[Scored]) -> str:
-    """The scores in words: the units stand in the head."""
+    """Format the scores as text, with units in the header."""
     lines = [[f"{name} ({unit})" if unit else name for name, unit in COLUMNS.items()]]
     for row in rows:
         m = row.measured
@@ -279,12 +279,12 @@ def _text(value: object) -> str:
 
 
 def main() -> int:
-    """Record, score, or be the program that keeps a recording; 1 where a verdict is wrong or a bound broken."""
+    """Record, score, or run as the program that keeps a recording; 1 if a verdict is wrong or a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="time and record the programs into this folder, then score them")
-    parser.add_argument("--score", type=Path, nargs="?", const=RECORDED, help="score what was kept in this folder")
+    parser.add_argument("--score", type=Path, nargs="?", const=RECORDED, help="score the recording in this folder")
     parser.add_argument("--only", nargs="+", choices=sorted(known()), help="these programs alone")
-    parser.add_argument("--budget-s", type=float, default=600.0, help="begin no recording after so many seconds")
+    parser.add_argument("--budget-s", type=float, default=600.0, help="start no recording after this many seconds")
     parser.add_argument("--keep", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("command", nargs="*", help=argparse.SUPPRESS)
     given = parser.parse_args()

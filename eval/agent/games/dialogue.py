@@ -1,4 +1,4 @@
-"""One dialogue of a player with a game: replies, tool calls within a budget, and what they cost."""
+"""One dialogue between a player and a game: replies, tool calls within a budget, and their cost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rooflens.eval.agent.games.server import Toolbox
 from rooflens.eval.agent.games.transcript import Transcript
 from rooflens.eval.agent.players.turn import Call, Message, Player, PlayerFailed, Position, Reply, Result, Usage
 
-NO_CALLS_LEFT = "The budget of calls is used up. Say your answer now."
+NO_CALLS_LEFT = "The budget of calls is used up. Give your answer now."
 _TURNS_TO_SPARE = 3
-"""How often a player whose calls are used up may still try before the dialogue ends."""
+"""Number of further attempts of a player without remaining calls before the dialogue ends."""
 
 
 @dataclass
 class Cost:
-    """What a task took. ``estimated``: some tokens were not told but taken from characters."""
+    """The cost of a task. ``estimated``: some token counts were not reported, but estimated from characters."""
 
     calls: int = 0
     failed_calls: int = 0
@@ -32,7 +32,7 @@ class Cost:
 
 @dataclass
 class Dialogue:
-    """A conversation that grows; ``tools`` None plays without any."""
+    """A conversation; with ``tools`` None, it is played without tools."""
 
     player: Player
     rules: str
@@ -41,16 +41,16 @@ class Dialogue:
     most_calls: int = 16
     cost: Cost = field(default_factory=Cost)
     problem: str | None = None
-    """Why the player can say no more."""
+    """Why the player cannot continue."""
     failed: bool = False
-    """Whether it gave no reply at all."""
+    """Whether the player gave no reply at all."""
     _messages: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.transcript.write("rules", text=self.rules, tools=[o.name for o in self.tools.offers] if self.tools else [])
 
     async def say(self, text: str) -> str:
-        """Tell the player something; its words once it makes no more calls. Empty where it failed: see ``problem``."""
+        """Send the player a message; return its text once it makes no more calls, empty if it failed (``problem``)."""
         self._add(Message("game", text))
         for _ in range(self.most_calls + _TURNS_TO_SPARE):
             offers = self.tools.offers if self.tools else ()
@@ -92,5 +92,5 @@ class Dialogue:
         self._messages.append(message)
         plain: dict[str, Any] = asdict(message)
         for result in plain["results"]:
-            del result["content"]  # the same facts as its text
+            del result["content"]  # the same content as its text
         self.transcript.write(message.role, **{k: v for k, v in plain.items() if k != "role" and v})

@@ -1,4 +1,4 @@
-"""Whether an answer in words is right: a number with its unit, a name, yes or no, names, or that nothing tells it."""
+"""Checks answers given as text: a number with unit, a name, yes or no, several names, or "unknown"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 Check = Literal["number", "name", "yes_no", "names", "untold"]
 UNTOLD = "cannot be told"
 TOLERANCE = 0.01
-"""Relative difference at which a number still counts, unless the question states its own."""
+"""Relative tolerance for numbers, unless the question states its own."""
 
 _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _UNITS: dict[str, tuple[str, float]] = {
@@ -37,9 +37,9 @@ _LONGEST_ANSWER = 2000
 
 @dataclass(frozen=True)
 class Truth:
-    """What is right. ``answer`` is a number, a text, a bool, a list of texts, or None where nothing tells it.
+    """The correct answer. ``answer`` is a number, text, bool, list of texts, or None if the data does not determine it.
 
-    ``unit`` is that of the number; other units of its kind are converted. ``also`` are other names that count.
+    ``unit`` is the unit of the number; other units of the same kind are converted. ``also`` lists accepted names.
     """
 
     check: Check
@@ -50,7 +50,7 @@ class Truth:
 
 
 def said(text: str) -> str | None:
-    """What stands after the last line "ANSWER:" of a reply; None where there is no such line."""
+    """The text after the last "ANSWER:" of a reply; None if there is none."""
     for line in reversed(text.splitlines()):
         if (found := _MARKED.match(line.strip()[:_LONGEST_ANSWER])) and (
             answer := found[1].strip().strip("*`").strip()
@@ -60,12 +60,12 @@ def said(text: str) -> str | None:
 
 
 def gives_up(answer: str) -> bool:
-    """Whether the answer says that nothing tells it."""
+    """Whether the answer says that the data does not determine it."""
     return _plain(answer).startswith(UNTOLD)
 
 
 def right(answer: str, truth: Truth) -> bool:
-    """Whether an answer is the truth."""
+    """Whether an answer is correct."""
     if truth.check == "untold" or gives_up(answer):
         return truth.check == "untold" and gives_up(answer)
     if truth.check == "number":
@@ -81,7 +81,7 @@ def right(answer: str, truth: Truth) -> bool:
 
 
 def _number(answer: str, unit: str | None) -> float | None:
-    """The first number of an answer in the question's unit; None where there is none, or of another kind of unit."""
+    """The first number of an answer in the question's unit; None if there is none, or its unit is of another kind."""
     found = next((m for m in _NUMBER.finditer(answer) if any(c.isdigit() for c in m[0])), None)
     if found is None:
         return None
@@ -91,7 +91,7 @@ def _number(answer: str, unit: str | None) -> float | None:
     wanted = _UNITS.get((unit or "").casefold())
     other = _UNITS.get(given)
     if not wanted or not other:
-        # A unit that is not in the list, or none, is taken as the one that was asked for.
+        # An unknown or missing unit is assumed to be the requested one.
         return value
     if wanted[0] != other[0]:
         return None
@@ -107,13 +107,13 @@ def _listed(answer: str) -> Sequence[str]:
     try:
         stated = json.loads(answer)
     except ValueError:
-        # Commas within parameter lists and templates separate nothing.
+        # Commas within parameter lists and templates do not separate names.
         return [part for part in re.split(r",(?![^(<]*[)>])|;|\band\b", answer) if part.strip()]
     return [str(part) for part in stated] if isinstance(stated, list) else [str(stated)]
 
 
 def _name(text: str) -> str:
-    """A name without its quotes, its return type and its parameters: a kernel may be given with or without them."""
+    """Normalise a name: quotes, return type and parameters of a kernel are optional."""
     plain = _plain(text).removeprefix("void ")
     return re.sub(r"\s*\(.*$", "", plain).strip()
 

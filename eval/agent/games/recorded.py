@@ -1,8 +1,8 @@
-"""The recordings that questions are about: where they lie, and as SQL tables that no code of rooflens has touched.
+"""The recordings that the questions are about: their paths, and SQL tables built without code of rooflens.
 
-The tables are for the truths: each recording is one, named as the workload, with a row a launch, its columns as the
-profiler named them, and two more: ``kernel`` (the name without parameters) and ``ns`` (the duration). Beside the AMD
-ones stands ``<name>_device``, what the profiler wrote about the machine.
+The tables serve to compute correct answers. Each recording is one table, named as the workload, with a row per launch
+and the columns of the profiler, plus ``kernel`` (the name without parameters) and ``ns`` (the duration). AMD recordings
+also have ``<name>_device`` with the profiler's data about the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OWN = Path(__file__).resolve().parents[1] / "profiles"
 
 
 def recordings() -> dict[str, Path]:
-    """What to import for each workload that a question may be about, by its name: one table of launches each."""
+    """The path to import for each workload by name; each has one table of launches."""
     found = {}
     for folder in sorted(path for base in (SAMPLES, OWN) for path in base.iterdir() if path.is_dir()):
         packed = sorted(folder.glob("*.csv.gz"))
@@ -33,7 +33,7 @@ def recordings() -> dict[str, Path]:
 
 
 def tables() -> duckdb.DuckDBPyConnection:
-    """Every recording as a table of a database in memory; close it after use."""
+    """Open an in-memory database with every recording as a table; the caller must close it."""
     database = duckdb.connect()
     for name, path in recordings().items():
         if path.is_dir():
@@ -43,7 +43,7 @@ def tables() -> duckdb.DuckDBPyConnection:
             _table(database, f"{name}_device", _rows((path / "sysinfo.csv").read_text(encoding="utf-8").splitlines()))
         else:
             with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
-                rows = _rows(text.read().splitlines())[1:]  # the first one holds units
+                rows = _rows(text.read().splitlines())[1:]  # the first row contains units
             for row in rows:
                 row |= {"kernel": _plain(row["Kernel Name"]), "ns": row["gpu__time_duration.sum"]}
         _table(database, name, rows)
@@ -55,7 +55,7 @@ def _rows(lines: list[str]) -> list[dict[str, Any]]:
 
 
 def _value(text: str) -> float | str | None:
-    """A number, with or without commas at the thousands; else the text; None where there is nothing."""
+    """Convert to a number, with or without thousands separators; else keep the text; None if empty."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What games are worth: right answers, calls, tokens, rounds and speed-up, as plain data and as a table."""
+"""Scores of the games: correct answers, calls, tokens, rounds and speed-up, as plain data and as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rooflens.eval.agent.games.kernels import Played
 
 
 def of_questions(done: Sequence[Answered]) -> dict[str, Any]:
-    """Sums of a game of questions, by level too, and what was not right."""
+    """Totals of a question game, also by level, and the questions that were not answered correctly."""
     untold = [a for a in done if a.question.right.check == "untold"]
     return {
         "asked": len(done),
@@ -41,7 +41,7 @@ def of_questions(done: Sequence[Answered]) -> dict[str, Any]:
 
 
 def of_kernels(done: Sequence[Played]) -> dict[str, Any]:
-    """Sums of a game of kernels; speed-ups are geometric means over the tasks in which a right version was measured."""
+    """Totals of a kernel game; speed-ups are geometric means over the tasks with a correct version."""
     measured = [p for p in done if p.speedup is not None]
     against_best = [p.of_best for p in measured if p.of_best is not None]
     return {
@@ -72,7 +72,7 @@ def of_kernels(done: Sequence[Played]) -> dict[str, Any]:
 
 
 def table(scores: dict[str, dict[str, Any]]) -> str:
-    """The scores of one game for people, a column for each way it was played (with tools, without)."""
+    """Format the scores of one game as text, with a column per mode (with and without tools)."""
     first = next(iter(scores.values()))
     rows = _question_rows(scores) if "asked" in first else _kernel_rows(scores)
     header = ["", *scores]
@@ -80,7 +80,7 @@ def table(scores: dict[str, dict[str, Any]]) -> str:
 
 
 def misses(scores: dict[str, Any]) -> list[str]:
-    """Questions that were not answered right, a line each."""
+    """List the questions that were not answered correctly, one per line."""
     return [
         f"{one['ask']} said: {one['given']}" + (f" ({one['problem']})" if one["problem"] else "")
         for one in scores.get("answers", ())

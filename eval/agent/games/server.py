@@ -1,4 +1,4 @@
-"""A rooflens server on stdio and what of it a player may use."""
+"""A rooflens server on stdio, and the tools of it that a player may use."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mcp.client import Client
 from rooflens.eval.agent.players.turn import Call, Offer, Result
 
 Gate = Callable[[Call], dict[str, Any]]
-"""What the arguments of a call become before it reaches the server. Raises Refused."""
+"""A function that changes the arguments of a call before it reaches the server. Raises Refused."""
 TIMEOUT_S = 300.0
 _DEEPEST, _LONGEST = 32, 1_000_000
-"""Levels and bytes of arguments; what is beyond would end the connection, not the call."""
+"""Limits for the depth and size of arguments; larger ones would end the connection, not only the call."""
 
 
 class Refused(Exception):
-    """A call that the game does not let through; the argument is told to the player."""
+    """A call that the game refuses; the player gets the message."""
 
 
 class Toolbox:
-    """The tools of a running server, less those that a game withholds."""
+    """The tools of a running server, without those that a game excludes."""
 
     def __init__(self, client: Client, offers: Sequence[Offer], instructions: str, gates: dict[str, Gate]) -> None:
         self.offers, self.instructions = tuple(offers), instructions
@@ -34,11 +34,11 @@ class Toolbox:
         self._names = {offer.name for offer in offers}
 
     async def call(self, call: Call) -> Result:
-        """Answer one call; whatever is wrong with it becomes a failed result, never an exception."""
+        """Answer one call; every error becomes a failed result, never an exception."""
         if call.name not in self._names:
             return Result(call.id, f"There is no tool {call.name}.", failed=True)
         if not _plain(call.arguments):
-            return Result(call.id, "The arguments are no plain JSON of a reasonable size.", failed=True)
+            return Result(call.id, "The arguments are not plain JSON of a reasonable size.", failed=True)
         try:
             arguments = self._gates[call.name](call) if call.name in self._gates else call.arguments
             answer = await self._client.call_tool(call.name, arguments, read_timeout_seconds=TIMEOUT_S)
@@ -52,9 +52,9 @@ class Toolbox:
 async def serving(
     store: Path, *, execute: bool = False, gates: dict[str, Gate] | None = None, withheld: Sequence[str] = ()
 ) -> AsyncIterator[Toolbox]:
-    """Start a server over ``store``; with ``execute`` it offers the tools that run programs too, else none that writes.
+    """Start a server for ``store``; with ``execute`` it also offers tools that run programs, otherwise none that write.
 
-    The server sees a few variables of the environment only, so no secret. A player cannot have it read a file.
+    The server gets only a few environment variables, and so no secrets. Players cannot make it read files.
     """
     arguments = ["-m", "rooflens", "serve", "--store", str(store), "--allow-exec" if execute else "--read-only"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
@@ -70,7 +70,7 @@ async def serving(
 
 
 def _plain(value: Any) -> bool:
-    """Whether a value can be sent: JSON writes it, its text is Unicode, it is neither deep nor long."""
+    """Whether a value can be sent: valid JSON and Unicode, and within the limits of depth and size."""
     level = [value]
     for _ in range(_DEEPEST):
         if not level:
@@ -88,14 +88,14 @@ def _plain(value: Any) -> bool:
 
 
 def _no_file(call: Call) -> dict[str, Any]:
-    """A call of compute_occupancy, unless it names a file. Raises Refused."""
+    """Pass on a call of compute_occupancy unless it names a file. Raises Refused."""
     if call.arguments.get("code_object") is not None:
         raise Refused("compute_occupancy reads no files in this game: give numbers, or workload and kernel.")
     return call.arguments
 
 
 def environment() -> dict[str, str]:
-    """The variables that a child needs to start and to find its GPU; no other, so no key."""
+    """The environment variables that a child needs to start and to find its GPU, and no others, so no keys."""
     wanted = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
     toolkits = ("LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH", "CUDA_HOME")
     visible = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")

@@ -1,6 +1,6 @@
-"""Kernels to make faster: what is told of each, where its versions lie, and how a version is built and run.
+"""The tasks of the kernel game: their descriptions, the paths of their versions, and how to build and run them.
 
-A task is a folder with task.toml, driver, slow and best version; or, as KernelBench has them, a Python file with Model,
+A task is a folder with task.toml, driver, slow and best version; or, as in KernelBench, a Python file with Model,
 get_inputs and get_init_inputs, or a folder with such a file named reference.py.
 """
 
@@ -17,18 +17,18 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "tasks"
 ROUNDS = 6
-"""Rounds of a task that states none."""
+"""Default number of rounds of a task."""
 _LARGEST_MODULE = 1 << 20
 _TORCH_TEXT = "Make `ModelNew` faster: the same result as `Model`, as a Python module that defines class ModelNew."
 
 
 class NoTask(Exception):
-    """A path that holds no task; the argument says what was looked for."""
+    """A path without a task; the message says what was expected."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """The commands that make ``driver.o`` of a driver, once a task, and ``program`` of it and a candidate."""
+    """Commands that compile the driver to ``driver.o``, once per task, and link it with a candidate to ``program``."""
 
     prepare: Callable[[Path], list[str]]
     link: Callable[[Path], Sequence[list[str]]]
@@ -36,18 +36,18 @@ class Build:
 
 @dataclass(frozen=True)
 class Language:
-    """How versions of a language are called, told apart in a reply, and built into what runs; Python needs no build."""
+    """A language: file names, names in code fences, and build commands; Python needs no build."""
 
     suffix: str
     fences: tuple[str, ...]
     build: Build | None = None
     driver: str = ""
     small_addresses: bool = False
-    """Whether its programs live with a limit on the addresses that they reserve, as no GPU's runtime does."""
+    """Whether its programs work with a limit on address space; GPU runtimes do not."""
 
 
 def _whole(tool: str, suffix: str, *options: str) -> Build:
-    """A language whose compiler takes driver and candidate alike."""
+    """A language whose compiler accepts both driver and candidate."""
 
     def prepare(driver: Path) -> list[str]:
         return [_tool(tool), *options, f"-I{FOLDER}", "-c", str(driver), "-o", "driver.o"]
@@ -83,9 +83,9 @@ LANGUAGES = {
 
 @dataclass(frozen=True)
 class Task:
-    """One kernel. ``slow`` is the version to start from, ``best`` the known better one, None where none is known.
+    """One kernel. ``slow`` is the initial version, ``best`` the best known one, or None.
 
-    ``size`` is what the driver makes of --size, None for its own. ``reference`` is the PyTorch module of a task in
+    ``size`` is the --size for the driver, None for its default. ``reference`` is the PyTorch module of a task in
     Python; ``on_cpu``: it is computed on the CPU.
     """
 
@@ -108,11 +108,11 @@ class Task:
 
     @property
     def driver(self) -> Path:
-        """What makes the inputs, checks and times; part of the program but for Python."""
+        """The driver, which creates the inputs, checks and measures; except for Python, it is part of the program."""
         return self.slow.parent / self.speaks.driver
 
     def program(self, folder: Path, seed: int, repeat: int) -> list[str]:
-        """What measures the version in ``folder``."""
+        """The command that measures the version in ``folder``."""
         options = ["--seed", str(seed), "--repeat", str(repeat)]
         if self.reference is not None:
             place = ["--reference", "cpu" if self.on_cpu else "device"]
@@ -123,7 +123,7 @@ class Task:
 
 
 def tasks(folder: Path = FOLDER) -> tuple[Task, ...]:
-    """Every task below a folder, or the one that it is. Raises NoTask where there is none."""
+    """Find every task in a folder, or the one task that it is. Raises NoTask if there is none."""
     folder = folder.resolve()
     if not folder.exists():
         raise NoTask(f"{folder} is not there")
@@ -141,16 +141,16 @@ def _task(path: Path) -> Task | None:
             try:
                 return _own(path, tomllib.loads(stated.read_text(encoding="utf-8")))
             except (KeyError, TypeError, ValueError) as error:
-                raise NoTask(f"{stated} is not of the shape of the tasks that are shipped: {error}") from error
+                raise NoTask(f"{stated} does not have the structure of the included tasks: {error}") from error
         return _bench(path / "reference.py", path.name) if (path / "reference.py").is_file() else None
-    # A reference.py is taken up with its folder.
+    # A reference.py is found together with its folder.
     return _bench(path, path.stem) if path.suffix == ".py" and path.name != "reference.py" else None
 
 
 def _own(folder: Path, stated: dict[str, object]) -> Task:
     facts = dict(stated)
     suffix = LANGUAGES[str(facts["language"])].suffix
-    for unused in ("limit", "small"):  # for the reader and for tests
+    for unused in ("limit", "small"):  # for readers and tests
         facts.pop(unused, None)
     reference = folder / "reference.py"
     return Task(
@@ -180,6 +180,6 @@ def _hidden(path: Path, below: Path) -> bool:
 
 
 def _tool(name: str) -> str:
-    """A compiler: the variable of its name in capitals (NVCC, HIPCC, CC), else as PATH has it."""
+    """The compiler from the variable with its name in capitals (NVCC, HIPCC, CC), else from PATH."""
     named = os.environ.get({"c++": "CXX"}.get(name, name.upper()))
     return named or shutil.which(name) or name

@@ -1,9 +1,9 @@
-"""Measures a candidate for a PyTorch reference, in a process of its own; needs torch and nothing of rooflens.
+"""Measures a candidate against a PyTorch reference in a separate process; needs torch, but not rooflens.
 
 python torch_driver.py REFERENCE.py CANDIDATE.py [--seed S] [--repeat R] [--tolerance T] [--reference cpu|device]
 
-The reference holds Model, get_inputs and get_init_inputs, as the tasks of KernelBench do, the candidate ModelNew. A
-candidate without ModelNew is measured as Model: the reference itself. The last line printed is the report as JSON.
+The reference contains Model, get_inputs and get_init_inputs, like the tasks of KernelBench; the candidate contains
+ModelNew. Without ModelNew, Model is measured: the reference itself. The last line printed is the report as JSON.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 import torch
 
 TRIALS = 3
-"""Sets of inputs, each from a seed of its own, that a candidate must be right for."""
+"""Number of input sets, each from a different seed, for which a candidate must be correct."""
 COLD_BYTES = 256 << 20
 
 
@@ -27,7 +27,7 @@ def module(path, name):
 
 
 def made(kind, arguments, seed, device):
-    """A model; the seed makes the weights of reference and candidate the same."""
+    """Create a model; the seed gives reference and candidate the same weights."""
     torch.manual_seed(seed)
     model = kind(*arguments)
     return model.to(device) if hasattr(model, "to") else model
@@ -38,7 +38,7 @@ def on(device, values):
 
 
 def error_of(got, want):
-    """Largest difference over the largest value; infinite for another shape or type, and for NaN."""
+    """Largest difference relative to the largest value; infinite for a different shape or type, and for NaN."""
     if isinstance(want, (tuple, list)):
         if not isinstance(got, (tuple, list)) or len(got) != len(want):
             return math.inf
@@ -52,7 +52,7 @@ def error_of(got, want):
 
 
 def timed(run, device):
-    """Nanoseconds of one call, with cold caches on a GPU."""
+    """Time of one call in nanoseconds, with cold caches on a GPU."""
     if device == "cpu":
         begin = time.perf_counter_ns()
         run()
@@ -88,7 +88,7 @@ def main():
         for trial in range(TRIALS):
             torch.manual_seed(options.seed + trial)
             inputs = reference.get_inputs()
-            # Each side has inputs of its own: a candidate that writes to them fools nobody.
+            # Each side has separate inputs, so that a candidate cannot cheat by overwriting them.
             want = model(*on(place, [x.clone() if hasattr(x, "clone") else x for x in inputs]))
             given = on(device, [x.clone() if hasattr(x, "clone") else x for x in inputs])
             worst = max(worst, error_of(new(*given), want))

@@ -1,4 +1,4 @@
-"""What was said in a game, one JSON object a line, with anything that looks like a secret blotted out."""
+"""Writes the transcript of a game, one JSON object per line, with everything that looks like a secret redacted."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ BLOT = "(secret)"
 _NAMES_A_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
 _SHORTEST_SECRET = 8
 _LOOKS_SECRET = re.compile(
-    r"sk-[A-Za-z0-9_-]{16,}"  # keys of OpenAI and Anthropic
+    r"sk-[A-Za-z0-9_-]{16,}"  # API keys of OpenAI and Anthropic
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
     r"|gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}"
 )
 
 
 class Scrubber:
-    """Blots out the values of variables that are named like secrets, and text that has the form of a key."""
+    """Redacts the values of environment variables named like secrets, and text in the form of a key."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         known = {v for name, v in environment.items() if _NAMES_A_SECRET.search(name) and len(v) >= _SHORTEST_SECRET}
         self._known = sorted(known, key=len, reverse=True)
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Redact secrets in a text."""
         for value in self._known:
             text = text.replace(value, BLOT)
         return _LOOKS_SECRET.sub(BLOT, text)
 
     def value(self, value: Any) -> Any:
-        """Plain data without secrets, keys of objects included."""
+        """Redact secrets in plain data, including the keys of objects."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -44,7 +44,7 @@ class Scrubber:
 
 
 class Transcript:
-    """One task's file; as a context. Without a folder nothing is kept."""
+    """The transcript file of one task, as a context manager. Without a folder, nothing is written."""
 
     def __init__(self, folder: Path | None, task: str, scrubber: Scrubber) -> None:
         safe = re.sub(r"[^A-Za-z0-9_.-]", "_", task).lstrip(".") or "task"
@@ -63,7 +63,7 @@ class Transcript:
             self._file.close()
 
     def write(self, what: str, **facts: Any) -> None:
-        """One line, on disk at once, so that a game that is broken off can be read."""
+        """Write one line and flush it, so that the transcript of an interrupted game is readable."""
         if self._file:
             self._file.write(json.dumps(self._scrubber.value({"what": what, **facts}), default=str) + "\n")
             self._file.flush()

@@ -1,7 +1,7 @@
 """Builds and runs a candidate in a temporary folder, with limits on time, memory and output.
 
-The limits keep an honest mistake from harming the machine. They are no prison: the code runs as the user and sees the
-user's files and the network. Play with models that are not trusted in a container.
+The limits protect the machine from accidental harm. They are not a sandbox: the code runs as the user and can access
+the user's files and the network. Use a container for models that you do not trust.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from rooflens.eval.agent.games.server import environment
 from rooflens.tools.running import processes
 
 OUTPUT_BYTES = 200_000
-"""How much of what a program prints is read."""
+"""Maximum size of program output that is read, in bytes."""
 FILE_BYTES = 512 << 20
 TAIL_CHARACTERS = 3000
-"""How much of an error is told."""
+"""Maximum length of an error message."""
 _LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Wall and processor time, and memory of a command with everything it starts.
+    """Limits for the wall time, processor time and memory of a command and its children.
 
-    ``address_space`` also limits what may be reserved, which no GPU's runtime survives.
+    ``address_space`` also limits the reserved address space, with which no GPU runtime works.
     """
 
     seconds: float = 120
@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended; ``why`` is None where it ended well."""
+    """How a command ended; ``why`` is None if it succeeded."""
 
     output: str
     errors: str
@@ -53,9 +53,9 @@ class Ended:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a driver said of a version: right or not, its relative error, and the times of its launches.
+    """The report of a driver about a version: whether it is correct, its relative error, and its launch times.
 
-    ``problem`` says why there is nothing to say.
+    ``problem`` says why there is no result.
     """
 
     right: bool = False
@@ -70,7 +70,7 @@ class Measured:
 
 
 def run(command: Sequence[str], folder: Path, limits: Limits) -> Ended:
-    """Run a command in ``folder`` without a shell, without secrets in its environment, and end all it started."""
+    """Run a command in ``folder`` without a shell and secrets in its environment, then end all its processes."""
     out, err = folder / ".stdout", folder / ".stderr"
     mark = secrets.token_hex(8)
     variables = {**environment(), "HOME": str(folder), "TMPDIR": str(folder), processes.MARKER: mark}
@@ -88,12 +88,12 @@ def run(command: Sequence[str], folder: Path, limits: Limits) -> Ended:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        processes.end_all(mark, 0)  # what left the group
+        processes.end_all(mark, 0)  # processes that left the group
     return Ended(_end_of(out), _end_of(err), why)
 
 
 def measured(ended: Ended) -> Measured:
-    """What the last line of a driver's output says."""
+    """Parse the last line of a driver's output."""
     if ended.why:
         return Measured(problem=f"{ended.why}\n{_tail(ended.errors or ended.output)}".strip())
     try:
@@ -101,14 +101,14 @@ def measured(ended: Ended) -> Measured:
         times = tuple(float(t) for t in said["times_ns"])
         found = Measured(bool(said["right"]), float(said["error"]), times)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError):
-        return Measured(problem=f"the driver's last line is not its report\n{_tail(ended.output)}".strip())
+        return Measured(problem=f"the driver's last line is not a report\n{_tail(ended.output)}".strip())
     if found.right and (not times or min(times) <= 0):
         return Measured(problem="the driver measured no time above zero")
     return found
 
 
 def tail(ended: Ended) -> str:
-    """The end of what went wrong."""
+    """The end of an error message."""
     return f"{ended.why}\n{_tail(ended.errors or ended.output)}".strip()
 
 
@@ -125,7 +125,7 @@ def _watched(process: subprocess.Popen[bytes], limits: Limits) -> str | None:
 
 
 def _resident(group: int) -> int:
-    """Bytes that the processes of a session hold in memory."""
+    """Resident memory of the processes of a session, in bytes."""
     page, total = resource.getpagesize(), 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -137,7 +137,7 @@ def _resident(group: int) -> int:
 
 
 def _confine(limits: Limits) -> None:
-    """In the child, before the command starts."""
+    """Runs in the child before the command starts."""
     stated: list[tuple[int, int]] = [
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, int(8 * limits.seconds) + 1),
@@ -152,7 +152,7 @@ def _confine(limits: Limits) -> None:
 
 
 def _end_of(path: Path) -> str:
-    """The end of a file where it is long: a driver's report is its last line."""
+    """Read the end of a file: the report of a driver is the last line."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - OUTPUT_BYTES))
@@ -164,5 +164,5 @@ def _tail(text: str) -> str:
 
 
 def plain(found: Measured) -> dict[str, Any]:
-    """A measurement for a transcript."""
+    """A measurement as data for the transcript."""
     return {"right": found.right, "error": found.error, "median_ns": found.median_ns, "problem": found.problem}

@@ -1,4 +1,4 @@
-"""A local program that plays: one JSON object a line in, one JSON object a line out."""
+"""A player that is a local program: it reads and writes one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from rooflens.eval.agent.players.turn import PlayerFailed, Position, Reply, Usage, calls_of
 
 LINE_BYTES = 8_000_000
-"""The longest line that a program may answer with."""
+"""Maximum length of a line from the program."""
 
 
 class CommandPlayer:
-    """Starts the program once and asks it line by line.
+    """Starts the program once, and sends one line per turn.
 
-    A line to it: {"rules", "messages": [{"role": game|player|tools, "text", "calls", "results"}], "tools": [{"name",
-    "description", "schema"}]}. Its line: {"text", "calls": [{"id", "name", "arguments"}], "usage": {"read",
-    "written"}}; all of them may be left out.
+    Input line: {"rules", "messages": [{"role": game|player|tools, "text", "calls", "results"}], "tools": [{"name",
+    "description", "schema"}]}. Output line: {"text", "calls": [{"id", "name", "arguments"}], "usage": {"read",
+    "written"}}; all fields are optional.
     """
 
     def __init__(self, command: Sequence[str], *, timeout_s: float = 300) -> None:
@@ -32,16 +32,16 @@ class CommandPlayer:
         self._lines: BufferedByteReceiveStream | None = None
 
     async def reply(self, position: Position) -> Reply:
-        """One line there and back. Raises PlayerFailed where the program ends, is late, or answers anything else."""
+        """Exchange one line. Raises PlayerFailed if the program ends, is late, or sends anything else."""
         try:
             with anyio.fail_after(self._timeout_s):
                 answer = json.loads(await self._exchange(_line(position)))
         except TimeoutError:
             raise PlayerFailed(f"{self.name} gave no reply within {self._timeout_s:.0f} s") from None
         except (ValueError, RecursionError):
-            raise PlayerFailed(f"{self.name} replied with a line that is no JSON") from None
+            raise PlayerFailed(f"{self.name} replied with a line that is not JSON") from None
         if not isinstance(answer, dict) or not isinstance(answer.get("calls") or [], list):
-            raise PlayerFailed(f"{self.name} replied with something else than an object with text and calls")
+            raise PlayerFailed(f"{self.name} replied with something other than an object with text and calls")
         return Reply(str(answer.get("text") or ""), calls_of(answer.get("calls") or []), _usage(answer.get("usage")))
 
     async def close(self) -> None:

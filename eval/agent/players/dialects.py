@@ -1,4 +1,4 @@
-"""How a dialogue is written for an endpoint: OpenAI's chat completions and Anthropic's messages."""
+"""Formats of dialogues for endpoints: OpenAI's chat completions and Anthropic's messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rooflens.eval.agent.players.turn import Call, Message, PlayerFailed, Positi
 
 @dataclass(frozen=True)
 class Dialect:
-    """Where requests go below the base address, which headers carry the key, and both translations."""
+    """A dialect: the path below the base address, the headers with the key, and the translations in both directions."""
 
     path: str
     headers: Callable[[str], dict[str, str]]
@@ -84,7 +84,7 @@ def _anthropic_message(message: Message) -> dict[str, Any]:
         return {"role": "user", "content": message.text}
     said: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     said += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments} for c in message.calls]
-    # An empty turn is refused by the service, so one that said nothing is written as such.
+    # The service refuses an empty turn, so a placeholder is sent.
     return {"role": "assistant", "content": said or [{"type": "text", "text": "(nothing)"}]}
 
 
@@ -104,7 +104,7 @@ def _usage(answer: Mapping[str, Any], read: str, written: str) -> Usage | None:
     told = answer.get("usage")
     if not isinstance(told, dict) or not isinstance(told.get(read), int) or not isinstance(told.get(written), int):
         return None
-    # Anthropic counts what came from its cache apart.
+    # Anthropic counts cached tokens separately.
     cached = sum(int(told.get(name) or 0) for name in ("cache_creation_input_tokens", "cache_read_input_tokens"))
     return Usage(told[read] + cached, told[written])
 

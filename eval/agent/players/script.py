@@ -1,4 +1,4 @@
-"""A player without a model: the right calls for each question, the known best version of each kernel."""
+"""A player without a model: it knows the right calls for each question and the best version of each kernel."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from rooflens.eval.agent.players.turn import Call, PlayerFailed, Position, Reply
 
 Read = Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
-"""Takes a value out of a structured answer: ``read(content, where)``. Raises LookupError."""
+"""Extracts a value from a structured answer: ``read(content, where)``. Raises LookupError."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One prescribed call; ``keep`` names values of its answer that later steps take as ``$name``."""
+    """One prescribed call; ``keep`` names values of its answer that later steps use as ``$name``."""
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -23,9 +23,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Part:
-    """What the script does where the game says ``cue``: its calls, then words made from the last answer's content.
+    """The script for the message ``cue`` of the game: calls, then a reply made from the content of the last answer.
 
-    ``words`` gets the last content and the values kept. Without calls it gets two empty mappings.
+    ``words`` is called with the last content and the kept values; without calls, with two empty mappings.
     """
 
     cue: str
@@ -34,7 +34,7 @@ class Part:
 
 
 class ScriptPlayer:
-    """Looks for its part in what the game said last and plays it, whatever the answers are."""
+    """Finds its part for the last message of the game and plays it, whatever the answers are."""
 
     name = "script"
 
@@ -42,7 +42,7 @@ class ScriptPlayer:
         self._parts, self._read = parts, read
 
     async def reply(self, position: Position) -> Reply:
-        """The next prescribed call, else the words. Raises PlayerFailed without a part or an answer to read."""
+        """Return the next prescribed call, or else the reply. Raises PlayerFailed without a part or a readable answer."""
         start = max(i for i, message in enumerate(position.messages) if message.role == "game")
         told = position.messages[start].text
         part = next((p for p in self._parts if p.cue in told), None)
@@ -54,35 +54,35 @@ class ScriptPlayer:
             for step, answer in zip(part.steps, answers, strict=False):
                 kept |= {name: self._read(answer.content, where) for name, where in step.keep.items()}
             if part.steps and not position.tools:
-                return Reply("Without tools the script knows nothing.")
+                return Reply("Without tools the script cannot answer.")
             if len(answers) < len(part.steps):
                 step = part.steps[len(answers)]
                 return Reply(calls=(Call(f"call_{len(answers)}", step.tool, _filled(step.arguments, kept)),))
             return Reply(part.words(answers[-1].content if answers else {}, kept))
         except (LookupError, TypeError) as missing:
             said = f": {answers[-1].text[:300]}" if answers and answers[-1].failed else ""
-            raise PlayerFailed(f"the answer has no such place ({missing}){said}") from missing
+            raise PlayerFailed(f"the answer does not contain it ({missing}){said}") from missing
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 class SilentPlayer:
-    """Answers everything with the same words: what a score is worth that needs no knowledge."""
+    """Gives the same reply to everything, as a baseline that requires no knowledge."""
 
     def __init__(self, words: str) -> None:
         self.name, self._words = "silent", words
 
     async def reply(self, position: Position) -> Reply:
-        """The words."""
+        """Return the fixed reply."""
         return Reply(self._words)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 def _filled(value: Any, kept: Mapping[str, Any]) -> Any:
-    """Arguments with what earlier answers gave."""
+    """Replace ``$name`` in arguments by values kept from earlier answers."""
     if isinstance(value, dict):
         return {name: _filled(part, kept) for name, part in value.items()}
     if isinstance(value, list):

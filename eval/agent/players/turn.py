@@ -1,4 +1,4 @@
-"""A dialogue with a player: what is said, which tools are offered, and what comes back."""
+"""The data of a dialogue with a player: messages, offered tools, and replies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 CHARACTERS_PER_TOKEN = 4
-"""What an estimate of tokens rests on where a player reports no usage."""
+"""Characters per token, for the estimate if a player reports no usage."""
 
 
 class PlayerFailed(Exception):
-    """A player gave no usable reply; the argument is what happened, without secrets."""
+    """A player gave no usable reply; the message says what happened, without secrets."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that a player makes; ``id`` names it in the dialogue."""
+    """A call by a player; ``id`` identifies it in the dialogue."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool answered. ``content`` is the structured form, which only scripted players read."""
+    """The result of a tool call. ``content`` is the structured form, which only scripted players read."""
 
     id: str
     text: str
@@ -67,7 +67,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a player says next: calls, or text alone where it is done. ``usage`` is None where it was not told."""
+    """The reply of a player: calls, or only text if it is done. ``usage`` is None if it was not reported."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -76,14 +76,14 @@ class Reply:
 
 @dataclass(frozen=True)
 class Position:
-    """All that a player sees when it is its turn."""
+    """Everything that a player sees at its turn."""
 
     rules: str
     messages: tuple[Message, ...]
     tools: tuple[Offer, ...]
 
     def estimate(self, reply: Reply) -> Usage:
-        """Tokens of this turn from characters, where the player does not count."""
+        """Estimate the tokens of this turn from characters, for players that report none."""
         offered = sum(len(o.name) + len(o.description) + len(str(o.schema)) for o in self.tools)
         read = len(self.rules) + offered + sum(message.characters for message in self.messages)
         written = Message("player", reply.text, reply.calls).characters
@@ -91,21 +91,21 @@ class Position:
 
 
 class Player(Protocol):
-    """Whatever plays: a model behind an address, a local program, or a script."""
+    """The interface of players: a model behind an endpoint, a local program, or a script."""
 
     name: str
 
     async def reply(self, position: Position) -> Reply:
-        """The next move. Raises PlayerFailed."""
+        """Return the next reply. Raises PlayerFailed."""
         ...
 
     async def close(self) -> None:
-        """Let go of what it holds."""
+        """Release resources."""
         ...
 
 
 def calls_of(stated: Sequence[Any]) -> tuple[Call, ...]:
-    """Calls from plain data with ``name``, ``arguments`` and perhaps ``id``. Raises PlayerFailed for anything else."""
+    """Parse calls from plain data with ``name``, ``arguments`` and optional ``id``. Raises PlayerFailed if invalid."""
     calls = []
     for number, one in enumerate(stated):
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
