@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rooflens.server.connect.clients import NAME, Client, Launch, clients
+from rooflens.server.connect.clients import NAME, Client, StartCommand, clients
 from rooflens.server.mcp import resources
 from rooflens.server.mcp.toolbox import tools
 
@@ -167,7 +167,7 @@ def command(written: resources.PromptTemplate) -> str:
 
 def for_people(one: Client) -> str:
     """Build the section of the documentation page that explains how to connect one client."""
-    launch = Launch((NAME, "serve"))
+    launch = StartCommand((NAME, "serve"))
     lines = [f"## {one.title}", ""]
     if own := one.own_command(launch):
         lines += [f"With its own command, if {one.title} is installed:", ""]

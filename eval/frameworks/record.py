@@ -37,7 +37,7 @@ def changes(made: Case) -> Iterator[tuple[str, int, Call, float]]:
 
 
 def timed(call: Call) -> list[float]:
-    """Time of a call in microseconds, from replays of a CUDA graph with many calls, without launch overhead of the host."""
+    """Time of a call in microseconds, from replays of a CUDA graph with many calls, without launch overhead."""
     for _ in range(3):
         call()
     with torch.cuda.stream(torch.cuda.Stream()):

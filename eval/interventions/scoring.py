@@ -154,7 +154,7 @@ def supported(truth: Truth, measured: Measured) -> frozenset[str]:
 
 
 def credited(truth: Truth, measured: Measured) -> frozenset[str]:
-    """The same, plus latency for a removal if a fix proves that the removed unit was waited for rather than saturated."""
+    """The same, plus latency for a removal if a fix proves that the unit was waited for rather than saturated."""
     by_itself = supported(truth, measured)
     if measured.fix:
         return by_itself

@@ -3,7 +3,7 @@
     python eval/timelines/run.py --out DIR     on a machine with an NVIDIA GPU, nvcc and PyTorch: times, records, scores
     python eval/timelines/run.py --score DIR   scores the recording in DIR (default: the one next to this file)
 
-DIR contains ``measured.csv`` (times per step in us, without and with the recorder) and ``traces.tar`` (the output of the
+DIR contains ``measured.csv`` (times per step in us, without and with the recorder) and ``traces.tar`` (output of the
 recorder).
 """
 

@@ -42,7 +42,7 @@ class ScriptPlayer:
         self._parts, self._read = parts, read
 
     async def reply(self, position: Position) -> Reply:
-        """Return the next prescribed call, or else the reply. Raises PlayerFailed without a part or a readable answer."""
+        """Return the next prescribed call, or else the reply. Raises PlayerFailed without either."""
         start = max(i for i, message in enumerate(position.messages) if message.role == "game")
         told = position.messages[start].text
         part = next((p for p in self._parts if p.cue in told), None)
