@@ -159,7 +159,7 @@ def test_the_plugin_starts_what_is_installed_else_its_own_copy(tmp_path: Path, t
 
 def test_the_images_differ_only_in_what_they_start_from() -> None:
     files = sorted((ROOT / "packaging" / "docker").glob("*ockerfile"))
-    endings = {file.read_text().split("# From here on the images are alike.\n")[1] for file in files}
+    endings = {file.read_text().split("# The rest is the same in all images.\n")[1] for file in files}
     assert len(files) == 3 and len(endings) == 1
     (ending,) = endings
     assert "\nUSER 10001\n" in ending and "\nHEALTHCHECK " in ending and 'ENTRYPOINT ["rooflens"]' in ending

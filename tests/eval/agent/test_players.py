@@ -206,11 +206,11 @@ async def test_an_answer_of_another_shape_fails_with_words(endpoint: Endpoint, d
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        (Address("ftp://host/v1", "openai", "m"), "no http"),
+        (Address("ftp://host/v1", "openai", "m"), "not an http"),
         (Address("https://me:secret@host/v1", "openai", "m"), "--key-env"),
         (Address("http://example.org/v1", "openai", "m", "PLAYER_KEY"), "https only"),
         (Address("https://example.org/v1", "openai", "m", "NO_SUCH_VARIABLE"), "not set"),
-        (Address("https://example.org/v1", "morse", "m"), "none of"),
+        (Address("https://example.org/v1", "morse", "m"), "not one of"),
     ],
 )
 def test_an_address_that_is_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch, address: Address, said: str) -> None:
@@ -271,10 +271,10 @@ async def test_a_program_is_asked_line_by_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("print('hello', flush=True); sys.stdin.read()", "no JSON"),
-        ("print('[1]', flush=True); sys.stdin.read()", "something else"),
+        ("print('hello', flush=True); sys.stdin.read()", "not JSON"),
+        ("print('[1]', flush=True); sys.stdin.read()", "something other"),
         ('print(\'{"calls": [{"arguments": {}}]}\', flush=True); sys.stdin.read()', "needs a name"),
-        ('print(\'{"calls": [{"name": "x", "arguments": 3}]}\', flush=True); sys.stdin.read()', "no object"),
+        ('print(\'{"calls": [{"name": "x", "arguments": 3}]}\', flush=True); sys.stdin.read()', "not an object"),
         ("sys.exit(3)", "ended without a reply"),
     ],
 )
