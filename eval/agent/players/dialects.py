@@ -54,7 +54,7 @@ def _openai_reply(answer: Mapping[str, Any]) -> Reply:
         function = one["function"]
         arguments = json.loads(function.get("arguments") or "{}")
         if not isinstance(arguments, dict):
-            raise PlayerFailed(f"the arguments of {function['name']} are no object")
+            raise PlayerFailed(f"the arguments of {function['name']} are not an object")
         calls.append(Call(str(one["id"]), str(function["name"]), arguments))
     return Reply(str(said.get("content") or ""), tuple(calls), _usage(answer, "prompt_tokens", "completion_tokens"))
 
@@ -95,7 +95,7 @@ def _anthropic_reply(answer: Mapping[str, Any]) -> Reply:
             text.append(str(block["text"]))
         elif block["type"] == "tool_use":
             if not isinstance(block["input"], dict):
-                raise PlayerFailed(f"the arguments of {block['name']} are no object")
+                raise PlayerFailed(f"the arguments of {block['name']} are not an object")
             calls.append(Call(str(block["id"]), str(block["name"]), block["input"]))
     return Reply("\n".join(text), tuple(calls), _usage(answer, "input_tokens", "output_tokens"))
 

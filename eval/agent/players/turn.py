@@ -112,6 +112,6 @@ def calls_of(stated: Sequence[Any]) -> tuple[Call, ...]:
             raise PlayerFailed("a call needs a name")
         arguments = one.get("arguments") or {}
         if not isinstance(arguments, dict):
-            raise PlayerFailed(f"the arguments of {one['name']} are no object")
+            raise PlayerFailed(f"the arguments of {one['name']} are not an object")
         calls.append(Call(str(one.get("id") or f"call_{number}"), one["name"], arguments))
     return tuple(calls)
