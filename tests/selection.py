@@ -33,8 +33,8 @@ import pytest
 SELECT = "ROOFLENS_SELECT"
 """The environment variable with the folder in which a measuring run leaves what it measured."""
 FAST_SECONDS = 0.05
-FAST_CASE_SECONDS = 0.4
-LEAST_LINES_PER_SECOND = 10
+FAST_CASE_SECONDS = 0.3
+LEAST_LINES_PER_SECOND = 20
 RECORD = Path(__file__).with_name("repeated.txt")
 
 

@@ -47,7 +47,7 @@ def execute(options: Namespace, store: Store) -> Outcome:
             "unreadable": unreadable,
         },
         [
-            *(f"Left out: {sentence}" for sentence in unreadable),
+            *(f"Skipped: {sentence}" for sentence in unreadable),
             *(f"{one.id}  {iso(one.created_ns)}  {one.name}" for one in going),
             f"{len(going)} of {len(known)} workloads, {size / 1e6:.1f} MB: {done}",
         ],
