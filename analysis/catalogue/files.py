@@ -8,12 +8,12 @@ the same name.
 from __future__ import annotations
 
 import os
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pydantic
+import tomli
 
 from ..base.extensions import CATALOGUE, Extension, extensions
 from ..base.problems import BadInput
@@ -67,8 +67,8 @@ def all_files() -> list[Path]:
 def load(path: Path) -> dict[str, Any]:
     """The content of a data file. Raises BadInput if it is not valid TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomli.loads(path.read_text(encoding="utf-8"))
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"The data file {path.name} is not valid TOML", str(error), _CHECK) from error
 
 

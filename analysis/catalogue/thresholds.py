@@ -6,11 +6,12 @@ written once, so that a figure that is suspect in a table is suspect in a roofli
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 _FILE = Path(__file__).with_suffix(".toml")
 
@@ -18,7 +19,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 @cache
 def thresholds() -> dict[str, float]:
     """Return every threshold by its dotted name, such as ``figures.impossible_pct``."""
-    return dict(_numbers(tomllib.loads(_FILE.read_text(encoding="utf-8")), ""))
+    return dict(_numbers(tomli.loads(_FILE.read_text(encoding="utf-8")), ""))
 
 
 def threshold(name: str) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
+import tomli
 
 from ..base.kernel_names import PATTERN_LENGTH
 from ..base.problems import BadArgument
@@ -210,7 +210,7 @@ def read(file: Path) -> LimitsFile:
     """The content of the file. Raises BadArgument for anything invalid."""
     fix = "See docs/how-to/gate_in_ci.md for its format"
     try:
-        content: dict[str, Any] = tomllib.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
+        content: dict[str, Any] = tomli.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
         return LimitsFile.model_validate(content)
     except OSError as error:
         raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Give a file with limits") from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+import tomli
 
 from ..catalogue import metrics as catalog
 from ..catalogue import targets, work_formulas
@@ -71,7 +72,7 @@ def target_quantities(target: str) -> CountedQuantities:
     stated: dict[str, list[str]] = {}
     if target not in targets.targets():
         return CountedQuantities(roles, stated)
-    data = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+    data = tomli.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
     for role, entries in data.get(targets.gpu(target).family, {}).items():
         for name, formulas in entries.items():
             if role == "busy":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import tomli
 
 from ..base.database import sql_literal
 from ..base.kernel_names import short
@@ -209,7 +210,7 @@ def late() -> frozenset[str]:
 
 
 def _data() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))
 
 
 CODE = "no_lines"
@@ -249,7 +250,7 @@ class Way:
 @cache
 def ways() -> tuple[Way, ...]:
     """All ways of building, most specific first."""
-    return tuple(Way(**way) for way in tomllib.loads(Path(__file__).with_name("line_info.toml").read_text())["way"])
+    return tuple(Way(**way) for way in tomli.loads(Path(__file__).with_name("line_info.toml").read_text())["way"])
 
 
 def advice(manifest: Manifest, lacking: Mapping[str, float], launches: int) -> list[Note]:

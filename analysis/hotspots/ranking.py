@@ -9,7 +9,6 @@ that one execution requests, if they were counted, because a scattered load take
 from __future__ import annotations
 
 import math
-import tomllib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
@@ -18,6 +17,8 @@ from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
+
+import tomli
 
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
@@ -77,7 +78,7 @@ def _choices(entry: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("stalls.toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_name("stalls.toml").read_text(encoding="utf-8"))
 
 
 By = Literal["line", "instruction"]

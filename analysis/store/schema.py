@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ..base.database import connect, sql_literal, sql_name, sql_path
 from ..base.problems import StoreProblem
@@ -108,7 +109,7 @@ class TableSchema:
 @cache
 def schema() -> dict[str, TableSchema]:
     """Every table of schema.toml by its name."""
-    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    data = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {
         name: TableSchema(
             description=table["description"],

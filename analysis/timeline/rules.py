@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Rules:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -30,17 +30,25 @@ def source_roots(parser: ArgumentParser) -> None:
 
 
 def finish_call(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
-    """Call a tool and return its answer. Wait for a run that it started, because no run may outlive this process.
+    """Call a tool and return its answer. Wait for a run that it started, because no run may outlive this process."""
+    from ..mcp.toolbox import TOOLS, answer
 
-    SIGTERM cancels such a run, like an interrupt, because a shell's background jobs ignore interrupts.
+    if any(one.name == tool and one.executes for one in TOOLS):
+        return _finish_run(store, tool, arguments)
+    return answer(store, tool, arguments)
+
+
+def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
+    """Start a run and wait for its end.
+
+    SIGTERM cancels it, like an interrupt, because a shell's background jobs ignore interrupts.
     """
     from ...tools.get_run import LONGEST_WAIT_S, RunResult
     from ...tools.running import start as launch
     from ...tools.running.run_state import FINAL
-    from ..mcp.toolbox import TOOLS, answer
+    from ..mcp.toolbox import answer
 
-    if any(one.name == tool and one.executes for one in TOOLS):
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         reply = answer(store, tool, arguments)
         while launch.live_runs() and isinstance(reply, RunResult) and reply.state not in FINAL:

@@ -6,7 +6,6 @@ import argparse
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from ...analysis.base.problems import Problem
@@ -37,8 +36,6 @@ def execute(options: Namespace, store: Store) -> Outcome:
 
 _WORD = re.compile(r"\w[\w.+@:-]{0,99}", re.ASCII)
 _WORKLOADS = frozenset({"WORKLOAD", "BASELINE", "CANDIDATE"})
-_TOOLBOX = Path(__file__).parents[1] / "mcp" / "toolbox.py"
-_TOOL = re.compile(r"^    Tool\((\w+)", re.MULTILINE)
 _MOST = 500
 
 
@@ -88,8 +85,10 @@ def _workloads(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _tools(**_: Any) -> list[str]:
-    """The names of the tools, without importing them, which would take half a second at every key press."""
-    return _TOOL.findall(_TOOLBOX.read_text(encoding="utf-8"))
+    """The names of the tools."""
+    from ..mcp.toolbox import TOOLS
+
+    return [tool.name for tool in TOOLS]
 
 
 def _clients(**_: Any) -> list[str]:

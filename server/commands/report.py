@@ -50,13 +50,13 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
     the file cannot be written.
     """
     from ...tools.report.collect import collect
-    from ..mcp.toolbox import FUNCTIONS
+    from ..mcp.toolbox import functions
     from ..page.build import page
 
     target = None if output in (None, "-") else Path(str(output))
     if target is not None:
         _refuse_others(target)
-    document = collect(store, FUNCTIONS, workloads)
+    document = collect(store, functions(), workloads)
     names = [workload["name"] for workload in document["workloads"]]
     text = page(document, " → ".join(names))
     if output == "-":

@@ -8,13 +8,14 @@ import os
 import re
 import shlex
 import shutil
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
+
+import tomli
 
 from ...analysis.base.problems import BadInput, LimitExceeded, NotAllowed, NotFound, Problem, StoreProblem, near
 from ...analysis.base.temporary_files import draft_of
@@ -118,7 +119,7 @@ def _compact(value: Any) -> str:
 def clients() -> dict[str, Client]:
     """All clients by name, in the order of the file."""
     known = {field.name for field in fields(Client)}
-    stated = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    stated = tomli.loads(FILE.read_text(encoding="utf-8"))
     for name, one in stated.items():
         if unknown := set(one) - known:
             raise ValueError(f"clients.toml: {name} has unknown keys {sorted(unknown)}")
@@ -205,7 +206,7 @@ def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
 
 def _insert_entry(client: Client, launch: StartCommand, before: str, file: Path, by_hand: str) -> str:
     """The text of the file with the entry. Raises BadInput if something would be lost."""
-    loads: Callable[[str], Any] = tomllib.loads if client.format == "toml" else _json
+    loads: Callable[[str], Any] = tomli.loads if client.format == "toml" else _json
     try:
         stated = loads(before) if before.strip() else {}
     except (ValueError, RecursionError) as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import tomllib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import tomli
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -100,7 +101,7 @@ class CallRefused(Exception):
 def ladders(path: Path = LADDERS) -> dict[str, Ladder]:
     """The prepared optimisation loops by name."""
     by_name = {}
-    for stated in tomllib.loads(path.read_text(encoding="utf-8"))["ladder"]:
+    for stated in tomli.loads(path.read_text(encoding="utf-8"))["ladder"]:
         versions = tuple(PreparedVersion(**{**v, "helps": tuple(v.get("helps", ()))}) for v in stated["version"])
         by_name[stated["name"]] = Ladder(stated["name"], stated["title"], versions)
     return by_name

@@ -26,10 +26,10 @@ from ...tools.base.results import Result
 from ...tools.get_run import LONGEST_WAIT_S, RunResult
 from ...tools.isolation.fork_server import ForkServer
 from ...tools.running.run_state import FINAL
-from ..rendering.render import protocol_result, size
 from ..terminal import log
 from . import toolbox, warm_up
 from .calls import Call, Calls, Reply, outcome
+from .messages import protocol_result, size
 from .page_app import add_app, extension
 from .resources import add_prompts, add_resources, offered_only
 from .toolbox import Tool, answer, tools

@@ -23,8 +23,8 @@ from ...tools.isolation.channel import MESSAGE_BYTES, Channel, encode_message
 from ...tools.isolation.child import BUG, Work
 from ...tools.isolation.fork_server import ENDED, ForkServer
 from ...tools.isolation.limits import Limits
-from ..rendering.render import protocol_result
 from ..terminal.log import logger
+from .messages import protocol_result
 from .toolbox import answer
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")

@@ -1,7 +1,8 @@
-"""Parse one message of the protocol, or determine the error response for a malformed one."""
+"""Messages of the protocol: parse one or refuse it, and make the result of a tool call."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from dataclasses import dataclass
@@ -10,15 +11,23 @@ from typing import Any
 from mcp.types import (
     INVALID_REQUEST,
     PARSE_ERROR,
+    CallToolResult,
     ErrorData,
+    ImageContent,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     RequestId,
+    TextContent,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
+
+from ...analysis.base.problems import Problem
+from ...tools.base.results import Result
+from ...tools.plot import PlotResult
+from ..rendering import render
 
 BUSY = -32000
 """The error code for too many concurrent calls: the first of the codes for implementations."""
@@ -148,3 +157,24 @@ def _id(content: dict[str, Any]) -> RequestId | None:
     except UnicodeEncodeError:
         return None
     return ident
+
+
+def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    """The protocol's result for the answer of a tool; a Problem becomes an error that the model can read."""
+    if isinstance(answer, Problem):
+        return CallToolResult(content=[TextContent(type="text", text=render.refusal(answer))], is_error=True)
+    result = render.cap_size(answer, tool, arguments)
+    if isinstance(result, PlotResult):
+        # The picture with its text; clients that prefer structured content would ignore the picture.
+        image = base64.b64encode(result.image).decode()
+        picture = ImageContent(type="image", data=image, mime_type="image/png")
+        return CallToolResult(content=[picture, TextContent(type="text", text=render.text(result))])
+    return CallToolResult(
+        content=[TextContent(type="text", text=render.text(result))],
+        structured_content=render.structured_content(result),
+    )
+
+
+def size(result: CallToolResult) -> int:
+    """The number of characters of the parts of an answer."""
+    return sum(len(str(getattr(part, "text", None) or getattr(part, "data", ""))) for part in result.content)

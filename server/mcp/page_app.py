@@ -19,7 +19,7 @@ from ...tools.report.collect import ReportLimits, collect
 from ..page.build import pack_document, page
 from ..rendering import render
 from .calls import OK, Call, Calls, outcome
-from .toolbox import FUNCTIONS
+from .toolbox import functions
 
 PAGE = "ui://rooflens/report"
 SHOWN_FOR = ("plot", "compute_roofline")
@@ -82,7 +82,7 @@ def compose(channel: Channel, job: dict[str, Any]) -> None:
     document: str | Problem
     try:
         with listening(lambda text: channel.send({"progress": text})):
-            document = pack_document(collect(store, FUNCTIONS, call.arguments["workloads"], _WITHIN))
+            document = pack_document(collect(store, functions(), call.arguments["workloads"], _WITHIN))
     except Problem as problem:
         document = problem
     text = render.refusal(document) if isinstance(document, Problem) else document

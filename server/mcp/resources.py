@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import tomli
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.prompts.base import Prompt, PromptArgument
@@ -179,5 +179,5 @@ def _read(path: Path) -> PromptTemplate:
     head, closing, text = rest.partition(_FENCE)
     if start or not fence or not closing:
         raise ValueError(f"{path.name} does not start with TOML between two lines of +++")
-    stated = tomllib.loads(head)
+    stated = tomli.loads(head)
     return PromptTemplate(path.stem, stated["title"], stated["description"], stated.get("arguments", {}), text)

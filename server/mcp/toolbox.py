@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, get_type_hints
 
 import pydantic
@@ -15,34 +16,20 @@ from ...analysis.store.integrity import store_problem_behind
 from ...analysis.store.store import Store
 from ...tools.base.arguments import model, validate_arguments
 from ...tools.base.results import Result
-from ...tools.cancel_run import cancel_run
-from ...tools.check_counters import check_counters
-from ...tools.compare_workloads import compare_workloads
-from ...tools.compute_metrics import compute_metrics
-from ...tools.compute_occupancy import compute_occupancy
-from ...tools.compute_roofline import compute_roofline
-from ...tools.compute_timeline import compute_timeline
-from ...tools.diagnose_bottleneck import diagnose_bottleneck
-from ...tools.find_hotspots import find_hotspots
-from ...tools.get_run import get_run
-from ...tools.import_profile import import_profile
-from ...tools.list_devices import list_devices
-from ...tools.list_workloads import list_workloads
-from ...tools.plan_profile import plan_profile
-from ...tools.plot import plot
-from ...tools.profile_command import profile_command
-from ...tools.query_counters import query_counters
-from ...tools.run_peak_benchmarks import run_peak_benchmarks
-from ...tools.search_metrics import search_metrics
 from ..rendering import render
 from ..terminal.log import logger
+
+_PACKAGE = __package__.removesuffix(".server.mcp") + ".tools"
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: a plain function whose first parameter is the store; its docstring is the description."""
+    """One tool: the function ``name`` of the module tools/``name``.py, which is imported when it is first needed.
 
-    function: Callable[..., Result]
+    Its first parameter is the store, and its docstring is the description.
+    """
+
+    name: str
     writes: bool = False
     executes: bool = False
     """Whether it runs, or ends, programs of the caller's choice, and therefore requires --allow-exec."""
@@ -51,9 +38,11 @@ class Tool:
     waits: bool = False
     """Whether it can wait (``wait_s``) for a run, like get_run."""
 
-    @property
-    def name(self) -> str:
-        return self.function.__name__
+    @cached_property
+    def function(self) -> Callable[..., Result]:
+        """The function, after the import of its module."""
+        function: Callable[..., Result] = getattr(import_module(f"{_PACKAGE}.{self.name}"), self.name)
+        return function
 
     @property
     def description(self) -> str:
@@ -76,28 +65,31 @@ class Tool:
 
 
 TOOLS = (
-    Tool(list_devices),
-    Tool(run_peak_benchmarks, writes=True, executes=True, waits=True),
-    Tool(check_counters, writes=True, executes=True, waits=True),
-    Tool(plan_profile),
-    Tool(profile_command, writes=True, executes=True, waits=True),
-    Tool(get_run, waits=True),
-    Tool(cancel_run, writes=True, executes=True),
-    Tool(import_profile, writes=True),
-    Tool(list_workloads),
-    Tool(search_metrics),
-    Tool(compute_metrics),
-    Tool(query_counters),
-    Tool(compute_roofline),
-    Tool(compute_occupancy),
-    Tool(compute_timeline),
-    Tool(diagnose_bottleneck),
-    Tool(find_hotspots),
-    Tool(compare_workloads, notes=True),
-    Tool(plot, writes=True),
+    Tool("list_devices"),
+    Tool("run_peak_benchmarks", writes=True, executes=True, waits=True),
+    Tool("check_counters", writes=True, executes=True, waits=True),
+    Tool("plan_profile"),
+    Tool("profile_command", writes=True, executes=True, waits=True),
+    Tool("get_run", waits=True),
+    Tool("cancel_run", writes=True, executes=True),
+    Tool("import_profile", writes=True),
+    Tool("list_workloads"),
+    Tool("search_metrics"),
+    Tool("compute_metrics"),
+    Tool("query_counters"),
+    Tool("compute_roofline"),
+    Tool("compute_occupancy"),
+    Tool("compute_timeline"),
+    Tool("diagnose_bottleneck"),
+    Tool("find_hotspots"),
+    Tool("compare_workloads", notes=True),
+    Tool("plot", writes=True),
 )
-FUNCTIONS: dict[str, Callable[..., Result]] = {tool.name: tool.function for tool in TOOLS}
-"""The functions of all tools by name, for callers that combine their answers."""
+
+
+def functions() -> dict[str, Callable[..., Result]]:
+    """The functions of all tools by name, for callers that combine their answers."""
+    return {tool.name: tool.function for tool in TOOLS}
 
 
 def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ...]:

@@ -57,6 +57,11 @@ def read_catalogue() -> None:
             )
 
 
+def import_tools() -> None:
+    """Import the modules of all tools, if the server has not imported them yet."""
+    toolbox.functions()
+
+
 def make_schemas() -> None:
     """Build the models of the arguments, if the server has not built them yet."""
     for tool in toolbox.TOOLS:
@@ -80,6 +85,7 @@ def import_backends() -> None:
 
 
 STEPS = (
+    import_tools,
     import_duckdb,
     open_databases,
     parse_amd,

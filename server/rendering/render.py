@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +10,12 @@ from functools import cache
 from typing import Any
 
 import pydantic
-from mcp.types import CallToolResult, ImageContent, TextContent
 
 from ...analysis.base.kernel_names import distinct
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert, reads_like_a_sentence, shorten, visible_lines
 from ...tools.base.results import NextCall, Result, Table
-from ...tools.plot import PlotResult
 
 CHARACTERS = 32_000
 """The maximum number of characters of an answer, about 8,000 tokens."""
@@ -363,24 +360,3 @@ def _number(value: float) -> str:
     if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= _WHOLE):
         return f"{value:.0f}"
     return f"{value:.6g}"
-
-
-def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    """The protocol's result for the answer of a tool; a Problem becomes an error that the model can read."""
-    if isinstance(answer, Problem):
-        return CallToolResult(content=[TextContent(type="text", text=refusal(answer))], is_error=True)
-    result = cap_size(answer, tool, arguments)
-    if isinstance(result, PlotResult):
-        # The picture with its text; clients that prefer structured content would ignore the picture.
-        image = base64.b64encode(result.image).decode()
-        picture = ImageContent(type="image", data=image, mime_type="image/png")
-        return CallToolResult(content=[picture, TextContent(type="text", text=text(result))])
-    return CallToolResult(
-        content=[TextContent(type="text", text=text(result))],
-        structured_content=structured_content(result),
-    )
-
-
-def size(result: CallToolResult) -> int:
-    """The number of characters of the parts of an answer."""
-    return sum(len(str(getattr(part, "text", None) or getattr(part, "data", ""))) for part in result.content)

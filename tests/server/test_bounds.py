@@ -13,6 +13,7 @@ from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
 from rooflens.server.rendering import render
+from rooflens.tests.given_tool import tool_of
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base.results import NextCall, Result, Table, table
 
@@ -188,7 +189,7 @@ def test_what_is_nested_too_deeply_or_needs_too_much_memory_is_no_bug(
     for _ in range(500):
         nested = [nested]
     assert "nested too deeply" in refused(samples, "compute_metrics", metrics=nested).text
-    monkeypatch.setattr(toolbox, "TOOLS", (toolbox.Tool(deep), toolbox.Tool(vast)))
+    monkeypatch.setattr(toolbox, "TOOLS", (tool_of(deep), tool_of(vast)))
     assert isinstance(toolbox.answer(samples, "deep", {}), BadArgument)
     assert isinstance(toolbox.answer(samples, "vast", {}), LimitExceeded)
 

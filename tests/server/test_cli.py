@@ -181,3 +181,15 @@ def test_options_of_http_reach_the_server_and_are_refused_without_it(
     assert status == 1 and "Omit one of them" in err
     status, _, err = _call(capsys, *serve, "--http", "127.0.0.1:8321", "--allowed-host", "a", "--allowed-host", "*")
     assert status == 1 and "--allowed-host" in err
+
+
+def test_a_call_of_one_tool_imports_neither_the_protocol_nor_the_other_tools(samples: Store) -> None:
+    code = (
+        "import sys\nfrom rooflens.server.cli import main\n"
+        f"main(['--store', {str(samples.root)!r}, 'call', 'list_workloads'])\n"
+        "tools = sorted(m.rpartition('.')[2] for m in sys.modules if m.startswith('rooflens.tools.'))\n"
+        "print('mcp' in sys.modules, [tool for tool in tools if tool in sys.argv[1:]])"
+    )
+    names = [tool.name for tool in TOOLS]
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, timeout=END_S)
+    assert done.stdout.splitlines()[-1] == "False ['list_workloads']", done.stderr

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
-from rooflens.server.commands import NAMES, completion
-from rooflens.server.mcp.toolbox import TOOLS
+from rooflens.server.commands import NAMES
 from rooflens.tests.comparisons import launches, workload
 from rooflens.tests.waiting import END_S
 
@@ -74,10 +73,6 @@ def test_fish_completes_commands_and_workloads(place: Path) -> None:
 def test_zsh_takes_the_script_and_completes(place: Path) -> None:
     script = 'autoload -Uz compinit; compinit -D -u; eval "$(rooflens completion zsh)"; print ${_comps[rooflens]}'
     assert run(place, "zsh", script) == ["_python_argcomplete"]
-
-
-def test_names_of_tools_are_those_of_the_toolbox() -> None:
-    assert completion._tools() == [tool.name for tool in TOOLS]
 
 
 def test_without_a_shell_that_asks_nothing_is_loaded() -> None:

@@ -13,6 +13,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
 from rooflens.server.terminal import log
+from rooflens.tests.given_tool import tool_of
 
 LINE = re.compile(r"rooflens INFO (\w+) (\w+) in \d+\.\d{3} s, \d+ characters")
 
@@ -53,7 +54,7 @@ def test_a_bug_is_logged_with_its_traceback_and_told_without(
     def broken(store: Store) -> toolbox.Result:
         raise RuntimeError("a detail")
 
-    monkeypatch.setattr(toolbox, "tools", lambda **_: (toolbox.Tool(broken),))
+    monkeypatch.setattr(toolbox, "tools", lambda **_: (tool_of(broken),))
     monkeypatch.setattr(log.logger, "propagate", True)
     with caplog.at_level(logging.ERROR, logger="rooflens"):
         problem = toolbox.answer(samples, "broken", {})

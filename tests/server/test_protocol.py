@@ -15,6 +15,7 @@ from mcp.client import Client
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app, toolbox
+from rooflens.tests.given_tool import tool_of
 from rooflens.tools.base.results import Result
 
 ERAS = ("auto", "legacy")
@@ -128,7 +129,7 @@ def test_a_bug_never_shows_a_traceback(samples: Store, monkeypatch: pytest.Monke
     def list_workloads(store: Store) -> Result:
         raise RuntimeError("secret /home/someone")
 
-    monkeypatch.setattr(toolbox, "TOOLS", (toolbox.Tool(list_workloads),))
+    monkeypatch.setattr(toolbox, "TOOLS", (tool_of(list_workloads),))
     answer = toolbox.answer(samples, "list_workloads", {})
     assert isinstance(answer, Problem)
     assert "bug" in answer.text

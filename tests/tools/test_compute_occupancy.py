@@ -319,7 +319,7 @@ def test_answers_are_small_and_speak_json(store: Store) -> None:
 
 
 def test_arguments_are_checked_by_the_tool(store: Store) -> None:
-    tool = Tool(compute_occupancy, "Compute occupancy")
+    tool = Tool("compute_occupancy")
     arguments = tool.validate({"gpu": "gfx90a", "vgprs": 64, "workgroup_size": 256})
     assert compute_occupancy(store, **arguments).occupancy_pct == 100
     with pytest.raises(BadArgument, match="hardware"):

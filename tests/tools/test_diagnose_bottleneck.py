@@ -148,4 +148,4 @@ def test_mistakes_are_explained(profiles: Store) -> None:
 
 
 def test_the_description_is_short() -> None:
-    assert len(Tool(diagnose_bottleneck).description) <= 250
+    assert len(Tool("diagnose_bottleneck").description) <= 250

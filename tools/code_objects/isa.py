@@ -6,12 +6,13 @@ The text is as LLVM writes it, in the disassembly of a code object and in the sa
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import tomli
 
 from ...analysis.base.database import sql_literal
 
@@ -78,7 +79,7 @@ class _IsaTables:
 
 @cache
 def _data() -> _IsaTables:
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    table = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     classes = (
         _InstructionClass(one["name"], tuple(one["starts"]), tuple(one.get("holds", ()))) for one in table["class"]
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ...analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound, Problem
 from ..base.untrusted_text import plain_text
@@ -61,7 +62,7 @@ def messages(profiler: str) -> re.Pattern[str] | None:
 
 @cache
 def _file() -> dict[str, Any]:
-    return tomllib.loads((_HERE / "known_failures.toml").read_text(encoding="utf-8"))
+    return tomli.loads((_HERE / "known_failures.toml").read_text(encoding="utf-8"))
 
 
 @cache

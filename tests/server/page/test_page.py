@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.store.store import Store
-from rooflens.server.mcp.toolbox import FUNCTIONS
+from rooflens.server.mcp.toolbox import functions
 from rooflens.server.page.build import pack_document, page
 from rooflens.tests import rooflines, timelines
 from rooflens.tests.server.page.browser import PROGRAM, READY, Browser
@@ -79,7 +79,7 @@ def pages(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     def of(*words: str) -> Path:
         if words not in written:
             written[words] = folder / f"{len(written)}.html"
-            written[words].write_text(page(collect(store, FUNCTIONS, words), words[0]), encoding="utf-8")
+            written[words].write_text(page(collect(store, functions(), words), words[0]), encoding="utf-8")
         return written[words]
 
     return of
@@ -173,7 +173,7 @@ def test_the_timeline_zooms_steps_and_highlights(browser: Browser, pages: Pages)
 
 
 def test_hot_lines_have_a_section_where_they_are_known(browser: Browser, store: Store, tmp_path: Path) -> None:
-    report = collect(store, FUNCTIONS, ["before"])
+    report = collect(store, functions(), ["before"])
     lines = table({"line": None, "pct": "%", "why": None}, [["k.cu:12", 71.5, "memory 99 %"], ["k.cu:9", 3.0, None]])
     source = table({"line": None, "text": None}, [[12, "</pre><b>x[i] = y[i];"]])
     answer: dict[str, Any] = {"number": "1", "kernel": "k", "samples": 4_000, "with_line_pct": 98.0, "notes": []}
@@ -255,7 +255,7 @@ def test_as_an_app_it_reads_the_report_through_its_host(browser: Browser, store:
         CAPABILITIES={"serverResources": {}},
         ARGUMENTS={"kind": "compare", "workload": "before", "candidate": "after"},
         RESULT={"content": [{"type": "text", "text": "a picture"}]},
-        DATA=base64.b64encode(pack_document(collect(store, FUNCTIONS, ["before", "after"])).encode()).decode(),
+        DATA=base64.b64encode(pack_document(collect(store, functions(), ["before", "after"])).encode()).decode(),
     )
     browser.open(host, ready=READY.replace("document", INSIDE))
     assert "rooflens://report/before/after" in browser.evaluate("said")

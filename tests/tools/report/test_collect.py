@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.store.store import Manifest, Store, write_table
-from rooflens.server.mcp.toolbox import FUNCTIONS
+from rooflens.server.mcp.toolbox import functions
 from rooflens.tests import rooflines
 from rooflens.tools.base.results import Result, Table, table
 from rooflens.tools.compare_workloads import compare_workloads
@@ -20,7 +20,7 @@ from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect
 
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
-    report = collect(samples, FUNCTIONS, ["yax_before", "yax_after"])
+    report = collect(samples, functions(), ["yax_before", "yax_after"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["created"])
     before, after = report["workloads"]
     kernels = list_workloads(samples, before["id"], limit=500)
@@ -34,7 +34,7 @@ def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None
 
 
 def test_a_section_without_data_says_why(samples: Store) -> None:
-    (workload,) = collect(samples, FUNCTIONS, ["yax_after"])["workloads"]
+    (workload,) = collect(samples, functions(), ["yax_after"])["workloads"]
     occupancy = workload["sections"]["occupancy"]
     assert "answer" not in occupancy
     assert "does not state the registers" in occupancy["problem"]["what"] and occupancy["problem"]["fix"]
@@ -50,7 +50,7 @@ def test_theory_is_asked_for_beside_measured_ceilings_only(tmp_path: Path) -> No
     ):
         store = Store(tmp_path / name)
         rooflines.publish(store, rows, ceilings=ceilings)
-        (workload,) = collect(store, FUNCTIONS, ["latest"])["workloads"]
+        (workload,) = collect(store, functions(), ["latest"])["workloads"]
         found = [each["answer"]["ceiling_source"] for each in workload["rooflines"] if each["key"] == "operations"]
         assert found == sources, name
 
@@ -59,18 +59,18 @@ def test_what_is_cut_is_told(tmp_path: Path) -> None:
     store = Store(tmp_path)
     counters = dict.fromkeys(rooflines.counters("gfx90a"), 1.0)
     rooflines.publish(store, [{"kernel": k, "duration_ns": 1000.0, **counters} for k in ("a", "b", "c")], name="three")
-    report = collect(store, FUNCTIONS, ["three"], ReportLimits(kernels=2))
+    report = collect(store, functions(), ["three"], ReportLimits(kernels=2))
     assert "kernels, table: 2 rows of 3." in report["cut"]
-    assert collect(store, FUNCTIONS, ["three"])["cut"] == []
+    assert collect(store, functions(), ["three"])["cut"] == []
 
 
 def test_unknown_repeated_and_too_many_workloads_are_refused_with_advice(samples: Store) -> None:
     with pytest.raises(NotFound, match="Near names: yax_before"):
-        collect(samples, FUNCTIONS, ["yax_befor"])
+        collect(samples, functions(), ["yax_befor"])
     with pytest.raises(BadArgument, match="'yax_after' is named twice"):
-        collect(samples, FUNCTIONS, ["yax_after", "yax_before", "yax_after"])
+        collect(samples, functions(), ["yax_after", "yax_before", "yax_after"])
     with pytest.raises(BadArgument, match=f"Name from 1 to {MOST_WORKLOADS}"):
-        collect(samples, FUNCTIONS, ["latest"] * (MOST_WORKLOADS + 1))
+        collect(samples, functions(), ["latest"] * (MOST_WORKLOADS + 1))
 
 
 def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Pa
         asked.append(kernel)
         return Hot(kernels=table({"number": None}, [] if kernel else [[f"#{n}"] for n in range(2, 9)]))
 
-    tools = {**FUNCTIONS, "find_hotspots": find_hotspots}
+    tools = {**functions(), "find_hotspots": find_hotspots}
     store = Store(tmp_path)
     with store.draft() as folder, duckdb.connect() as con:
         write_table(con, "SELECT 'k' AS kernel, 1 AS count", folder / "samples.parquet")

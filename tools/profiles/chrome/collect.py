@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import tomli
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
@@ -45,7 +46,7 @@ _DEVICES = 256
 @cache
 def roles() -> dict[str, Any]:
     """Return the contents of roles.toml."""
-    return tomllib.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))
 
 
 class Traces:

@@ -6,7 +6,6 @@ What a file states has priority over what its name says (ranks.toml). Unknown va
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,8 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -180,7 +181,7 @@ def _stem(name: str) -> str:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -7,13 +7,14 @@ import gzip
 import hashlib
 import io
 import re
-import tomllib
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import tomli
 
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text, visible
@@ -359,4 +360,4 @@ def _code_name(rows: list[ListedInstruction]) -> str:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+import tomli
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
@@ -227,7 +228,7 @@ def _unit_factor(part: str) -> float | None:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("units.toml").read_text())
+    return tomli.loads(Path(__file__).with_name("units.toml").read_text())
 
 
 _LAUNCH_COLUMNS = (
@@ -318,4 +319,4 @@ def _to_base_units(value: str, unit: str) -> str:
 
 @cache
 def _labels() -> dict[str, dict[str, str]]:
-    return tomllib.loads(Path(__file__).with_name("labels.toml").read_text())
+    return tomli.loads(Path(__file__).with_name("labels.toml").read_text())

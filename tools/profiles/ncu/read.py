@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import tomli
 
 from ....analysis.base.database import sql_name, sql_path
 from ....analysis.base.notes import Note
@@ -312,4 +313,4 @@ def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -
 
 @cache
 def _rules() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("facts.toml").read_text())
+    return tomli.loads(Path(__file__).with_name("facts.toml").read_text())

@@ -8,12 +8,13 @@ first instruction that reads or overwrites the register has to wait, so samples 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 _INSTRUCTION = re.compile(r"\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w:&|]+)*)\s*(.*?)\s*;?\s*$")
 _REGISTER = re.compile(r"\b(U?)R(\d{1,3})\b(\.64)?")
@@ -247,5 +248,5 @@ def _classes() -> dict[str, str]:
 
 @cache
 def _data() -> dict[str, Any]:
-    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    data = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return data | {part: {k: frozenset(v) for k, v in data[part].items()} for part in ("late", "stores", "flow")}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ....analysis.base.problems import BadInput
 from ...base.untrusted_text import decimal
@@ -86,7 +87,7 @@ def _bare(name: str) -> str:
 
 @cache
 def _units() -> dict[str, float]:
-    return {k: float(v) for k, v in tomllib.loads(Path(__file__).with_name("units.toml").read_text()).items()}
+    return {k: float(v) for k, v in tomli.loads(Path(__file__).with_name("units.toml").read_text()).items()}
 
 
 _MARK = "Performance counter stats for"

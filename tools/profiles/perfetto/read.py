@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import tomli
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -62,7 +63,7 @@ def _begins_as_trace(file: Path) -> bool:
 @cache
 def _categories() -> list[dict[str, str]]:
     text = Path(__file__).with_name("categories.toml").read_text(encoding="utf-8")
-    return list(tomllib.loads(text)["category"])
+    return list(tomli.loads(text)["category"])
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:

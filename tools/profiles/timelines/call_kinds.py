@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ....analysis.base.database import sql_literal
 
@@ -17,7 +18,7 @@ _OTHER = "host"
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def categories() -> frozenset[str]:
