@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import rooflens
 from rooflens.analysis.store.store import Store
+from rooflens.api.display import _series
 from rooflens.server.mcp.toolbox import call
 
 Profile = Callable[..., Path]
@@ -50,6 +51,14 @@ def test_integers_stay_integers_and_missing_ones_are_na(store: rooflens.OpenStor
     dispatches = store["yax_before"].dispatches()
     assert dispatches["start_ns"].dtype == dispatches["dispatch_id"].dtype == "int64"
     assert dispatches["vgpr"].dtype == "Int64" and dispatches["vgpr"].isna().all()
+
+
+def test_a_column_of_truth_values_and_others_is_not_converted() -> None:
+    assert [_series(values, False).dtype for values in ([True, False], [True, None], [True, 2])] == [
+        "bool",
+        "boolean",
+        "object",
+    ]
 
 
 def test_times_beyond_the_precision_of_floating_point_are_exact(tmp_path: Path, profile: Profile) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from importlib import metadata
 from pathlib import Path
@@ -49,6 +50,14 @@ def test_a_store_that_cannot_be_written(tmp_path: Path, bare: Roots, monkeypatch
     (tmp_path / "file").write_text("")
     checks = named(module.doctor(Store(tmp_path / "file"), roots=bare))
     assert checks["store"].state == checks["workloads"].state == "warning" and "--store" in checks["store"].fix
+
+
+@pytest.mark.parametrize(("allowed", "state"), [(os.R_OK | os.X_OK, "warning"), (os.W_OK | os.X_OK, "ok")])
+def test_a_folder_that_may_only_be_read_is_no_place_for_a_store(
+    allowed: int, state: str, tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda place, mode: mode & allowed == mode)
+    assert named(module.doctor(Store(tmp_path), roots=bare))["store"].state == state
 
 
 def test_little_room(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:

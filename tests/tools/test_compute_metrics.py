@@ -105,6 +105,10 @@ def test_search_finds_metrics_by_words_ids_and_counters(samples: Store, query: s
 
 def test_search_ranks_an_exact_name_first_and_suggests_near_names(samples: Store) -> None:
     assert records(search_metrics(samples, "l2.hit_rate_pct").table)[0]["name"] == "l2.hit_rate_pct"
+    every = search_metrics(samples, "l2", limit=60).table.total_rows
+    pages = [search_metrics(samples, "l2", offset=offset, limit=every - offset).table for offset in (0, 2)]
+    assert [(len(one.rows), one.truncated) for one in pages] == [(every, False), (every - 2, False)]
+    assert search_metrics(samples, "l2", limit=every - 1).table.truncated
     nothing = search_metrics(samples, "l2.hit_rote_pct")
     assert nothing.table.rows == [] and "l2.hit_rate_pct" in nothing.notes[0]
 

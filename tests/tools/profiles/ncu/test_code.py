@@ -171,3 +171,13 @@ def test_a_source_page_beside_a_raw_page_is_of_its_launches(tmp_path: Path, raw_
     assert {dispatch for kernel, dispatch in counted if kernel == "b(int)"} == {1}
     others = find_hotspots(store).kernels
     assert [row[others.columns.index("number")] for row in others.rows] == ["#2"]
+
+
+@pytest.mark.parametrize("moved", [0, 0x10_0000_0000])
+def test_code_has_the_same_name_wherever_it_was_loaded(moved: int) -> None:
+    base = 0x7F_0000_1000 + moved
+    rows = [
+        code.ListedInstruction(base, f"@P0 BRA {hex(base + 0x20)}", None, None, {}, {}),
+        code.ListedInstruction(base + 16, "MOV R1, c[0x0][0x28]", None, None, {}, {}),
+    ]
+    assert code._code_name(rows) == "69ccfac4e0ba"

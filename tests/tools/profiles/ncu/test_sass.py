@@ -26,6 +26,12 @@ def test_a_wide_load_is_waited_for_by_each_of_its_registers():
     assert waits(code("LDS R15, [R2]", "DADD R22, R6, R14")) == {1: [0]}
 
 
+def test_a_matrix_load_is_waited_for_by_as_many_registers_as_it_loads_matrices():
+    assert waits(code("LDSM.16.M88.4 R4, [R2]", "FADD R1, R1, R7")) == {1: [0]}
+    assert waits(code("LDSM.16.M88.2 R4, [R2]", "FADD R1, R1, R5")) == {1: [0]}
+    assert waits(code("LDSM.16.M88.2 R4, [R2]", "FADD R1, R1, R6")) == {}
+
+
 def test_a_pointer_that_was_loaded_is_waited_for_by_the_next_load():
     chase = "LDG.E R2, desc[UR4][R2.64]"
     assert waits(code(chase, "IMAD.WIDE R2, R2, 0x4, R6", chase)) == {1: [0]}

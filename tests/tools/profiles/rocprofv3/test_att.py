@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.hotspots.kernels import sampled_kernels
+from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, run
 from rooflens.tools.find_hotspots import find_hotspots
 
@@ -79,6 +81,12 @@ def test_the_hot_line_of_a_trace_is_told_in_cycles(bench: Any) -> None:
     assert (first["line"], first["source"]) == ("k.hip:12", "line 12 of k")
     assert first["pct"] > 95 and first["executed"] == 64
     assert found.samples == 0 and any("thread trace" in note for note in found.notes)
+
+
+def test_cycles_of_a_kernel_include_those_that_waves_were_idle_before_an_instruction(bench: Any) -> None:
+    done = bench.load(written(bench.folder))
+    (kernel,) = sampled_kernels(Workload(bench.store, bench.store.resolve(done.workload)))
+    assert kernel.cycles == sum(latency + idle for _, _, _, _, latency, _, idle, _, _ in EXPECTED) == 91_329
 
 
 def test_statistics_alone_give_the_same_but_what_the_waves_saw(bench: Any) -> None:
