@@ -2,7 +2,7 @@
 
 A test process has threads, so ``Child`` and ``ForkServer`` cannot fork it and start an interpreter for every query and
 every code object. A copy of the nursery does what that interpreter would do, without importing it all again.
-So does a copy for the supervisor of a run, and a copy of that for each of its workers.
+So does a copy for the supervisor of a run.
 Tests of the start itself use the fixture ``fresh_interpreters``.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import inspect
 import json
 import os
 import resource
@@ -31,9 +30,8 @@ from rooflens.tests.waiting import one_thread_in_duckdb, unhurried_sql
 from rooflens.tools.isolation import child
 from rooflens.tools.isolation.channel import Channel
 from rooflens.tools.isolation.limits import Limits
-from rooflens.tools.running import child as runner_child
 from rooflens.tools.running import start as runner_start
-from rooflens.tools.running import supervisor, worker
+from rooflens.tools.running import supervisor
 
 _FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
 _ORDER_BYTES = 1 << 17
@@ -50,7 +48,6 @@ _OF_RUNS = (
 """What workers of runs import besides what calls of a server do."""
 start_fresh = child.start_fresh
 """What a user's program does."""
-_PREPARED = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
 start_fresh_supervisor = runner_start.start_fresh
 """The same for runs."""
 
@@ -228,42 +225,14 @@ def _copied(control: socket.socket, copies: dict[int, int]) -> bool:
 
 
 def _supervise(job: int, log: int) -> None:
-    """The life of a supervisor, whose workers are copies of it."""
+    """The life of a supervisor."""
     for number, place in ((job, 0), (log, 1), (log, 2)):
         os.dup2(number, place)
     child.close_all_but(())
     os.chdir("/")
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    runner_child.start_process = Started  # type: ignore[misc]
     supervisor.main()
     sys.stdout.flush()
-
-
-class Started(subprocess.Popen[bytes]):
-    """A program as subprocess.Popen starts it, but a worker of ours is a copy of this process."""
-
-    def _execute_child(self, *arguments: Any) -> None:
-        given = _PREPARED.bind(self, *arguments).arguments
-        ours = list(given["args"])[1:] == ["-P", "-m", worker.__name__]
-        if not (ours and child.may_fork() and given["env"].items() >= os.environ.items()):
-            super()._execute_child(*arguments)  # type: ignore[misc]
-            return
-        ends = {0: given["p2cread"], 1: given["c2pwrite"], 2: given["errwrite"]}
-
-        def life() -> None:
-            given["preexec_fn"]()
-            for place, number in ends.items():
-                os.dup2(number, place)
-            child.close_all_but(())
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)
-            os.chdir(given["cwd"])
-            os.environ.update(given["env"])
-            worker.main()
-            sys.stdout.flush()
-
-        self.pid = child.fork(life, keep=tuple(ends.values()), talkative=True)
-        self._child_created = True
-        self._close_pipe_fds(*(given[name] for name in inspect.signature(self._close_pipe_fds).parameters))
 
 
 def _reap(copies: dict[int, int]) -> None:

@@ -41,6 +41,8 @@ from .device.machine.programs import ask
 from .device.machine.sensors import Sensor
 from .device.machine.survey import survey
 from .get_run import RunResult, run_result
+from .isolation.child import name_of
+from .profiles.registry import load_readers
 from .running import saving
 from .running import start as launch
 from .running.command import inherited_environment, redact, secrets
@@ -231,6 +233,7 @@ def _job(run: ProfileRun, order: Order, arranged: _Arranged, finish: CallStep) -
         plan=arranged.planning,
         program=list(profiled.command),
         finish=finish,
+        preparation=name_of(load_readers),
         cwd=profiled.folder,
         variables={**choice.mask, **profiled.given},
         devices=choice.locks,

@@ -217,15 +217,15 @@ def kill(pid: int) -> None:
             end(pid, signal.SIGKILL)
 
 
-def name_of(work: Callable[..., None]) -> str:
+def name_of(work: Callable[..., Any]) -> str:
     """Return ``module:function``, from which another process can find the function."""
     return f"{work.__module__}:{work.__qualname__}"
 
 
-def function_named(name: str) -> Callable[..., None]:
+def function_named(name: str) -> Callable[..., Any]:
     """Return the function that ``name_of`` named."""
     module, _, function = name.partition(":")
-    target: Callable[..., None] = getattr(importlib.import_module(module), function)
+    target: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return target
 
 

@@ -66,6 +66,11 @@ class Format:
         manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
         return manifest, merged
 
+    def load(self) -> None:
+        """Import the reader."""
+        if isinstance(self.reader, str):
+            self._module(self.reader.partition(":")[0])
+
     def _module(self, name: str) -> ModuleType:
         return import_module(f".{name}", __package__)
 
@@ -168,6 +173,14 @@ def formats() -> dict[str, Format]:
             reader = extension.load()
             known.setdefault(reader.name, Format(reader.name, reader.files, reader))
     return known
+
+
+def load_readers() -> None:
+    """Import all readers and the database, for a process whose forks import profiles."""
+    import duckdb  # noqa: F401
+
+    for known in formats().values():
+        known.load()
 
 
 def reader_for(path: Path, format: str) -> Format:

@@ -20,11 +20,13 @@ from typing import IO, Literal
 
 from ...analysis.base.text import count_text
 from ...analysis.store.store import write_atomically
+from ..isolation.child import may_fork
 from .command import redact
 from .job import RunLimits
 from .processes import MARKER, DeathSignal, ProcessEntry, death_signal, descendants, end_all, reap, send
 from .profiler_progress import Follower
 from .run_state import CANCEL, STATE_FILE
+from .worker import ForkedCall
 
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|bash|dash|sh|zsh|ksh|env)[\d.]*")
 
@@ -224,8 +226,6 @@ def _disk_bytes_used(folder: Path) -> int:
     return total
 
 
-start_process = subprocess.Popen
-"""Starts programs and rooflens' own workers; tests replace it."""
 _POLL_S = 0.05
 _PIECE = 1 << 18
 _SAVE_S = 1.0
@@ -270,6 +270,8 @@ class ProgramSpec:
     """File name of the profiler, if the profiled program must be asked to end before the profiler."""
     follower: Follower | None = None
     """Receives the output to report the progress of the step."""
+    forked: Callable[[], None] | None = None
+    """What to do in a fork of this process, where that is safe, instead of starting the program."""
 
 
 def run_program(
@@ -284,16 +286,7 @@ def run_program(
         for number, capture in enumerate(captures):
             capture.listener = partial(program.follower.hear, number)
     try:
-        child = start_process(
-            program.argv,
-            stdin=subprocess.PIPE if program.text else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=program.cwd,
-            env={**program.env, MARKER: watch.run_id},
-            start_new_session=True,
-            preexec_fn=_Prepare(death_signal()),
-        )
+        child = _start(program, {**program.env, MARKER: watch.run_id})
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return ProgramOutcome(None, unstarted=getattr(error, "strerror", None) or str(error))
     if child.stdin:
@@ -314,6 +307,22 @@ def run_program(
                     pipe.close()
 
 
+def _start(program: ProgramSpec, variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedCall:
+    prepare = _Prepare(death_signal())
+    if program.forked and may_fork():
+        return ForkedCall(program.forked, variables, prepare)
+    return subprocess.Popen(
+        program.argv,
+        stdin=subprocess.PIPE if program.text else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=program.cwd,
+        env=variables,
+        start_new_session=True,
+        preexec_fn=prepare,
+    )
+
+
 @dataclass(frozen=True)
 class _Prepare:
     """Runs in the child before its program: ties its life to this process and disables core dumps."""
@@ -329,7 +338,7 @@ class _Prepare:
 class _AttendedChild:
     """A running child process, with what is needed to follow it to its end."""
 
-    child: subprocess.Popen[bytes]
+    child: subprocess.Popen[bytes] | ForkedCall
     pipes: selectors.BaseSelector
     watch: Watch
     program: ProgramSpec

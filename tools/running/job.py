@@ -9,6 +9,7 @@ from typing import Any
 import pydantic
 
 from ..device.machine.sensors import Sensor
+from ..isolation.child import name_of
 from .run_state import Record
 
 
@@ -54,7 +55,7 @@ class CallStep(pydantic.BaseModel):
     @staticmethod
     def of(name: str, function: Callable[..., dict[str, Any]], **arguments: Any) -> CallStep:
         """Create a call of a module-level function; its arguments must be representable as JSON."""
-        return CallStep(name=name, function=f"{function.__module__}:{function.__qualname__}", arguments=arguments)
+        return CallStep(name=name, function=name_of(function), arguments=arguments)
 
 
 class RunLimits(pydantic.BaseModel):
@@ -91,6 +92,8 @@ class Job(pydantic.BaseModel):
     """The program's command, which is appended to the argument lists of planned steps."""
     finish: CallStep | None = None
     """Called after the last step, or after a failed one with the results of the finished steps that the state lists."""
+    preparation: str = ""
+    """``module:function`` that imports, before the first step, what the calls of this run need while they work."""
     cwd: str = "/"
     variables: dict[str, str] = {}
     """Variables for the programs, in addition to what they inherit."""

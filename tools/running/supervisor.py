@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shlex
@@ -19,6 +20,7 @@ import pydantic
 from ...analysis.base.text import count_text
 from ...analysis.store.store import Store
 from ..device.machine.sensors import SensorSampler
+from ..isolation.child import function_named
 from .child import ProgramOutcome, ProgramSpec, StopReason, Watch, run_program, signal_name
 from .command import without_prefixes
 from .device_queue import DeviceQueue
@@ -39,7 +41,7 @@ from .run_state import (
     left_behind,
     write,
 )
-from .worker import ANSWER, PROGRESS
+from .worker import ANSWER, PROGRESS, CallTask
 
 
 def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> ProblemText:
@@ -159,6 +161,7 @@ class Supervisor:
         """Carry out the whole run; its state is final when this returns or raises."""
         try:
             self._save(activity="waiting for its turn")
+            self._load_calls()
             with DeviceQueue(Path(self.job.locks), self.job.devices, self.job.run.run_id) as queue:
                 if reason := self._wait_for_devices(queue):
                     self._end_stopped(reason)
@@ -172,6 +175,18 @@ class Supervisor:
                 self._end(
                     "failed", ProblemText(what="The run failed inside rooflens", why=f"a bug; see {SUPERVISOR_LOG}")
                 )
+
+    def _load_calls(self) -> None:
+        """Import what the calls of this run need, once, before programs are measured; forks then share it."""
+        # The thread pool of OpenBLAS would make a fork unsafe. Programs get their own variables.
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        calls = [step for step in (*self.job.steps, self.job.plan, self.job.finish) if isinstance(step, CallStep)]
+        for call in calls:
+            function_named(call.function)
+        if self.job.preparation:
+            function_named(self.job.preparation)()
+        gc.collect()
+        gc.freeze()
 
     def _wait_for_devices(self, queue: DeviceQueue) -> StopReason | None:
         """Return once the run owns every device, or with the reason to give up."""
@@ -354,14 +369,9 @@ class Supervisor:
         """Call a rooflens function; its result is stored in the state, and its Problem is returned."""
         for name in (ANSWER, PROGRESS):
             (self.folder / name).unlink(missing_ok=True)
-        task = {
-            "store": self.job.store,
-            "folder": str(self.folder),
-            "function": step.function,
-            "arguments": step.arguments,
-        }
+        task = CallTask(self.job.store, str(self.folder), step.function, step.arguments)
         argv = [sys.executable, "-P", "-m", f"{__package__}.worker"]
-        worker = ProgramSpec(argv, "/", self.job.inherited, self._logs(step), json.dumps(task))
+        worker = ProgramSpec(argv, "/", self.job.inherited, self._logs(step), task.as_text(), forked=task.carry_out)
         outcome = run_program(worker, self.watch, self.job.secrets, meanwhile=self._listen)
         self._remark(step.name, outcome)
         self.store.discard_drafts(outcome.pid)

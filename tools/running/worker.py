@@ -1,20 +1,26 @@
 """The child process that calls one rooflens function for a job, so that it can crash, hang or be killed without harm.
 
-``python -m rooflens.tools.running.worker`` reads {"store", "function", "arguments", "folder"} from standard input,
-writes ``answer.json`` ({"result"} or {"problem"}) into the folder, and updates ``progress.json`` while it works.
+It is a fork of the supervisor, which has imported the function's module; where the supervisor must not fork because
+it has threads, ``python -m rooflens.tools.running.worker`` reads the task from standard input instead. Both write
+``answer.json`` ({"result"} or {"problem"}) into the run's folder, and update ``progress.json`` while they work.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
+import os
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store, write_atomically
+from ..isolation.child import close_all_but, fork, function_named
 from .run_state import ProblemText
 
 ANSWER, PROGRESS = "answer.json", "progress.json"
@@ -33,17 +39,80 @@ class CallProgress:
         )
 
 
+@dataclass(frozen=True)
+class CallTask:
+    """A call of ``function(store, progress, **arguments)``, as ``CallStep.of`` named it, for the run in ``folder``."""
+
+    store: str
+    folder: str
+    function: str
+    """``module:function``."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def carry_out(self) -> None:
+        """Call the function and write its answer."""
+        folder = Path(self.folder)
+        try:
+            result = function_named(self.function)(Store.locate(self.store), CallProgress(folder), **self.arguments)
+            answer = {"result": result}
+        except Problem as problem:
+            answer = {"problem": ProblemText.of(problem).model_dump()}
+        write_atomically(folder / ANSWER, json.dumps(answer))
+
+    def as_text(self) -> str:
+        """Return the task as JSON for the standard input of a fresh interpreter."""
+        return json.dumps(asdict(self))
+
+
+class ForkedCall:
+    """A call in a fork of this process, with the part of subprocess.Popen's interface that a run's children need.
+
+    ``prepare`` runs in the fork first. Its output goes to ``stdout`` and ``stderr``; its status is 1 after an
+    exception.
+    """
+
+    stdin = None
+
+    def __init__(self, call: Callable[[], None], variables: Mapping[str, str], prepare: Callable[[], None]) -> None:
+        pipes = [os.pipe(), os.pipe()]
+        writers = [writer for _, writer in pipes]
+
+        def life() -> None:
+            prepare()
+            for place, writer in enumerate(writers, 1):
+                os.dup2(writer, place)
+            close_all_but(())
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            os.chdir("/")
+            os.environ.update(variables)
+            call()
+            sys.stdout.flush()
+
+        try:
+            self.pid = fork(life, keep=tuple(writers), talkative=True)
+        finally:
+            for writer in writers:
+                os.close(writer)
+        self.stdout, self.stderr = (os.fdopen(reader, "rb", 0) for reader, _ in pipes)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return how it ended, as subprocess.Popen does; raise subprocess.TimeoutExpired if it still runs then."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                pid, status = os.waitpid(self.pid, 0 if until is None else os.WNOHANG)
+            except ChildProcessError:
+                return 0  # Its status was read when all processes of the run were ended.
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if until is not None and time.monotonic() > until:
+                raise subprocess.TimeoutExpired("a call", timeout or 0)
+            time.sleep(0.01)
+
+
 def main() -> None:
-    """Call the function that standard input names, as ``CallStep.of`` wrote it."""
-    task = json.load(sys.stdin)
-    folder = Path(task["folder"])
-    module, _, name = task["function"].partition(":")
-    try:
-        function = getattr(importlib.import_module(module), name)
-        answer = {"result": function(Store.locate(task["store"]), CallProgress(folder), **task["arguments"])}
-    except Problem as problem:
-        answer = {"problem": ProblemText.of(problem).model_dump()}
-    write_atomically(folder / ANSWER, json.dumps(answer))
+    """Carry out the task on standard input."""
+    CallTask(**json.load(sys.stdin)).carry_out()
 
 
 if __name__ == "__main__":
