@@ -168,10 +168,39 @@ def test_the_reader_of_another_package_imports_its_profiles(site: Path, tmp_path
 def test_doctor_lists_extensions_and_says_which_cannot_be_loaded(site: Path, tmp_path: Path) -> None:
     report = rooflens(site, "doctor", "--json", "--store", str(tmp_path))
     checks = {check["name"]: check for check in report["checks"]}
-    assert checks["extension acmeprof"]["state"] == checks["extension perf"]["state"] == "ok"
-    assert "rooflens-acmeprof 1.0, readers: CSV of acmeprof" in checks["extension acmeprof"]["found"]
-    broken = checks["extension broken"]
+    readers = {name: checks[f"extension {name} (readers)"] for name in ("acmeprof", "perf", "broken")}
+    assert readers["acmeprof"]["state"] == readers["perf"]["state"] == "ok"
+    assert "rooflens-acmeprof 1.0: CSV of acmeprof" in readers["acmeprof"]["found"]
+    assert checks["extension perf (drivers)"]["found"].endswith("perf for cpu")
+    broken = readers["broken"]
     assert broken["state"] == "warning" and "rooflens_missing" in broken["found"] and "uninstall" in broken["fix"]
+
+
+DRIVER = """
+from rooflens.tools.device.machine.profilers import ProfilerProgram
+from rooflens.tools.running.drivers.rocprof import V2
+
+class AcmeDriver(type(V2)):
+    NAME = "acmerun"
+    PROGRAM = ProfilerProgram("acmerun", "amd", ("opt/acme/bin",), r"acmerun ([0-9.]+)")
+
+DRIVER = AcmeDriver()
+"""
+
+
+def test_the_driver_of_another_package_plans_profiles_and_its_program_is_looked_for(site: Path, tmp_path: Path) -> None:
+    (site / "rooflens_acmerun.py").write_text(DRIVER)
+    (site / "rooflens_acmeprof-1.0.dist-info" / "entry_points.txt").write_text(
+        "[rooflens.drivers]\nacmerun = rooflens_acmerun:DRIVER\n"
+    )
+    question = {"gpu": "MI250X", "metrics": ["l2.hit_rate_pct"], "profiler": "acmerun", "detail": "full"}
+    plan = rooflens(site, "call", "--store", str(tmp_path), "plan_profile", json.dumps(question))
+    assert {command["argv"][0] for command in plan["commands"]} == {"acmerun"}
+    program = "from rooflens.tools.device.machine.profilers import programs; print([p.name for p in programs()])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True
+    )
+    assert "'acmerun'" in done.stdout, done.stderr
 
 
 def test_the_catalogue_files_of_another_package_are_used(site: Path, folder: Path) -> None:

@@ -27,11 +27,12 @@ from .base.parameters import (
 )
 from .base.results import NextCall, Result, Table, table
 from .running.drivers import registry
+from .running.drivers.launchers import launcher_lines
 from .running.drivers.registry import ProfilerDriver as Driver
 from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
 from .running.job import Step
 from .running.profiled_program import ProfileContents, parse_metrics
-from .running.request import ProfileRequest, block_use, launch_range, launcher_lines
+from .running.request import ProfileRequest, block_use, launch_range
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the working directory."""
@@ -82,8 +83,6 @@ _LISTED = 24
 _REASONS = 8
 """Maximum metrics listed with a reason in a summary."""
 _SHOWN = 3
-_SILENT = ("rocprof", "rocprofv2")
-"""Profilers whose files may not name the GPU, so that it must be given to the import."""
 _COUNTERS = 80
 """Maximum counter names shown in a summary's table of passes, over all passes."""
 
@@ -183,7 +182,7 @@ def plan_profile(
         left_out=_first(planned.left_out, full),
         prepare=preparation(steps),
         commands=[by_hand(step, full) for step in shown],
-        launchers=launcher_lines(driver.NAME, steps[-1], request.command) if full and pid is None and own else {},
+        launchers=launcher_lines(driver, steps[-1], request.command) if full and pid is None and own else {},
         notes=[
             *_plan_notes(planned, len(split), len(unsupported)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
@@ -296,7 +295,7 @@ def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, s
     """Return the paths for import_profile: the whole folder, or each step's folder if several profilers wrote them."""
     of_others = any(step.argv[0] != driver.NAME for step in steps)
     paths = [f"{OUT}/{step.name}" for step in steps] if of_others else [OUT]
-    return [{"path": path, **({"gpu": target} if driver.NAME in _SILENT else {})} for path in paths]
+    return [{"path": path, **({} if driver.NAMES_DEVICE else {"gpu": target})} for path in paths]
 
 
 def _next(gpu: str, metrics: list[str] | None, full: bool, results: list[dict[str, str]]) -> list[NextCall]:

@@ -348,9 +348,8 @@ def _features(driver: Driver, path: str, request: ProfileRequest) -> Any:
         return f"{answer.out}\n{answer.err}"
 
     features = driver.features(output_of("--help"), output_of("--version"))
-    if request.hotspots and (listing := registry.listing(driver.NAME)):
-        option, added = listing
-        return added(features, output_of(option))
+    if request.hotspots and isinstance(driver, registry.ListingDriver):
+        return driver.add_sampling_methods(features, output_of(driver.SAMPLING_LIST))
     return features
 
 

@@ -5,7 +5,7 @@ A package adds a reader, a profiler or catalogue files by naming an object in it
     [project.entry-points."rooflens.readers"]
     acmeprof = "rooflens_acmeprof:READER"
 
-Our own reader of ``perf stat`` is registered in the same way.
+Our own reader and driver of ``perf stat`` are registered in the same way.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 from .problems import BadInput
 
 READERS = "rooflens.readers"
+DRIVERS = "rooflens.drivers"
 CATALOGUE = "rooflens.catalogue"
-GROUPS = (READERS, CATALOGUE)
+GROUPS = (READERS, DRIVERS, CATALOGUE)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from ...analysis.base.extensions import CATALOGUE, GROUPS, Extension, extensions
+from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
 from ...analysis.base.problems import Problem
 from ...analysis.catalogue.files import extension_folder
 from ...analysis.store.store import Store
@@ -79,15 +79,21 @@ def _store(store: Store) -> list[Check]:
 
 def _extension(extension: Extension) -> Check:
     """Check whether an extension can be loaded."""
-    name = f"extension {extension.name}"
-    kind = extension.group.removeprefix("rooflens.")
+    name = f"extension {extension.name} ({extension.group.removeprefix('rooflens.')})"
     try:
-        loaded = extension_folder(extension) if extension.group == CATALOGUE else extension.load().files
+        contents = _contents(extension)
     except Problem as problem:
         return Check(name=name, state="warning", found=f"{problem.what}: {problem.why}", fix=problem.fix)
-    return Check(
-        name=name, state="ok", found=f"{extension.package} {extension.version}, {kind}: {clean(str(loaded), 200)}"
-    )
+    found = f"{extension.package} {extension.version}: {clean(str(contents), 200)}"
+    return Check(name=name, state="ok", found=found)
+
+
+def _contents(extension: Extension) -> object:
+    """Describe what an extension adds: a folder, the files that it reads, or the profiler that it runs."""
+    if extension.group == CATALOGUE:
+        return extension_folder(extension)
+    added = extension.load()
+    return added.files if extension.group == READERS else f"{added.NAME} for {added.VENDOR}"
 
 
 def _gpus(machine: Machine) -> list[Check]:

@@ -1,4 +1,4 @@
-"""What a profiler is asked to do: a request with its filters and limits, and its launch lines for many ranks.
+"""What a profiler is asked to do: a request with its filters and limits.
 
 A pass is one set of counters, a step is one process of a run, a run is the whole job; replay is how passes repeat work.
 """
@@ -6,7 +6,6 @@ A pass is one set of counters, a step is one process of a run, a run is the whol
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from ...analysis.base.text import count_text
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.counter_names import EVERY_INSTANCE, block_of, events_of, level_of
 from ...analysis.catalogue.targets import products
-from .job import Step
 from .range_filter import RangeFilter
 
 Replay = Literal["application", "kernel", "iteration"]
@@ -255,49 +253,3 @@ def per_channel(counter: str) -> str | None:
 
 def _split(xcds: float, total: float) -> tuple[int, int] | None:
     return (int(xcds), int(total) // int(xcds)) if xcds >= 1 and total >= xcds else None
-
-
-_LAUNCHERS = {  # launcher -> its command, and the variable with the rank
-    "slurm": ("srun --ntasks=RANKS", "SLURM_PROCID"),
-    "openmpi": ("mpirun -n RANKS", "OMPI_COMM_WORLD_RANK"),
-    "mpich": ("mpirun -n RANKS", "PMI_RANK"),
-    "torchrun": ("torchrun --nproc-per-node=RANKS --no-python", "RANK"),
-}
-_FILE_OPTIONS = {"rocprof": "-o", "perf": "-o"}
-"""Profilers that write one file with a fixed name, which the ranks would overwrite."""
-
-
-def launcher_lines(profiler: str, step: Step, command: tuple[str, ...]) -> dict[str, str]:
-    """Map each launcher to a shell line that runs ``step`` on every rank; RANKS stands for the number of ranks.
-
-    rocprofv3 and rocprofv2 add the host, rank or process to their file names. ncu does so for reports but not for its
-    log, so it writes a report here. For other profilers, a shell on every rank adds the rank.
-    """
-    env = ["env", *(f"{name}={value}" for name, value in step.env.items())] if step.env else []
-    option = _FILE_OPTIONS.get(profiler)
-    if option is None:
-        argv = [*env, *(_with_report(step.argv, len(command)) if profiler == "ncu" else step.argv)]
-        return {name: f"{words} {shlex.join(argv)}" for name, (words, _) in _LAUNCHERS.items()}
-    lines = {}
-    own = [*env, *step.argv[: len(step.argv) - len(command)]]
-    at = own.index(option) + 1
-    stem, _, suffix = own[at].rpartition(".")
-    for name, (words, variable) in _LAUNCHERS.items():
-        inner = [shlex.quote(a) for a in own]
-        inner[at] = f'{shlex.quote(stem)}_"${variable}".{suffix}'
-        line = f'exec {" ".join(inner)} "$@"'
-        lines[name] = f"{words} sh -c {shlex.quote(line)} sh {shlex.join(command)}"
-    return lines
-
-
-def _with_report(argv: tuple[str, ...], length: int) -> list[str]:
-    """Return ncu's arguments with ``--export report_HOST_PID`` instead of the CSV log."""
-    own, command = list(argv[: len(argv) - length]), argv[len(argv) - length :]
-    if "--export" in own:
-        at = own.index("--export") + 1
-        own[at] = f"{own[at].rpartition('/')[0]}/report_%h_%p"
-        log = own.index("--log-file")
-        return [*own[:log], *own[log + 2 :], *command]
-    start, end = own.index("--csv"), own.index("--log-file") + 2
-    folder = own[end - 1].rpartition("/")[0]
-    return [*own[:start], "--export", f"{folder}/report_%h_%p", *own[end:], *command]

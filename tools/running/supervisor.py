@@ -339,14 +339,15 @@ class Supervisor:
             return None
         from .drivers import registry
 
-        if not (read := registry.progress(run.profiler)):
+        driver = registry.profiler(run.profiler)
+        if not isinstance(driver, registry.ReportingDriver):
             return None
 
         def report_progress(news: ProfilerProgress) -> None:
             progress = news if news.launches else replace(news, launches=step.launches)
             self._save(activity=f"{began}: {progress.words}", progress=progress.finished_share)
 
-        return Follower(read, report_progress, next(iter(self._log_of(step)), None))
+        return Follower(driver.progress, report_progress, next(iter(self._log_of(step)), None))
 
     def _log_of(self, step: Step) -> set[Path]:
         """Return the profiler's own log file of a step, which contains messages but no results."""

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.tools.device.machine.profilers import PROGRAMS
+from rooflens.tools.device.machine.profilers import programs as sought
 from rooflens.tools.running.drivers import registry as programs
 from rooflens.tools.running.request import ProfileRequest
 
@@ -29,7 +29,7 @@ def test_unknown_and_unfit_profilers_are_refused_with_what_fits() -> None:
 
 
 def test_every_profiler_is_one_that_is_looked_for_on_the_machine() -> None:
-    assert {(p.NAME, p.VENDOR) for p in programs.profilers().values()} <= {(p.name, p.vendor) for p in PROGRAMS}
+    assert {(p.NAME, p.VENDOR) for p in programs.profilers().values()} <= {(p.name, p.vendor) for p in sought()}
 
 
 @pytest.mark.parametrize("name", list(programs.profilers()))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from rooflens.tools.running.drivers import registry as programs
-from rooflens.tools.running.request import ProfileRequest, launcher_lines
+from rooflens.tools.running.drivers.launchers import launcher_lines
+from rooflens.tools.running.request import ProfileRequest
 
 COMMAND = ("./app", "a b", "$(x)", "it's")
 ECHO = "import json, sys\nprint(json.dumps(sys.argv[1:]))\n"
@@ -21,7 +22,7 @@ def lines(name: str, program: str, command: tuple[str, ...], out: str) -> dict[s
     module = programs.profiler(name)
     wanted = ProfileRequest(command=command, passes=(("SQ_WAVES",),), replay=module.REPLAY)
     step = module.steps(wanted, module.features_of(None), program=program, out=out)[-1]
-    return launcher_lines(name, step, command)
+    return launcher_lines(programs.profiler(name), step, command)
 
 
 def test_the_profiler_stands_inside_the_launcher() -> None:

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 from rooflens.analysis.base.problems import BadArgument, BadInput
-from rooflens.tools.device.machine.profilers import PROGRAMS
+from rooflens.tools.device.machine.profilers import programs
 from rooflens.tools.profiles.registry import formats, reader_for
 from rooflens.tools.running.drivers import registry
 
@@ -108,7 +108,7 @@ def test_a_forced_format_that_does_not_fit_is_refused(bench, format):
 
 
 def test_every_profiler_that_is_run_is_looked_for_on_the_machine():
-    looked_for = {program.name: program.vendor for program in PROGRAMS}
+    looked_for = {program.name: program.vendor for program in programs()}
     assert {p.NAME: p.VENDOR for p in registry.profilers().values()}.items() <= looked_for.items()
 
 

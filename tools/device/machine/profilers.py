@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....analysis.base.extensions import DRIVERS, extensions
+from ....analysis.base.problems import BadInput
 from .model import InstalledProfiler, Roots, Vendor
 from .permissions import CounterPermission
 from .programs import ask, find, natural_sort_key
@@ -15,7 +18,6 @@ from .sysfs import clean, read
 _TIMEOUT_S = 10.0
 _ROCM = ("opt/rocm/bin", "opt/rocm-*/bin")
 _CUDA = ("usr/local/cuda/bin", "usr/local/cuda-*/bin", "opt/nvidia/nsight-compute/*")
-_SYSTEM = ("usr/bin", "usr/local/bin")
 _VENDORS = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU", "cpu": "processor"}
 _OTHERS = 4
 
@@ -35,18 +37,28 @@ class ProfilerProgram:
     """Whether a failing --version means that it does not work; old versions of rocprofv3 lack the option."""
 
 
-PROGRAMS = (
-    ProfilerProgram("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk"),
-    ProfilerProgram("rocprof-compute", "amd", _ROCM, r"version:?\s+v?(\d[\w.]*)", must_answer=True),
-    ProfilerProgram("rocprofv2", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
-    ProfilerProgram("rocprof", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
-    ProfilerProgram(
-        "ncu", "nvidia", _CUDA, r"Version\s+([\d.]+)", "Install Nsight Compute, part of the CUDA toolkit", True
-    ),
-    ProfilerProgram(
-        "perf", "cpu", _SYSTEM, r"perf version\s+(\d[\w.]*)", "Install perf (package linux-tools or perf)", True
-    ),
-)
+PROGRAMS = {
+    program.name: program
+    for program in (
+        ProfilerProgram("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk"),
+        ProfilerProgram("rocprof-compute", "amd", _ROCM, r"version:?\s+v?(\d[\w.]*)", must_answer=True),
+        ProfilerProgram("rocprofv2", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
+        ProfilerProgram("rocprof", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
+        ProfilerProgram(
+            "ncu", "nvidia", _CUDA, r"Version\s+([\d.]+)", "Install Nsight Compute, part of the CUDA toolkit", True
+        ),
+    )
+}
+"""The programs of our own drivers, and rocprof-compute, whose results are imported."""
+
+
+def programs() -> list[ProfilerProgram]:
+    """Return the programs to look for on a machine: ours, then those that the drivers of extensions name."""
+    known = dict(PROGRAMS)
+    for extension in extensions(DRIVERS):
+        with suppress(BadInput):
+            known.setdefault(extension.name, extension.load().PROGRAM)
+    return list(known.values())
 
 
 def detect(program: ProfilerProgram, roots: Roots, timeout_s: float = _TIMEOUT_S) -> InstalledProfiler | None:
@@ -80,8 +92,9 @@ def detect(program: ProfilerProgram, roots: Roots, timeout_s: float = _TIMEOUT_S
 
 def find_installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[InstalledProfiler]:
     """Return every installed profiler; their versions are queried in parallel."""
-    with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
-        return [p for p in pool.map(lambda program: detect(program, roots, timeout_s), PROGRAMS) if p]
+    sought = programs()
+    with ThreadPoolExecutor(max_workers=len(sought)) as pool:
+        return [p for p in pool.map(lambda program: detect(program, roots, timeout_s), sought) if p]
 
 
 def rocm(roots: Roots) -> str | None:
@@ -110,10 +123,10 @@ def judge_profilers(
             why="not installed: neither on PATH nor in the usual places",
             fix=_advice(p, release),
         )
-        for p in PROGRAMS
+        for p in programs()
         if p.install and p.vendor in verdicts and p.name not in {other.name for other in profilers}
     ]
-    order = [p.name for p in PROGRAMS]
+    order = [p.name for p in programs()]
     permitted = [_judge_profiler(p, verdicts.get(p.vendor)) for p in profilers]
     return sorted([*permitted, *missing], key=lambda p: order.index(p.name))
 

@@ -217,7 +217,7 @@ def library_folder(roots: Roots) -> Path | None:
 
 
 def _candidates(roots: Roots) -> Iterator[Path]:
-    places = next(program.places for program in PROGRAMS if program.name == "ncu")
+    places = PROGRAMS["ncu"].places
     for program in find("ncu", roots, places):
         real = program.resolve()
         yield real.parent / _EXTRAS

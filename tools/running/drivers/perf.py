@@ -8,15 +8,27 @@ from dataclasses import dataclass
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadArgument, Problem
+from ...device.machine.model import Vendor
+from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
 from ..known_failures import explain_failure
 from ..request import ProfileRequest, Replay, refuse, refuse_attaching, refuse_hotspots, refuse_replay, refuse_tracing
 
 NAME = "perf"
-VENDOR = "cpu"
+VENDOR: Vendor = "cpu"
 REPLAY: Replay = "application"
 RANGES = False
 LOG: str | None = None
+FILE_OPTION: str | None = "-o"
+NAMES_DEVICE = True
+PROGRAM = ProfilerProgram(
+    NAME,
+    VENDOR,
+    ("usr/bin", "usr/local/bin"),
+    r"perf version\s+(\d[\w.]*)",
+    "Install perf (package linux-tools or perf)",
+    must_answer=True,
+)
 _ELAPSED = "duration_time"
 _ALWAYS = (_ELAPSED, "task-clock")
 _VERSION = re.compile(r"perf version (\d+)\.(\d+)")

@@ -1,20 +1,27 @@
-"""The profilers that rooflens can run, by name and by vendor."""
+"""The profilers that rooflens can run, by name and by vendor.
+
+Drivers from other packages, and our own driver of perf stat, are entry points (analysis/base/extensions.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from ....analysis.base.extensions import DRIVERS, extensions
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadArgument, NotFound, Problem, near
+from ....analysis.base.problems import BadArgument, BadInput, NotFound, Problem, near
 from ....analysis.planning.sampling import Cost
 from ...base.parameters import Reference
+from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
 from ..profiler_progress import Read
 from ..request import ProfileRequest, Replay
-from . import perf, rocprof
+from . import rocprof
 from .ncu import command as ncu
 from .rocprofv3 import command as rocprofv3
 
@@ -30,6 +37,13 @@ class ProfilerDriver(Protocol):
     """Whether counting can be restricted to a named range of the program."""
     LOG: str | None
     """File in a step's folder that the profiler writes its messages to instead of stderr: ncu, before its table."""
+    FILE_OPTION: str | None
+    """Option that names its only result file, which the ranks of a program would overwrite; None if the profiler names
+    its files after hosts and processes itself."""
+    NAMES_DEVICE: bool
+    """Whether its files name the device; otherwise it must be given to the import."""
+    PROGRAM: ProfilerProgram
+    """How its program is found on a machine."""
 
     def features(self, help_text: str, version_text: str) -> Any:
         """Return what the program supports, according to its own output. Raises MissingTool if it is too old."""
@@ -56,6 +70,7 @@ class ProfilerDriver(Protocol):
         ...
 
 
+@runtime_checkable
 class SamplingDriver(ProfilerDriver, Protocol):
     """A profiler that can count a sample of the launches, chosen after a timing-only run."""
 
@@ -79,41 +94,56 @@ class SamplingDriver(ProfilerDriver, Protocol):
         ...
 
 
-_SAMPLERS: dict[str, SamplingDriver] = {rocprofv3.NAME: rocprofv3, ncu.NAME: ncu}
-_PROFILERS: tuple[ProfilerDriver, ...] = (rocprofv3, rocprof.V2, rocprof.V1, ncu, perf)
-"""In order of preference for each vendor."""
-_ALL_BUT_ONE, _LAST = ", ".join(("auto", *(p.NAME for p in _PROFILERS[:-1]))), _PROFILERS[-1].NAME
-ProfilerName = Annotated[Reference, Field(description=f"{_ALL_BUT_ONE} or {_LAST}")]
+@runtime_checkable
+class RankedDriver(Protocol):
+    """A profiler that needs other options on the ranks of a parallel program, where file names must differ."""
+
+    def arguments_for_ranks(self, own: Sequence[str]) -> list[str]:
+        """Return its own arguments, without the program's command, as the ranks need them."""
+        ...
+
+
+@runtime_checkable
+class ReportingDriver(Protocol):
+    """A profiler that reports its progress."""
+
+    progress: Read
+    """Reads the progress from its output or LOG."""
+
+
+@runtime_checkable
+class ListingDriver(Protocol):
+    """A profiler whose ways of sampling instructions depend on the machine, and which lists them."""
+
+    SAMPLING_LIST: str
+    """The option that lists them."""
+
+    def add_sampling_methods(self, features: Any, text: str) -> Any:
+        """Add the methods in the output of SAMPLING_LIST to the features."""
+        ...
+
+
+_OWN: list[ProfilerDriver] = [rocprofv3, rocprof.V2, rocprof.V1, ncu]
+"""In order of preference for each vendor; those of extensions follow."""
+ProfilerName = Annotated[Reference, Field(description=f"{', '.join(('auto', *(p.NAME for p in _OWN)))} or perf")]
 """The argument of tools that names a profiler."""
-
-_PROGRESS_READERS: dict[str, Read] = {ncu.NAME: ncu.progress, rocprofv3.NAME: rocprofv3.progress}
-"""Functions that read a profiler's progress from its output or LOG, for those that report any."""
-
-
-_SAMPLING_LISTS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
-    rocprofv3.NAME: ("--list-avail", rocprofv3.add_sampling_methods)
-}
-"""For profilers that list this machine's sampling methods: the option, and how to add its output to the features."""
-
-
-def listing(name: str) -> tuple[str, Callable[[Any, str], Any]] | None:
-    """Return the option that lists a profiler's sampling methods, and what adds its output to the features."""
-    return _SAMPLING_LISTS.get(name)
-
-
-def progress(name: str) -> Read | None:
-    """Return the function that reads a profiler's progress; None if it does not report any."""
-    return _PROGRESS_READERS.get(name)
 
 
 def sampler(name: str) -> SamplingDriver | None:
     """Return the profiler if it can count a sample."""
-    return _SAMPLERS.get(name)
+    driver = profiler(name)
+    return driver if isinstance(driver, SamplingDriver) else None
 
 
+@cache
 def profilers() -> dict[str, ProfilerDriver]:
-    """Return all profilers by name."""
-    return {p.NAME: p for p in _PROFILERS}
+    """Return all profilers by name: ours, then those of extensions; `rooflens doctor` reports any that cannot load."""
+    known = {own.NAME: own for own in _OWN}
+    for extension in extensions(DRIVERS):
+        with suppress(BadInput):
+            driver = extension.load()
+            known.setdefault(driver.NAME, driver)
+    return known
 
 
 def profiler(name: str) -> ProfilerDriver:
@@ -126,7 +156,7 @@ def profiler(name: str) -> ProfilerDriver:
 
 def for_vendor(vendor: str) -> list[ProfilerDriver]:
     """Return the profilers for one vendor's devices, the preferred one first."""
-    return [p for p in _PROFILERS if vendor == p.VENDOR]
+    return [p for p in profilers().values() if vendor == p.VENDOR]
 
 
 def driver_for(name: str, vendor: str) -> ProfilerDriver:

@@ -10,6 +10,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadArgument, Problem
 from ....analysis.catalogue.counter_names import level_of
 from ....analysis.catalogue.targets import find_target
+from ...device.machine.profilers import PROGRAMS, ProfilerProgram
 from ...profiles.merging.merge import ACCUMULATE
 from ..job import Step
 from ..known_failures import explain_failure
@@ -47,6 +48,9 @@ class _RocprofDriver(ABC):
     REPLAY: Replay = "application"
     RANGES = False
     LOG: str | None = None
+    FILE_OPTION: str | None = None
+    NAMES_DEVICE = False
+    PROGRAM: ProfilerProgram
     _TIMING: str
     """Option of the step without counters."""
     _TRACE_FIX: str
@@ -126,6 +130,8 @@ class _RocprofV1(_RocprofDriver):
     """rocprof is a shell script that builds a command line and evaluates it; every step's results contain times."""
 
     NAME = "rocprof"
+    FILE_OPTION: str | None = "-o"
+    PROGRAM = PROGRAMS[NAME]
     # Besides statistics this writes the output of rocminfo, the only place where rocprof identifies the GPU.
     _TIMING = "--stats"
     _TRACE_FIX = (
@@ -164,6 +170,7 @@ class _RocprofV2(_RocprofDriver):
     """rocprofv2 is a shell script whose steps write results_PID.csv, with counters in a folder named pmc_1."""
 
     NAME = "rocprofv2"
+    PROGRAM = PROGRAMS[NAME]
     _TIMING = "--kernel-trace"
     _TRACE_FIX = "Use rocprofv3 (ROCm 6.2 or later)"
     _PATH = re.compile(r"[^\s*?\[\]]+")

@@ -6,6 +6,8 @@ import dataclasses
 
 import pytest
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
+from rooflens.tools.running.drivers import registry
+from rooflens.tools.running.drivers.launchers import launcher_lines
 from rooflens.tools.running.drivers.ncu.command import (
     cost,
     explain,
@@ -17,7 +19,7 @@ from rooflens.tools.running.drivers.ncu.command import (
     steps,
 )
 from rooflens.tools.running.job import Step
-from rooflens.tools.running.request import ProfileRequest, launcher_lines
+from rooflens.tools.running.request import ProfileRequest
 
 REQUEST = ProfileRequest(
     command=("./k", "--metrics", "a b"), passes=(("smsp__inst_executed.sum", "dram__bytes.sum"),), replay="kernel",
@@ -195,5 +197,5 @@ def test_hot_spots_cost_a_run_more_and_time_for_every_launch() -> None:
 
 def test_many_ranks_write_a_report_each() -> None:
     asked = dataclasses.replace(REQUEST, passes=(), hotspots=True)
-    lines = launcher_lines("ncu", one(asked), REQUEST.command)
+    lines = launcher_lines(registry.profiler("ncu"), one(asked), REQUEST.command)
     assert all("--export run/hotspots/report_%h_%p" in line and "--log-file" not in line for line in lines.values())

@@ -17,6 +17,7 @@ from .....analysis.base.text import count_text
 from .....analysis.planning.sampling import Cost
 from ....base.profile_files import HOTSPOTS_STEP
 from ....base.untrusted_text import plain_text
+from ....device.machine.profilers import PROGRAMS
 from ....profiles.cupti.ranges import LONGEST_NAME
 from ....profiles.cupti.records import TIMING
 from ....profiles.merging.demangled_names import demangle_name
@@ -90,6 +91,9 @@ NAME = "ncu"
 VENDOR = "nvidia"
 REPLAY: Replay = "kernel"
 LOG: str | None = "ncu.log"
+FILE_OPTION: str | None = None
+NAMES_DEVICE = True
+PROGRAM = PROGRAMS[NAME]
 RECORDS = True
 RANGES = True
 _PAGE = "raw.csv"
@@ -287,6 +291,19 @@ def with_progress(step: Step) -> Step:
     argv = (*step.argv[:start], "--force-overwrite", "--export", report, "--log-file", f"{folder}/{LOG}")
     then = (step.argv[0], "--import", report, *names, *page)
     return replace(step, argv=(*argv, *step.argv[end:]), then=then)
+
+
+def arguments_for_ranks(own: Sequence[str]) -> list[str]:
+    """Return the arguments with ``--export report_HOST_PID``: ncu numbers its reports by rank, but not its CSV log."""
+    before = list(own)
+    if "--export" in before:
+        at = before.index("--export") + 1
+        before[at] = f"{before[at].rpartition('/')[0]}/report_%h_%p"
+        log = before.index("--log-file")
+        return [*before[:log], *before[log + 2 :]]
+    start, end = before.index("--csv"), before.index("--log-file") + 2
+    folder = before[end - 1].rpartition("/")[0]
+    return [*before[:start], "--export", f"{folder}/report_%h_%p", *before[end:]]
 
 
 def restore_features(stated: Mapping[str, Any]) -> NcuFeatures:

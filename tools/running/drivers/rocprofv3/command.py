@@ -15,6 +15,7 @@ from .....analysis.base.problems import BadArgument, MissingTool, Problem
 from .....analysis.base.text import count_text
 from .....analysis.planning.sampling import Cost
 from ....base.profile_files import HOTSPOTS_STEP
+from ....device.machine.profilers import PROGRAMS
 from ....profiles.merging.matching import SAMPLE, CountingSample
 from ...job import Step
 from ...known_failures import explain_failure
@@ -42,6 +43,10 @@ REPLAY: Replay = "application"
 RECORDS = False
 RANGES = False
 LOG: str | None = None
+FILE_OPTION: str | None = None
+NAMES_DEVICE = True
+PROGRAM = PROGRAMS[NAME]
+SAMPLING_LIST = "--list-avail"
 _FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
 """Supported by every version; without %pid% the processes of a program would overwrite each other's files. %nid% is the
 rank under MPI and SLURM; torchrun sets the variable RANK, which expands to nothing elsewhere."""
