@@ -55,7 +55,7 @@ class ComparisonAnswer(Pictured, Answer[CompareResult]):
     @property
     def summary(self) -> str:
         """The outcome as a sentence."""
-        return self.result.summary
+        return self.result.answer or ""
 
     @cached_property
     def kernels(self) -> pd.DataFrame:

@@ -115,7 +115,7 @@ def _outcome(result: CompareResult) -> str:
     if len(result.candidates) > 1:
         first = dict(zip(result.kernels.columns, result.kernels.rows[1], strict=True))
         verdict, same_work = first["verdict"], first["same_work"]
-    return f"Verdict: {verdict}. Same work: {same_work}. {shorten(result.summary, _SUMMARY)}"
+    return f"Verdict: {verdict}. Same work: {same_work}. {shorten(result.answer or '', _SUMMARY)}"
 
 
 def _word(workload: str | OpenWorkload) -> str:

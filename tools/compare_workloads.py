@@ -46,7 +46,6 @@ class CompareResult(Result):
     candidates: list[str]
     verdict: TimeVerdict
     same_work: Answer
-    summary: str
     kernels: Table
     causes: list[str] = []
     groups: Table | None = None
@@ -155,7 +154,7 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
         candidates=[after.id],
         verdict="inconclusive",
         same_work="unknown",
-        summary=f"{short(one.kernel)}: {count_text(lost, 'place')} lost samples and {gained} gained some. A "
+        answer=f"{short(one.kernel)}: {count_text(lost, 'place')} lost samples and {gained} gained some. A "
         "profile lacks the times of launches, so it is unknown whether it is faster.",
         kernels=table_of(_SampledRow, rows, {"baseline_samples": "samples", "candidate_samples": "samples"}),
         lines=tables.of_lines(changed, extent),
@@ -179,7 +178,7 @@ def _one(comparison: Comparison, extent: Extent) -> CompareResult:
         candidates=[comparison.after.id],
         verdict=main.verdict if main else "inconclusive",
         same_work=main.work.answer if main else "unknown",
-        summary=summary(comparison),
+        answer=summary(comparison),
         causes=causes(main, first.changed if first else []) if main and alike else [],
         kernels=tables.of_kernels(comparison, extent),
         groups=tables.of_groups(comparison, extent),
@@ -212,7 +211,7 @@ def _series(steps: list[Comparison], extent: Extent) -> CompareResult:
         candidates=[c.after.id for c in steps],
         verdict=last.verdict if last else "inconclusive",
         same_work=last.work.answer if last else "unknown",
-        summary=series_summary(steps),
+        answer=series_summary(steps),
         kernels=tables.of_series(steps, extent),
         notes=[note.text for note in series_notes(steps)],
         next=_next(steps[-1]),

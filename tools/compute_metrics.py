@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
@@ -26,6 +27,7 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Selection, Workload
 from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
+from .answers.sentences import sentence
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
 from .base.results import NextCall, Result, Table, round_number, table
 
@@ -111,6 +113,7 @@ def compute_metrics(
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
     columns, rows = _table(short, computed, view, checked)
     return MetricsResult(
+        answer=_answer(manifest, computed.figures, kernel),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -137,6 +140,26 @@ def compute_metrics(
             *computed.about.next,
             *_next(manifest, computed.figures, metrics if short.folded else [], by is None and kernel is None),
         ],
+    )
+
+
+def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None) -> str:
+    """State the figure if there is only one, otherwise how many have a value."""
+    scope = manifest.name if kernel is None else f"kernel {kernel} of {manifest.name}"
+    if len(figures) != 1:
+        return sentence(
+            "metrics.several", valued=sum(f.value is not None for f in figures), count=len(figures), scope=scope
+        )
+    figure = figures[0]
+    scope = short(figure.kernel) if figure.kernel else scope
+    reason = figure.reason.text if figure.reason else figure.status
+    if figure.value is None:
+        return sentence("metrics.without", name=figure.name, scope=scope, reason=reason)
+    peak = "" if figure.pct_of_peak is None else sentence("metrics.of_peak", pct_of_peak=figure.pct_of_peak)
+    doubt = "" if figure.status == "ok" else sentence("metrics.doubt", status=figure.status, reason=reason)
+    unit = f" {figure.unit}" if figure.unit else ""
+    return sentence(
+        "metrics.one", name=figure.name, scope=scope, value=figure.value, unit=unit, of_peak=peak, doubt=doubt
     )
 
 

@@ -22,7 +22,7 @@ from ..analysis.occupancy.rule import LaunchResources, Mode, registers
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
-from .base.results import NextCall, Result, Table, table
+from .base.results import Block, NextCall, Result, Table, table
 
 if TYPE_CHECKING:
     from .code_objects.kernels import CodeKernel
@@ -148,6 +148,19 @@ class OccupancyResult(Result):
     limits: Table
     what_if: Table
     kernels: Table
+
+    def blocks(self) -> list[Block]:
+        """Return the figures of the first kernel in one line, then the tables that have more to say."""
+        about = [f"source: {self.source} ({self.gpu}, mode {self.mode}, {self.cu})"]
+        if self.waves_per_cu is not None:
+            achieved = "" if self.achieved_pct is None else f"; achieved {self.achieved_pct:.4g} %"
+            about.append(
+                f"kernel: {self.kernel}; {self.waves_per_cu} of {self.max_waves_per_cu} waves per CU allowed "
+                f"({self.occupancy_pct:.4g} %), by {', '.join(self.limiters)}{achieved}; status {self.status}"
+            )
+        several = len(self.kernels.rows) > 1 or self.waves_per_cu is None
+        tables = {"limits": self.limits, "what_if": self.what_if, **({"kernels": self.kernels} if several else {})}
+        return [Block("", about), *(Block(name, shown) for name, shown in tables.items() if shown.rows)]
 
 
 def compute_occupancy(
@@ -334,7 +347,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
     rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
-        answer=bound.text if bound else _unbound(first, known) if known else None,
+        answer=(bound.text if bound else _unbound(first, known)) if known else None,
         bound_by=bound.by if bound else None,
         source=source.source,
         gpu=first.gpu,
@@ -377,10 +390,12 @@ def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
     """What resources allow, and why it is unknown whether a launch reaches it; notes report contradictions and
     failures."""
     achieved = kernel.profiled and kernel.profiled.achieved_waves_per_cu
-    if not figure.waves_per_cu or achieved is not None:
+    if not figure.waves_per_cu:
         return None
     words = words_of(figure.gpu)
-    if not kernel.profiled:
+    if achieved is not None:
+        unknown = f"{achieved:.3g} were resident on average; what keeps the others away is not known"
+    elif not kernel.profiled:
         unknown = "The grid is not known here: a launch that is too small to fill the device reaches less"
     elif kernel.cus and kernel.profiled.grid:
         unknown = "The grid would fill them; whether they stay filled was not measured"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis.base.kernel_names import short
 from ..analysis.base.notes import Reason
 from ..analysis.base.problems import BadArgument
 from ..analysis.catalogue import metrics as catalog
@@ -24,6 +25,7 @@ from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers import roofline_summary
 from .answers.launch_notes import about
+from .answers.sentences import sentence
 from .base.parameters import (
     LEVEL_NAMES,
     CeilingSource,
@@ -234,6 +236,16 @@ def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: b
     return _table_of_mappings(columns, rows)
 
 
+def _answer(roofline: Roofline) -> str | None:
+    """Say what bounds the first kernel."""
+    if not roofline.limits:
+        return None
+    first, kernels = roofline.limits[0], {one.kernel for one in roofline.limits}
+    code = "roofline.unknown" if first.bound == "unknown" else "roofline.bound"
+    text = sentence(code, kernel=short(first.kernel), bound=first.bound, why=first.why.rstrip("."))
+    return text + (sentence("roofline.kernels", shown=len(kernels)) if len(kernels) > 1 else "")
+
+
 def _derived_ceilings(ceilings: Ceilings, shown: Table) -> list[str]:
     """A note on the ceilings shown that were derived from measured ones."""
     names = [row[shown.columns.index("ceiling")] for row in shown.rows]
@@ -367,6 +379,7 @@ def compute_roofline(
         remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(tables.points, numbers)
         tables = _brief(tables, roofline, shown)
     return RooflineResult(
+        answer=_answer(roofline),
         workload=opened.id,
         name=opened.name,
         arch=opened.manifest.arch,

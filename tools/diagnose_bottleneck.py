@@ -21,9 +21,11 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
+from .answers.diagnosis_text import diagnosis_answer, diagnosis_blocks
 from .answers.launch_notes import about
+from .answers.sentences import sentence
 from .base.parameters import By, Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result
+from .base.results import Block, NextCall, Result
 
 _ADVICE = 2
 """How many actions the first finding of a kernel shows; detail="full" shows all actions of all findings."""
@@ -45,6 +47,12 @@ class DiagnosisResult(Result):
     ranks: list[SlowRank] = []
     """Kernels that take longer on one rank than on the others, and why; empty if there are none."""
     kernels: list[Diagnosis]
+
+    def blocks(self) -> list[Block]:
+        """Return a table of the kernels, and for each what limits it, what to try and what is not known."""
+        about = f"workload: {self.workload} ({self.name}{f', {self.arch}' if self.arch else ''})"
+        ranks = [line for one in self.ranks for line in (one.claim, *one.evidence, *one.advice)]
+        return [Block("", [about]), Block("ranks", ranks), *diagnosis_blocks(self.kernels)]
 
 
 def diagnose_bottleneck(
@@ -74,6 +82,7 @@ def diagnose_bottleneck(
     if detail == "summary":
         kernels = _said_once([_summarise(d, first=d is kernels[0]) for d in kernels])
     return DiagnosisResult(
+        answer=diagnosis_answer(whole, kernels, total),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -82,7 +91,6 @@ def diagnose_bottleneck(
         ranks=uneven,
         kernels=kernels,
         notes=[
-            *_of_the_application(whole),
             *_of_ranks_noted(manifest),
             *_notes(manifest, diagnoses, total, sql=detail == "full"),
             *(note.text for note in dragged),
@@ -124,6 +132,7 @@ def _of_times_alone(
         why="the counters that show what limits its kernels",
     )
     return DiagnosisResult(
+        answer=diagnosis_answer(whole, [], 0) or sentence("diagnosis.ranks", claim=uneven[0].claim),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -131,11 +140,6 @@ def _of_times_alone(
         application=None if whole is None else _figures_of(whole),
         ranks=uneven,
         kernels=[],
-        notes=[
-            *_of_the_application(whole),
-            f"No counters were collected: {'the application is' if whole else 'its ranks are'} diagnosed, its kernels "
-            "cannot be.",
-        ],
         next=[
             NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why="where the wall time goes"),
             *([count] if manifest.arch in catalog.targets_with_metrics() else []),
@@ -151,12 +155,6 @@ def _figures_of(whole: Application) -> Application:
         gpu_idle_pct=round(whole.gpu_idle_pct, 1),
         speedup_bound=_three_digits(whole.speedup_bound),
     )
-
-
-def _of_the_application(whole: Application | None) -> list[str]:
-    if whole is None or not whole.kernels_come_second:
-        return []
-    return [f"The GPU is idle {whole.gpu_idle_pct:.0f} % of the time: its kernels are secondary. {whole.claim}"]
 
 
 def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis.base.database import sql_literal
+from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import NotFound
 from ..analysis.base.text import count_text
 from ..analysis.hotspots.code import InstructionKey, SourceLine, advice, classes, read
@@ -18,6 +19,7 @@ from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels,
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
+from .answers.sentences import sentence
 from .answers.source_text import source_lines
 from .base.parameters import Detail, KernelName, WorkloadName
 from .base.results import NextCall, Result, Table, table, table_of
@@ -110,6 +112,7 @@ class _RankingText:
         used = sorted({n for spot in spots if (n := ranking.loop_of(spot)) is not None})
         lined = ranking.share_pct(ranking.cost_with_line)
         return HotspotsResult(
+            answer=self._answer(spots),
             workload=manifest.id,
             name=manifest.name,
             kernel=self.one.kernel,
@@ -124,6 +127,23 @@ class _RankingText:
             kernels=self._kernels(chosen),
             notes=self._notes(len(spots), len(worth)),
             next=self._next(),
+        )
+
+    def _answer(self, spots: Sequence[Spot]) -> str:
+        """Say where the most time is spent, and why."""
+        kernel, ranking = short(self.one.kernel), self.ranking
+        pct = ranking.share_pct(spots[0].cost) if spots else None
+        if pct is None:
+            return sentence("hotspots.none", kernel=kernel)
+        first, interval, why = spots[0], self._interval(spots[0]), self._why(spots[0])
+        return sentence(
+            "hotspots.line",
+            place=self._place(first.line) or self._instruction(first.main),
+            pct=float(f"{pct:.3g}"),
+            what=ranking.unit,
+            kernel=kernel,
+            interval=sentence("hotspots.interval", interval=interval) if interval else "",
+            why=sentence("hotspots.why", why=why) if why else "",
         )
 
     # -- rows ------------------------------------------------------------------------------------------

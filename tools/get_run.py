@@ -10,9 +10,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import NotFound, StoreProblem
+from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store.store import Store
+from .answers.sentences import sentence
 from .base.parameters import Reference, WaitSeconds
 from .base.results import NextCall, Result, Table, table
 from .code_objects.triton import PLACES, caches, sources
@@ -113,7 +116,27 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
     elif final and state.state != "done":
         answer.output = redact(last_lines(run, state, folder), hidden) or None
     answer.problem = redact(problem, hidden) or None
+    answer.answer = _outcome(answer)
     return answer
+
+
+def _outcome(run: RunResult) -> str:
+    """Say how far the run is, or how it ended and what it measured."""
+    outcome = ""
+    if run.workload:
+        outcome = sentence("run.workload", workload=run.workload)
+    if run.kernels and run.kernels.rows:
+        first = dict(zip(run.kernels.columns, run.kernels.rows[0], strict=True))
+        if first.get("pct") is not None:
+            outcome += sentence("run.longest", kernel=short(str(first["kernel"])), share=first["pct"])
+    if run.ceilings and run.ceilings.rows:
+        first = dict(zip(run.ceilings.columns, run.ceilings.rows[0], strict=True))
+        count = count_text(run.ceilings.total_rows or 0, "ceiling")
+        outcome = sentence("run.ceilings", count=count, **{n: first.get(n) for n in ("ceiling", "value", "unit")})
+    state = "partial" if run.partial and run.state == "failed" else run.state
+    return sentence(
+        f"run.{state}", progress=run.progress, elapsed_s=run.elapsed_s, outcome=outcome, problem=run.problem or ""
+    ).strip()
 
 
 def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str]]:

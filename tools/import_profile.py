@@ -9,9 +9,11 @@ from typing import Annotated
 from pydantic import Field
 
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, near
+from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.store.store import Manifest, Store
+from .answers.sentences import sentence
 from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
 from .base.results import NextCall, Result
@@ -68,6 +70,7 @@ def import_profile(
         done, merged = import_to_store(store, source, format, label, code=code_files)
     incomplete = sum(1 for p in merged.passes if p.unmatched_launches or p.matched < merged.dispatches)
     return ImportResult(
+        answer=_summary(done),
         workload=done.id,
         name=done.name,
         format=done.format,
@@ -84,6 +87,22 @@ def import_profile(
         warnings=[w.text for w in merged.warnings],
         notes=[*(n.text for n in merged.notes), *_hints(done)],
         next=_next(done, has_code=store.file(done, "instructions") is not None),
+    )
+
+
+def _summary(done: Manifest) -> str:
+    """Say what was imported."""
+    counts = (
+        (done.dispatch_count, "launch"), (done.kernel_count, "kernel"), (len(done.counters), "counter"),
+        (done.events, "event"), (done.samples, "sample"),
+    )  # fmt: skip
+    return sentence(
+        "import.done",
+        name=done.name,
+        workload=done.id,
+        contents=", ".join(count_text(number, one) for number, one in counts if number) or "no launches",
+        device=done.device or done.arch or "an unknown device",
+        format=done.format,
     )
 
 

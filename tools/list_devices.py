@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pydantic
@@ -12,6 +13,7 @@ from ..analysis.base.problems import StoreProblem
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.store import Manifest, Store
+from .answers.sentences import sentence
 from .base.results import NextCall, Result
 from .device.machine.model import Device, InstalledProfiler, Roots
 from .device.machine.survey import Machine, survey
@@ -66,6 +68,7 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
         kinds = ", ".join(sorted({f"{d.vendor} {d.arch}" for d in rest}))
         notes.append(f"{len(rest)} more devices are not shown ({kinds}).")
     return DevicesResult(
+        answer=_summary(machine),
         devices=shown,
         total_devices=len(machine.devices),
         profilers=machine.profilers,
@@ -73,6 +76,23 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
         notes=notes,
         next=_next(machine, ceilings, bool(manifests)),
     )
+
+
+def _summary(machine: Machine) -> str:
+    """Say which GPUs are here, and which profiler can count on them."""
+    vendors = {gpu.vendor for gpu in machine.gpus} or {"cpu"}
+    fitting = [p for p in machine.profilers if p.vendor in vendors and p.path]
+    ready = next((p for p in fitting if p.usable is not False), None)
+    if ready:
+        profiler = sentence("devices.profiler", name=ready.name, version=f"{ready.version} " if ready.version else "")
+    elif fitting:
+        profiler = sentence("devices.not_usable", name=fitting[0].name, why=fitting[0].why or "see below")
+    else:
+        profiler = sentence("devices.no_profiler")
+    if not machine.gpus:
+        return sentence("devices.no_gpu", profiler=profiler)
+    names = Counter(gpu.name or gpu.arch or gpu.vendor for gpu in machine.gpus)
+    return sentence("devices.gpus", gpus=", ".join(f"{n} x {name}" for name, n in names.items()), profiler=profiler)
 
 
 def _notes(machine: Machine) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis.base.kernel_names import short
 from ..analysis.base.notes import Note
 from ..analysis.base.text import count_text
 from ..analysis.engine import launching_ranges
@@ -18,6 +19,7 @@ from ..analysis.store.doubts import DURATION
 from ..analysis.store.schema import iso, kernel_of
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
+from .answers.sentences import sentence
 from .base.parameters import Offset, Reference
 from .base.results import NextCall, Result, Table, table
 
@@ -145,8 +147,6 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
     workloads, broken = store.scan()
     rows = [_row(manifest) for manifest in reversed(workloads)]
     notes = [f"Skipped: {sentence}" for sentence in broken[:20]]
-    if not rows:
-        notes.append("The store is empty: import_profile reads a profile, `rooflens demo` loads the shipped samples.")
     if len(rows) > 1:
         notes.append(_WHERE_IS)
     suggested = (
@@ -154,7 +154,19 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
         if rows
         else []
     )
-    return WorkloadsResult(table=table(_WORKLOADS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
+    shown = table(_WORKLOADS, rows, limit=limit, offset=offset)
+    return WorkloadsResult(answer=_of_the_store(rows, offset), table=shown, notes=notes, next=suggested)
+
+
+def _of_the_store(rows: list[list[Any]], offset: int) -> str:
+    """Say how many workloads there are, and which is the newest."""
+    if not rows:
+        return sentence("workloads.none")
+    if offset >= len(rows):
+        return sentence("workloads.past", offset=offset, count=len(rows))
+    newest = dict(zip(_WORKLOADS, rows[0], strict=True))
+    newest["device"] = newest["device"] or newest["arch"] or "an unknown device"
+    return sentence("workloads.one" if len(rows) == 1 else "workloads.several", count=len(rows), **newest)
 
 
 def _row(manifest: Manifest) -> list[Any]:
@@ -195,6 +207,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         passes=table(_PASSES, passes),
     )
     return WorkloadsResult(
+        answer=_of_one(manifest, columns, rows),
         workload=detail,
         table=shown,
         notes=[
@@ -207,6 +220,30 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         ],
         next=_next(workload, by) if manifest.dispatches else _lines(workload),
     )
+
+
+def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[list[Any]]) -> str:
+    """Say what was profiled where, how long it took, and which kernel takes the most time."""
+    contents = ""
+    if rows and "total_ns" in columns and "calls" in columns:
+        first = dict(zip(columns, rows[0], strict=False))
+        times = [row[list(columns).index("total_ns")] or 0 for row in rows]
+        launches = sum(row[list(columns).index("calls")] or 0 for row in rows)
+        kernels = count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row")
+        contents = sentence(
+            "workloads.detail_time",
+            launches=count_text(launches, "launch"),
+            kernels=kernels,
+            time=short_time(sum(times)),
+        )
+        if first.get("kernel") and first.get("pct") is not None:
+            contents += sentence("workloads.longest", kernel=short(str(first["kernel"])), share=first["pct"])
+    elif manifest.events:
+        contents = sentence("workloads.events", events=count_text(manifest.events, "event"))
+    elif manifest.samples:
+        contents = sentence("workloads.sampled", samples=count_text(manifest.samples, "sample"))
+    device = manifest.device or manifest.arch or "an unknown device"
+    return sentence("workloads.detail", name=manifest.name, device=device, contents=contents)
 
 
 def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:

@@ -14,6 +14,7 @@ from ..analysis.catalogue import targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
 from ..analysis.store.store import Store
+from .answers.sentences import sentence
 from .base.parameters import (
     MOST_ITEMS,
     CommandWords,
@@ -168,6 +169,7 @@ def plan_profile(
     shown = steps if full else steps[:_SHOWN]
     own = steps[-1].argv[0] == driver.NAME
     return PlanResult(
+        answer=_answer(gpu, driver.NAME, len(steps), len(whole) + len(split), len(unsupported)),
         gpu=target,
         profiler=driver.NAME,
         replay=request.replay,
@@ -190,6 +192,19 @@ def plan_profile(
         ],
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
     )
+
+
+def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) -> str:
+    """Say how many runs of the program the metrics take."""
+    text = sentence(
+        "plan.done",
+        metrics=count_text(metrics, "metric") if metrics else "The times",
+        gpu=gpu,
+        need="needs" if metrics == 1 else "need",
+        runs=count_text(runs, "run"),
+        profiler=profiler,
+    )
+    return text + (sentence("plan.more", unsupported=count_text(unsupported, "metric")) if unsupported else "")
 
 
 def _no_range(driver: Driver) -> BadArgument:

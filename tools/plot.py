@@ -24,6 +24,7 @@ from ..analysis.rooflines.notes import Roofline
 from ..analysis.store import measured_ceilings
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
+from .answers.sentences import sentence
 from .base.parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
 from .base.results import NextCall, Result
 from .compute_occupancy import kernel_notes, of_workload
@@ -264,6 +265,7 @@ def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, fo
     if len(drawn.facts) > len(shown):
         shown.append(f"{len(drawn.facts) - len(shown)} more: see the answer of {_SAME_IN_WORDS[kind]}.")
     result = PlotResult(
+        answer=sentence("plot.done", path=png),
         kind=kind,
         workload=subject,
         png_path=str(png),

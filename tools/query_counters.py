@@ -17,6 +17,7 @@ from ..analysis.store.integrity import readable_workloads
 from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.schema import columns, schema
 from ..analysis.store.store import Manifest, Store
+from .answers.sentences import sentence
 from .base.parameters import SQL_CHARACTERS, Reference
 from .base.results import Result, Table
 from .isolation.child import Child, ChildLost
@@ -33,6 +34,8 @@ MOST_COLUMNS = 40
 """Maximum columns of a wide answer for a model."""
 _NAMED = 12
 _TOLD = 3
+_VALUE = 200
+"""Maximum characters of a single value in the first sentence."""
 """Maximum doubts, and workloads of each, that an answer reports."""
 _COUNT_S = 0.5
 # fmt: off
@@ -155,8 +158,18 @@ def _exchange_with_worker(
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
-    notes += _names_for_ids(manifests, named)
-    return QueryResult(table=table, notes=notes + _doubts(manifests, named) + _remarks(answer, table))
+    notes += _names_for_ids(manifests, named) + _doubts(manifests, named) + _remarks(answer, table)
+    return QueryResult(answer=_answer(table), table=table, notes=notes)
+
+
+def _answer(table: Table) -> str | None:
+    """State a single value, or that there are no rows; None for a table, which speaks for itself."""
+    if not table.rows:
+        return sentence("query.none")
+    if len(table.rows) == len(table.columns) == 1 and isinstance(value := table.rows[0][0], int | float | str):
+        unit = f" {table.units[0]}" if table.units[0] else ""
+        return sentence("query.one", column=table.columns[0], value=str(value)[:_VALUE], unit=unit)
+    return None
 
 
 def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:

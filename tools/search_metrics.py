@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from ..analysis.catalogue.metrics import Metric
 from ..analysis.catalogue.search import counters_read, fitting_best
 from ..analysis.counter_check import check_records
 from ..analysis.store.store import Store
+from .answers.sentences import sentence
 from .base.parameters import Offset, Reference, Sentence
 from .base.results import NextCall, Result, Table, table
 
@@ -50,13 +52,22 @@ def search_metrics(
     shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
     told = _check_notes(store, fitting[offset : offset + limit])
-    notes = told if fitting else [f"Nothing in the catalogue matches {query[:80]!r}. {near(query, every)}".strip()]
+    notes = told if fitting else [near(query, every)] if near(query, every) else []
     if target is None and shown.truncated:
         notes = [*notes, "Metrics of all GPUs; use gpu= to select one."]
     best = next(iter(fitting[0].values())).name if fitting else None
     suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
                           why="its value in the newest workload")] if best else []  # fmt: skip
-    return SearchResult(table=shown, notes=notes, next=suggested)
+    return SearchResult(answer=_answer(query, fitting), table=shown, notes=notes, next=suggested)
+
+
+def _answer(query: str, fitting: Sequence[Mapping[str, Metric]]) -> str:
+    """Say how many metrics match, and which is the best match."""
+    if not fitting:
+        return sentence("search.none", query=query[:80])
+    best = next(iter(fitting[0].values()))
+    code = "search.one" if len(fitting) == 1 else "search.several"
+    return sentence(code, count=len(fitting), name=best.name, title=best.title)
 
 
 def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> list[str]:

@@ -161,6 +161,8 @@ _TYPES = frozenset(_CPP_WORDS.split())
 _WORDS = re.compile(r"(?<!\w)[^\W\d_]{2,20}(?:[,;]?[ \u00a0\u2000-\u200a\u202f\u205f\u3000][^\W\d_]{1,20}(?!\w)){5,}")
 _MOST_READ = 4000
 """How many characters of a text are examined."""
+_EXPONENT = 1e15
+"""Numbers from here on are written with an exponent."""
 _MANY = 6
 """From this number of consecutive plain words on, a text is a sentence and not the name of a kernel or device."""
 _ORDERS = re.compile(
@@ -181,6 +183,16 @@ def reads_like_a_sentence(text: str) -> bool:
     return any(
         sum(word.strip(",;").lower() not in _TYPES for word in run[0].split()) >= _MANY for run in _WORDS.finditer(text)
     )
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """A number for reading: its significant digits, but whole numbers and the places before the decimal point in full.
+
+    ``0.123456`` is 0.1235, ``48951.27`` is 48951, and from 1e15 on there is an exponent.
+    """
+    if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= 10**digits):
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"
 
 
 def count_text(n: int, one: str, more: str = "") -> str:

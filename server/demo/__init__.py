@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.base.problems import Problem
+from ...analysis.base.text import figure
 from ...analysis.store.store import Store
 from ...tools.base.results import Table
 from ...tools.compute_metrics import MetricsResult, compute_metrics
@@ -209,4 +210,4 @@ def _grid(rows: list[list[str]]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(render.clean(value))
+    return "-" if value is None else figure(value) if isinstance(value, float) else str(render.clean(value))

@@ -1,4 +1,4 @@
-"""Render tool results as compact text with the same facts, with inert strings and a limited size."""
+"""Render tool results as text and JSON with the same facts, with inert strings and a limited size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from typing import Any
 
 import pydantic
@@ -16,11 +15,11 @@ from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert, reads_like_a_sentence, shorten, visible_lines
 from ...tools.base.results import NextCall, Result, Table
+from .layout import words_of
 
 CHARACTERS = 32_000
 """The maximum number of characters of an answer, about 8,000 tokens."""
 NOTE_CHARACTERS = 1_000
-_EXPONENT, _WHOLE = 1e15, 1e5
 _ROOM_FOR_NOTES = 600
 _PAGED_BY_ROW = ("compute_metrics", "list_workloads", "search_metrics")
 _CUTS = ((2000, 400), (1000, 200), (500, 100), (300, 50), (200, 25), (120, 12), (80, 6), (60, 3), (40, 2))
@@ -36,10 +35,6 @@ _NAMES = frozenset(_STATED.split())
 """Fields outside of tables that contain text from a profile."""
 _KERNEL = "kernel"
 """The field and the column of names that are shortened in text; structured answers contain the full names."""
-_STATED_ONCE = "status n datatype kernel gpu unit rank performance operations time_ns bound limiter"
-_SAID_ONCE = frozenset(_STATED_ONCE.split())
-_SEVERAL = 3
-"""Columns that are shown once below a table with at least this many rows, if all rows have the same value."""
 _SHORTENED = 2_000
 """The maximum number of different names for which that is done."""
 _LOOKED_AT = 100_000
@@ -47,16 +42,13 @@ _LOOKED_AT = 100_000
 
 
 def text(result: Result) -> str:
-    """Markdown: scalars as ``key: value`` lines, tables as Markdown tables, then notes and next calls.
-
-    Kernels have short names, which are unique.
-    """
+    """The answer in words (see layout.py) within the size limit. Kernels have short names, which are unique."""
     result = result if result.NAMES_AS_STORED else _briefly(result)
-    words = _text(result)
+    words = words_of(result)
     for characters, entries in _cuts(len(words)):
         if len(words) <= CHARACTERS:
             break
-        words = _text(_shorten_texts(result, characters, entries))
+        words = words_of(_shorten_texts(result, characters, entries))
     return words
 
 
@@ -264,99 +256,3 @@ def _shorten_texts(value: Any, characters: int, entries: int) -> Any:
     if isinstance(value, list | tuple):
         return [short(part) for part in value[:entries]]
     return value
-
-
-def _text(result: Result) -> str:
-    parts = ["\n".join(_lines(result))]
-    for name, value in result:
-        if isinstance(value, Table):
-            parts.append((visible_lines if name in result.EXACT else inert)(f"{name}\n{_markdown(value)}"))
-    if result.notes:
-        parts.append(inert("notes\n" + "\n".join(f"- {n}" for n in result.notes)))
-    if result.next:
-        calls = (f"- {c.tool} {json.dumps(c.arguments)}: {c.why}" for c in result.next)
-        parts.append(inert("next\n" + "\n".join(calls)))
-    return "\n\n".join(p for p in parts if p)
-
-
-def _lines(result: Result) -> Iterator[str]:
-    for name, value in result:
-        if name not in ("notes", "next") and not isinstance(value, Table) and value not in (None, [], {}):
-            yield (visible_lines if name in result.EXACT else inert)(f"{name}: {_value(value)}")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str) and "\n" in value:
-        return "\n" + value
-    if own := _fields(value):
-        return "".join(
-            f"\n  {k}: {_markdown(v) if isinstance(v, Table) else _value(v)}" for k, v in own if v not in (None, [], {})
-        )
-    if isinstance(value, list) and value and all(map(_fields, value)):
-        return "".join(
-            f"\n- {'; '.join(f'{k}: {_value(v)}' for k, v in _fields(item) if v not in (None, [], {}))}"
-            for item in value
-        )
-    if isinstance(value, list):
-        return ", ".join(_value(v) for v in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={_value(v)}" for k, v in value.items())
-    return _cell(value)
-
-
-def _fields(value: Any) -> list[tuple[str, Any]]:
-    """The fields of an object in its structured answer; none for an object that is rendered as text."""
-    if not (isinstance(value, pydantic.BaseModel) or is_dataclass(value)):
-        return []
-    kind: type = type(value)
-    answered = _adapter(kind).dump_python(value)
-    return [(name, getattr(value, name)) for name in answered] if isinstance(answered, dict) else []
-
-
-@cache
-def _adapter(kind: type) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
-
-
-def _markdown(table: Table) -> str:
-    """A Markdown table without empty columns; values that all rows have in common are shown below it."""
-    used = [i for i in range(len(table.columns)) if any(row[i] is not None for row in table.rows)]
-    if not table.rows:
-        return "(no rows)"
-    common = [i for i in used if _common(table, i)]
-    used = [i for i in used if i not in common]
-    head = [table.columns[i] + (f" [{u}]" if (u := table.units[i]) and u not in table.columns[i] else "") for i in used]
-    rows = [" | ".join(_cell(row[i]) for i in used) for row in table.rows]
-    total = "" if table.total_rows is None else f" of {table.total_rows}"
-    tail = [f"({len(table.rows)}{total} rows shown)"] if table.truncated else []
-    if common:
-        told = (f"{table.columns[i]} {_cell(table.rows[0][i])}" for i in common)
-        tail.insert(0, f"in all rows: {', '.join(told)}")
-    return "\n".join([" | ".join(head), " | ".join("---" for _ in used), *rows, *tail])
-
-
-def _common(table: Table, column: int) -> bool:
-    """Whether a column has the same value in all of several rows, and does not name them."""
-    first = table.rows[0][column]
-    return (
-        len(table.rows) >= _SEVERAL
-        and table.columns[column] in _SAID_ONCE
-        and all(row[column] == first for row in table.rows)
-    )
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return _number(value) if math.isfinite(value) else ""
-    return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _number(value: float) -> str:
-    """Six significant digits, or all digits of an integer, without an exponent up to _EXPONENT."""
-    if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= _WHOLE):
-        return f"{value:.0f}"
-    return f"{value:.6g}"

@@ -114,5 +114,5 @@ async def test_the_report_names_what_was_wrong(found: dict[str, Any]) -> None:
     broken["thinned"] = {**found["thinned"], "misled": 3}
     short = evaluate.missed(broken)
     assert [s.split(":")[0] for s in short] == ["question", "2 verdicts were wrong with a confidence of 0.85 or more",
-                                                "3 wrong verdicts on too few counters were not told as open",
+                                                "3 wrong verdicts on too few counters were not reported as open",
                                                 "right_first_pct"]  # fmt: skip

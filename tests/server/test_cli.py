@@ -130,7 +130,7 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat_and_keeps_the_samples_in_
         "l2.hit_rate_pct",
         "0.5228",
         "SELECT",
-        "no\n   like-for-like",
+        "not like for like",
         "rocblas_dgemm_4096",
         "8 of 32 waves per CU (25 %), limited by lds",
         "transpose_padded is 6.5 times as fast as transpose_naive",

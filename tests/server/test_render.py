@@ -35,15 +35,20 @@ def test_fifty_rows_of_four_columns_stay_under_three_kilobytes() -> None:
     assert len(render.text(wide)) < 3_000
 
 
-def test_whole_numbers_are_written_out_and_others_to_six_digits() -> None:
-    text = render.text(Answer(name="w", table=table({"v": None}, [[13164269.0], [0.123456789], [1e300]])))
-    assert "13164269" in text and "0.123457" in text and "1e+300" in text
+def test_whole_numbers_are_written_out_others_to_four_digits_and_a_confidence_to_two() -> None:
+    columns, rows = {"v": None, "confidence": None}, [[13164269.0, 0.269], [0.123456789, 0.95], [1e300, None]]
+    text = render.text(Answer(name="w", table=table(columns, rows)))
+    assert "13164269 | 0.27" in text and "0.1235 | 0.95" in text and "1e+300" in text
+
+
+def test_rows_of_a_callers_own_query_have_six_digits() -> None:
+    assert "0.123457" in render.text(_Rows(table=table({"v": None}, [[0.123456789]])))
 
 
 def test_a_column_of_large_numbers_has_one_format() -> None:
     cells = [[3522606.0], [2951100.4], [999999.7], [123456.7], [99999.4], [1.5], [-2951100.4]]
     lines = render.text(Answer(name="w", table=table({"v": None}, cells))).split("\n")
-    assert lines[5:12] == ["3522606", "2951100", "1000000", "123457", "99999.4", "1.5", "-2951100"]
+    assert lines[5:12] == ["3522606", "2951100", "1000000", "123457", "99999", "1.5", "-2951100"]
 
 
 def test_nothing_a_profile_says_can_steer_a_terminal_or_hide_text() -> None:

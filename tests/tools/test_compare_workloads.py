@@ -54,7 +54,7 @@ def test_the_published_yax_solution_is_not_like_for_like_and_slower_per_byte(sam
     row = records(found.kernels)[0]
     assert row["speedup"] == pytest.approx(33.582061871975, rel=1e-5), "by time alone"
     assert (row["per"], row["per_work"]) == ("hbm_bytes", pytest.approx(0.525827198342, rel=1e-5))
-    assert "not like for like" in found.summary and "slower: x 0.526 per byte of HBM traffic" in found.summary
+    assert "not like for like" in found.answer and "slower: x 0.526 per byte of HBM traffic" in found.answer
     ratios = {r["quantity"]: r["ratio"] for r in records(found.work)}
     assert 1 / ratios["vl1d_requests"] == pytest.approx(31.880350194553, rel=1e-4)
     assert 1 / ratios["l2_requests"] == pytest.approx(52.850266264596, rel=1e-4)
@@ -72,7 +72,7 @@ def test_the_terms_of_the_explanation_add_up_to_the_change_of_time(samples: Stor
 def test_the_faulty_solution_measured_on_an_h200_is_called_out_by_its_operations(h200: Store) -> None:
     found = versions(h200, "^yax_problem", "^yax_faulty")
     assert (found.verdict, found.same_work) == ("inconclusive", "no")
-    assert "64" in found.summary or "63.6 times fewer floating-point operations" in found.summary
+    assert "64" in found.answer or "63.6 times fewer floating-point operations" in found.answer
     assert records(found.kernels)[0]["per"] == "flop"
 
 
@@ -138,7 +138,7 @@ def test_a_series_tells_bandwidth_from_progress(tmp_path: Path) -> None:
 
 def test_a_series_withholds_what_is_not_like_for_like_or_from_another_gpu(samples: Store) -> None:
     found = compare_workloads(samples, "yax_before", ["yax_after", "yax_before"])
-    assert "yax_after x 33.582 (not like for like)" in found.summary and "No step is a significant" in found.summary
+    assert "yax_after x 33.582 (not like for like)" in found.answer and "No step is a significant" in found.answer
     assert any("slower: x 0.526 per byte of HBM traffic" in n for n in found.notes)
 
 
@@ -147,7 +147,7 @@ def test_the_best_step_of_a_series_of_groups_is_the_one_with_the_largest_gain(tm
     for name, a, b in (("base", 6e6, 6e6), ("first", 5e6, 2e6), ("second", 3e6, 3e6)):
         workload(store, launches("a", [a] * 6) + launches("b", [b] * 6), name=name)
     found = compare_workloads(store, "base", ["first", "second"], group={"a": ["^a", "^a"], "b": ["^b", "^b"]})
-    assert found.summary.startswith("Best so far: first. Speed-up over base: first x 1.200 (improved), first x 3.000")
+    assert found.answer.startswith("Best so far: first. Speed-up over base: first x 1.200 (improved), first x 3.000")
 
 
 def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: P
     )
     workload(store, launches("k", [1e6] * 6, **newer), name="new", arch="gfx942", facts=MI300X)
     found = compare_workloads(store, "old", "new")
-    assert found.verdict == "inconclusive" and "2 ms and 1 ms; speedup x 2.000 is the ratio of" in found.summary
+    assert found.verdict == "inconclusive" and "2 ms and 1 ms; speedup x 2.000 is the ratio of" in found.answer
     row = records(found.kernels)[0]
     assert (row["speedup"], row["low"], row["noise_pct"]) == (2.0, None, None)
     assert found.explanation is None and found.work is None
@@ -251,7 +251,7 @@ def test_equal_versions_differ_by_no_more_than_a_stated_bound(tmp_path: Path) ->
         workload(store, launches("k", [1e6 * (1 + 0.001 * (i % 3)) for i in range(12)], **flop(1e9)), name=name)
     found = compare_workloads(store, "a", "b")
     row = records(found.kernels)[0]
-    assert found.verdict == "inconclusive" and "no difference, at most 0." in found.summary
+    assert found.verdict == "inconclusive" and "no difference, at most 0." in found.answer
     assert 0 <= row["at_most_pct"] < 1
 
 
@@ -303,7 +303,7 @@ def test_metrics_that_one_side_lacks_are_listed(tmp_path: Path) -> None:
 
 def test_what_the_programs_own_check_says_counts(own: Store) -> None:
     found = compare_workloads(own, "yax_before", "yax_after", checked=False)
-    assert found.same_work == "no" and "check of its result failed" in found.summary
+    assert found.same_work == "no" and "check of its result failed" in found.answer
 
 
 def test_the_tool_is_offered_for_reading_too_and_describes_itself_in_few_words() -> None:

@@ -89,7 +89,7 @@ def test_workloads_are_listed_newest_first_and_damaged_ones_by_name(samples: Sto
 
 
 def test_an_empty_store_says_how_to_begin(tmp_path: Any) -> None:
-    assert "import_profile" in list_workloads(Store(tmp_path)).notes[0]
+    assert "import_profile" in (list_workloads(Store(tmp_path)).answer or "")
     with pytest.raises(NotFound, match="empty"):
         compute_metrics(Store(tmp_path), "latest")
 

@@ -186,7 +186,7 @@ def test_the_head_says_what_binds_the_achieved_value_and_whether_fewer_registers
     limits = {row[0]: (row[-2], row[-1]) for row in found.limits.rows}
     assert limits.get("grid") == ((16 * groups_per_cu, True) if bound_by == "grid" else None)
     assert limits["vgprs"] == (16, bound_by != "grid")
-    assert (says in found.answer) if says and found.answer else found.answer is says
+    assert (says or "what keeps the others away is not known") in (found.answer or "")
     assert found.what_if.rows
     assert [dict(zip(found.what_if.columns, row, strict=True)).get("helps") for row in found.what_if.rows] == [
         helps
@@ -315,7 +315,7 @@ def test_answers_are_small_and_speak_json(store: Store) -> None:
     result = compute_occupancy(store, code_object=BUNDLE)
     assert len(json.dumps(render.structured_content(result))) < 8000
     text = render.text(result)
-    assert "what_if" in text and "vgpr_spills" in text
+    assert "limits\n" in text and "vgpr_spills" in text and "what_if" not in text, "a table without rows is omitted"
 
 
 def test_arguments_are_checked_by_the_tool(store: Store) -> None:

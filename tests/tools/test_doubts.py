@@ -209,7 +209,7 @@ def test_times_that_are_doubted_decide_nothing(store: Store, tmp_path: Path) -> 
     listed = rows(list_workloads(other, done.id).table)
     assert {(row["status"], row["reason"]) for row in listed} == {("suspect", "the times are of another run")}
     answer = compare_workloads(other, done.id, done.id)
-    assert answer.verdict == "inconclusive" and "the times are of another run" in answer.summary
+    assert answer.verdict == "inconclusive" and "the times are of another run" in answer.answer
     assert rows(answer.kernels)[0]["status"] == "suspect"
     assert {row["status"] for row in rows(list_workloads(store, "h200").table)} == {"ok"}
 

@@ -45,6 +45,7 @@ def test_a_picture_is_stored_in_both_formats_and_is_the_image(own: Store) -> Non
 def test_the_image_is_in_neither_form_of_the_answer(own: Store) -> None:
     found = plot(own, "speed_of_light", "yax_before")
     assert set(render.structured_content(found)) == {
+        "answer",
         "kind",
         "workload",
         "png_path",

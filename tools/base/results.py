@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import pydantic
@@ -27,6 +28,14 @@ class NextCall(pydantic.BaseModel):
     why: str
 
 
+@dataclass(frozen=True)
+class Block:
+    """A part of an answer's text: a table or lines, below a title."""
+
+    title: str
+    content: Table | Sequence[str]
+
+
 class Result(pydantic.BaseModel):
     """Fields that every tool result has in addition to its own."""
 
@@ -34,8 +43,14 @@ class Result(pydantic.BaseModel):
     """Fields that the caller must use verbatim and that consist of the caller's own text, so they are not escaped."""
     NAMES_AS_STORED: ClassVar[bool] = False
     """Whether the text rendering also shows full kernel names, because the caller may use them in another tool."""
+    answer: str | None = None
+    """The sentence that answers the question, with figures, units, confidence and scope; it comes first in the text."""
     notes: list[str] = []
     next: list[NextCall] = []
+
+    def blocks(self) -> list[Block] | None:
+        """Return what the text contains between the answer and the notes; None if that follows from the fields."""
+        return None
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """Return the short form of the result for these arguments; scripts that lift the size cap get all of it."""

@@ -112,7 +112,7 @@ def test_samples_without_launches_are_compared_line_by_line(bench: Any) -> None:
 
     after = [replace(one, count=100) if one.offset == WAIT else one for one in SAMPLES]
     found = compare_workloads(bench.store, taken("a", SAMPLES), taken("b", after))
-    assert (found.verdict, found.same_work) == ("inconclusive", "unknown") and "faster" in found.summary
+    assert (found.verdict, found.same_work) == ("inconclusive", "unknown") and "faster" in found.answer
     assert found.kernels.rows == [["dots", 1000, 300]] and found.lines is not None
     verdicts = {row[0].partition(" ")[0]: row[-1] for row in found.lines.rows}
     assert verdicts == {"lines.hip:16": "lost", "lines.h:7": "gained"}

@@ -1,0 +1,51 @@
+"""The vendors' words for the same thing: LDS is shared memory on NVIDIA, a wavefront is a warp."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from .targets import find_target
+
+
+def in_vendor_terms(text: str, target: str | None) -> str:
+    """Return one of our own sentences in the words of the vendor of ``target``; names of metrics stay as they are."""
+    gpu = find_target(target) if target else None
+    terms = _terms(gpu.vendor) if gpu else None
+    if terms is None:
+        return text
+    pattern, words = terms
+    return pattern.sub(lambda match: _with_case_of(match[0], words), text)
+
+
+def limit_words(subsystem: str) -> str:
+    """Return what limits a kernel in words, such as ``device memory`` for hbm."""
+    words: str = _vocabulary()["subsystems"].get(subsystem, subsystem)
+    return words
+
+
+def _with_case_of(written: str, words: Mapping[str, str]) -> str:
+    if written in words:
+        return words[written]
+    replaced = words[written[0].lower() + written[1:]]
+    return replaced[0].upper() + replaced[1:]
+
+
+@cache
+def _terms(vendor: str) -> tuple[re.Pattern[str], Mapping[str, str]] | None:
+    """Return a pattern for the words to replace, also at the beginning of a sentence, and their replacements."""
+    words: dict[str, str] | None = _vocabulary()["terms"].get(vendor)
+    if not words:
+        return None
+    written = sorted({*words, *(word[0].upper() + word[1:] for word in words)}, key=len, reverse=True)
+    return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, written))})(?![\w]|\.\w)"), words
+
+
+@cache
+def _vocabulary() -> dict[str, Any]:
+    return tomli.loads(Path(__file__).with_name("vocabulary.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,133 @@
+"""A diagnosis in words: the sentence that answers, a table of the kernels, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.base.kernel_names import short
+from ...analysis.base.text import count_text, figure
+from ...analysis.catalogue.rules import Advice
+from ...analysis.catalogue.vocabulary import limit_words
+from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
+from ...analysis.diagnosis.findings import Diagnosis, Finding
+from ...analysis.timeline.timeline import Application
+from ..base.results import Block, table
+from .sentences import sentence
+
+_COLUMNS = {
+    "number": None,
+    "kernel": None,
+    "share_pct": "%",
+    "launches": None,
+    "limited_by": None,
+    "bound": None,
+    "confidence": None,
+    "speedup_bound": "times",
+    "program_bound": "times",
+}
+_NO_GAIN = 1.05
+"""A kernel that can become at most this many times as fast is at its limit."""
+
+
+def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], total: int) -> str | None:
+    """Return the sentence that answers: about the application if its device is mostly idle, else the first kernel."""
+    if whole is not None and (whole.kernels_come_second or not kernels):
+        bound = whole.speedup_bound
+        return sentence(
+            "diagnosis.application",
+            claim=whole.claim,
+            bound="" if bound is None else sentence("diagnosis.application_bound", bound=float(f"{bound:.3g}")),
+            confidence=whole.confidence,
+            idle=whole.gpu_idle_pct,
+            kernels="" if kernels else sentence("diagnosis.no_counters"),
+        )
+    if not kernels:
+        return None
+    text = _kernel_sentence(kernels[0])
+    return text + (sentence("diagnosis.others", shown=len(kernels), total=total) if total > 1 else "")
+
+
+def _kernel_sentence(first: Diagnosis) -> str:
+    """Say what limits a kernel, how much faster it could be, and how certain that is."""
+    verdict = first.verdict
+    named = {
+        "kernel": short(first.kernel),
+        "share": "" if first.share_pct is None else sentence("diagnosis.share", share=first.share_pct),
+        "launches": count_text(first.launches, "launch"),
+    }
+    missing = [metric for request in first.next_counters for metric in request.metrics][:2]
+    if verdict.subsystem == "unknown" or not first.findings:
+        why = sentence("diagnosis.unknown_missing", metrics=", ".join(missing)) if missing else ""
+        return sentence("diagnosis.unknown", why=why, **named)
+    bound = ""
+    if verdict.speedup_bound is not None:
+        code = "diagnosis.kernel_no_gain" if verdict.speedup_bound < _NO_GAIN else "diagnosis.kernel_bound"
+        bound = sentence(code, bound=float(f"{verdict.speedup_bound:.3g}"))
+    doubt = sentence("diagnosis.doubted") if verdict.doubt else ""
+    if verdict.confidence < CONFIDENT and missing:
+        doubt = sentence("diagnosis.missing")
+    claim = first.findings[0].claim
+    limit = limit_words(verdict.subsystem)
+    return sentence(
+        "diagnosis.kernel", limit=limit, claim=claim, bound=bound, confidence=verdict.confidence, doubt=doubt, **named
+    )
+
+
+def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[Block]:
+    """Return the table of the kernels, and a block for each."""
+    if not kernels:
+        return []
+    rows = [
+        [
+            f"#{d.number}", d.kernel, d.share_pct, d.launches, limit_words(d.verdict.subsystem), d.verdict.bound,
+            d.verdict.confidence, d.verdict.speedup_bound, d.verdict.program_bound,
+        ]
+        for d in kernels
+    ]  # fmt: skip
+    return [Block("kernels", table(_COLUMNS, rows)), *(_kernel_block(d) for d in kernels)]
+
+
+def _kernel_block(one: Diagnosis) -> Block:
+    """What limits one kernel and why, what to try, and what is not known."""
+    lines = [line for finding in one.findings for line in _finding_lines(finding)]
+    lines += [f"hot line: {line}" for line in one.lines]
+    if one.verdict.own_traffic:
+        lines.append(f"traffic: {one.verdict.own_traffic}")
+    if one.loads:
+        lines.append(f"loads: {one.loads}")
+    for request in one.next_counters:
+        decided = ", ".join(limit_words(name) for name in request.decides)
+        passes = count_text(request.passes, "pass", "passes")
+        lines.append(f"not known: {decided}; {', '.join(request.metrics)} would decide ({passes})")
+    lines += [f"open: {text}" for text in one.undecided]
+    return Block(f"#{one.number} {short(one.kernel)}", lines)
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    """One finding: the claim with its evidence, then what speaks against it, what to try, and what would refute it."""
+    bound = "" if finding.speedup_bound is None else f" (at most {figure(finding.speedup_bound, 3)} times as fast)"
+    evidence = "; ".join(map(_evidence_text, finding.evidence))
+    lines = [f"- {finding.claim}{bound}{f' Evidence: {evidence}.' if evidence else ''}"]
+    if finding.contradicting:
+        lines.append(f"  against it: {'; '.join(map(_evidence_text, finding.contradicting))}")
+    lines += [f"  try: {_advice_text(advice)}" for advice in finding.advice]
+    if finding.then:
+        lines.append(f"  then: {finding.then}")
+    if finding.falsify:
+        lines.append(f"  refuted if: {finding.falsify}")
+    return [*lines, *(f"  {text}" for text in finding.tried)]
+
+
+def _advice_text(advice: Advice) -> str:
+    """What to do; the document that recommends it is in the structured answer."""
+    return advice.do if not advice.do.endswith("...") else str(advice)
+
+
+def _evidence_text(one: Evidence) -> str:
+    """One figure with its unit and the threshold that it meets; a figure that is not certain says so."""
+    if one.value is None:
+        return f"{one.metric} unknown ({one.reason.text if one.reason else one.status})"
+    unit = f" {one.unit}" if one.unit else ""
+    limit = f" ({one.threshold})" if one.threshold else ""
+    doubt = "" if one.status == "ok" else f" [{one.status}]"
+    return f"{one.metric} {figure(one.value)}{unit}{limit}{doubt}"

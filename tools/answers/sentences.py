@@ -1,0 +1,32 @@
+"""The sentences that answer a question; their wording is data (sentences.toml)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+import tomli
+
+from ...analysis.base.text import figure
+
+
+def sentence(code: str, **values: Any) -> str:
+    """Return the sentence with this code, such as ``metrics.one``, with its values; numbers get four digits."""
+    group, _, name = code.partition(".")
+    return _Wording().format(_sentences()[group][name], **values)
+
+
+class _Wording(Formatter):
+    """Formats numbers for reading, unless the wording states how."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, float) and not format_spec:
+            return figure(value)
+        return f"{value:,}" if isinstance(value, int) and not format_spec else format(value, format_spec)
+
+
+@cache
+def _sentences() -> dict[str, dict[str, str]]:
+    return tomli.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))
