@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from string import Formatter
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 
@@ -23,11 +23,11 @@ BOUNDS: dict[str, Bound] = {
     "unknown": "unknown",
 }
 """The kind of limit of each subsystem."""
-RuleKind = Literal["gate", "cause", "limit", "wait", "sign"]
-KINDS: tuple[RuleKind, ...] = ("gate", "cause", "limit", "wait", "sign")
+RuleKind = Literal["gate", "cause", "limit", "wait", "part", "sign"]
+KINDS: tuple[RuleKind, ...] = ("gate", "cause", "limit", "wait", "part", "sign")
 """A gate means that there is nothing to judge and excludes all other rules; a cause explains a limit or a wait and
-comes before both; a limit is a unit near what it can sustain; a wait applies if no unit is at its limit; a sign is
-never a verdict, but adds detail."""
+comes before both; a limit is a unit near what it can sustain; a wait applies if no unit is at its limit; a part of the
+waves' lifetime is the verdict if nothing else holds; a sign is never a verdict, but adds detail."""
 
 
 class Advice(CatalogueModel):
@@ -94,14 +94,34 @@ class Signal(CatalogueModel):
     on: dict[str, list[str]]
 
 
+class Part(CatalogueModel):
+    """A part of the waves' lifetime; ``on.<family>`` is its share in percent. The parts of a family add up to 100 %."""
+
+    name: str
+    title: str
+    on: dict[str, str]
+
+
+@cache
+def parts(target: str) -> dict[str, tuple[Part, str]]:
+    """The parts of the waves' lifetime that a target's metrics can show, each with its expression, by name."""
+    family = targets.gpu(target).family
+    stated = [files.validate_entry(Part, e, f"The part {e.get('name')}") for e in _entries("part")]
+    here = {part.name: (part, part.on[family]) for part in stated if family in part.on}
+    trees([expression for _, expression in here.values()])
+    return {name: each for name, each in here.items() if usable(target, each[1])}
+
+
+def _entries(kind: str) -> list[dict[str, Any]]:
+    """The entries of one kind in rules/*.toml."""
+    return [e for document in files.documents("rules").values() for e in document.get(kind, [])]
+
+
 @cache
 def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
     """All signals and rules in rules/*.toml. Raises BadInput for an invalid entry."""
-    documents = files.documents("rules").values()
-    signals = [
-        files.validate_entry(Signal, e, f"The signal {e.get('name')}") for d in documents for e in d.get("signal", [])
-    ]
-    rules = [files.validate_entry(Rule, e, f"The rule {e.get('id')}") for d in documents for e in d.get("rule", [])]
+    signals = [files.validate_entry(Signal, e, f"The signal {e.get('name')}") for e in _entries("signal")]
+    rules = [files.validate_entry(Rule, e, f"The rule {e.get('id')}") for e in _entries("rule")]
     for rule in rules:
         if compares_quantities(rule.when):
             raise BadInput(
@@ -181,6 +201,7 @@ def all_metrics(target: str) -> list[str]:
     names = [n for s in signals(target).values() for e in s for n in paths(e)]
     for rule in rules(target):
         names += [n for e in rule.expressions for n in paths(e)] + rule.claim_names
+    names += [n for _, expression in parts(target).values() for n in paths(expression)]
     here = metrics.by_name(target)
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
 

@@ -216,16 +216,19 @@ def behind_the_gate(weighed: list[Weighed]) -> list[Weighed]:
 
 
 def strongest_rule(weighed: list[Weighed]) -> Weighed | None:
-    """The rule of the verdict: causes first, then limits that are reached, then the others; within these by
-    severity."""
+    """The rule of the verdict: causes first, then limits that are reached, then the others; within these by severity.
+
+    If none holds, it is the largest part of the waves' lifetime.
+    """
     holding = [w for w in weighed if w.state == "holds" and w.rule.kind != "sign"]
-    return min(holding, key=lambda w: w.order) if holding else None
+    preferred = [w for w in holding if w.rule.kind != "part"] or holding
+    return min(preferred, key=lambda w: w.order) if preferred else None
 
 
 def open_rules_beside(weighed: list[Weighed], chosen: Weighed | None) -> list[Weighed]:
     """The rules with missing counters that could have come before the chosen rule."""
     last = chosen.tier if chosen else LAST
-    rules = [w for w in weighed if w.state == "unknown" and not w.rule.optional and w.rule.kind != "sign"]
+    rules = [w for w in weighed if w.state == "unknown" and not w.rule.optional and w.rule.kind not in ("sign", "part")]
     return [w for w in rules if w.tier <= last]
 
 
@@ -251,7 +254,7 @@ def verdict_confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: 
         w.weight
         for w in weighed
         if w.state == "holds" and w.tier == chosen.tier and w.rule.kind != "sign"
-        and w.rule.subsystem != chosen.rule.subsystem
+        and (w.rule.kind == "part") == (chosen.rule.kind == "part") and w.rule.subsystem != chosen.rule.subsystem
     ]  # fmt: skip
     if max(rivals, default=0.0) >= _CLOSE * chosen.weight:
         sure -= _NARROW

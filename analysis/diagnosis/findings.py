@@ -21,6 +21,7 @@ from ..rooflines import limits
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.loads import Load, label_of, loads_by_signal, loads_text
 from ..workload import Workload
+from .account import AccountPart, wave_time_account
 from .evidence import (
     GATE,
     Evidence,
@@ -108,6 +109,8 @@ class Diagnosis:
     next_counters: list[MetricRequest]
     undecided: list[str]
     """What stays open although collecting counters would not help, with the reasons, and why there is no bound."""
+    wave_time: list[AccountPart] = field(default_factory=list)
+    """What waves spend their lifetime on, the largest part first; the known parts and the rest add up to 100 %."""
     lines: list[str] = field(default_factory=list)
     """The code lines with samples waiting for the subsystem of the verdict, hottest first; empty without samples."""
     units: Annotated[list[Load], Field(exclude=True)] = field(default_factory=list)
@@ -132,7 +135,9 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     unit_loads = [loads_by_signal(target, view.loads) if view else {} for view in map(views.get, names)]
     loads = [{signal: load.value_for_rules for signal, load in of_kernel.items()} for of_kernel in unit_loads]
     inputs = [one.inputs for one in kernels]
-    values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claim_names)], loads)
+    expressions += [n for rule in stated for n in rule.claim_names]
+    expressions += [expression for _, expression in rules.parts(target).values()]
+    values = evaluate(target, inputs, expressions, loads)
     undefined = find_undefined(target, kernels, values, loads)
     above = above_their_whole(target, kernels)
     hinges = find_doubt_dependent(
@@ -161,7 +166,9 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     chosen = strongest_rule(weighed)
     doubt = (_doubt(case, chosen.rule) or _ruled_out(case, weighed, chosen)) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}
-    for one in sorted((w for w in weighed if w.state == "holds"), key=lambda w: w.order):
+    by_parts = chosen is not None and chosen.rule.kind == "part"
+    holding = [w for w in weighed if w.state == "holds" and (by_parts or w.rule.kind != "part")]
+    for one in sorted(holding, key=lambda w: w.order):
         by_subsystem.setdefault(one.rule.subsystem, []).append(one)
     open_rules = [w.rule for w in open_rules_beside(weighed, chosen)]
     subsystem = chosen.rule.subsystem if chosen else "unknown"
@@ -188,6 +195,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
             *undecided_reasons(case, open_rules),
             *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
         ],
+        wave_time=wave_time_account(case.target, case.values),
         units=list(case.view.loads) if case.view else [],
     )
 

@@ -8,6 +8,7 @@ from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import Advice
 from ...analysis.catalogue.vocabulary import limit_words
+from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
 from ...analysis.timeline.timeline import Application
@@ -25,6 +26,7 @@ _COLUMNS = {
     "speedup_bound": "times",
     "program_bound": "times",
 }
+_LEAST_PART_PCT, _SMALLEST_REST_PCT = 1.0, 0.05
 _NO_GAIN = 1.05
 """A kernel that can become at most this many times as fast is at its limit."""
 
@@ -95,12 +97,22 @@ def _kernel_block(one: Diagnosis) -> Block:
         lines.append(f"traffic: {one.verdict.own_traffic}")
     if one.loads:
         lines.append(f"loads: {one.loads}")
+    if one.wave_time:
+        lines.append(f"wave time: {_account_text(one.wave_time)}")
     for request in one.next_counters:
         decided = ", ".join(limit_words(name) for name in request.decides)
         passes = count_text(request.passes, "pass", "passes")
         lines.append(f"not known: {decided}; {', '.join(request.metrics)} would decide ({passes})")
     lines += [f"open: {text}" for text in one.undecided]
     return Block(f"#{one.number} {short(one.kernel)}", lines)
+
+
+def _account_text(account: Sequence[AccountPart]) -> str:
+    """The parts of the waves' lifetime from 1 % on, and how much the others are together."""
+    shown = [part for part in account if part.pct is None or part.pct >= _LEAST_PART_PCT]
+    texts = [f"{part.title} {'contradictory' if part.pct is None else f'{part.pct:.3g} %'}" for part in shown]
+    rest = sum(part.pct or 0.0 for part in account) - sum(part.pct or 0.0 for part in shown)
+    return ", ".join([*texts, *([f"everything else {rest:.2g} %"] if rest >= _SMALLEST_REST_PCT else [])])
 
 
 def _finding_lines(finding: Finding) -> list[str]:
