@@ -59,25 +59,21 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     own = list(words)
     if name in BY_TOOL and name not in NAMES:
         name = own[at] = BY_TOOL[name].name
-    elif name not in NAMES and at < len(words):
+    elif name is not None and name not in NAMES:
         hint = near(name, [*NAMES, *BY_TOOL]) or f"Commands: {', '.join(NAMES)}"
         raise Misuse(f"There is no command {name!r}. {hint}", "`rooflens --help` lists the commands")
-    end = own.index("--") if name in BY_NAME and "--" in own else len(own)
-    if name is None:
-        whole = parser("")
-        options, unknown = whole.parse_known_args(own)
-        options.subcommand, options.run = "", lambda _, store: first_steps(store)
-        used = whole
-    else:
-        whole = parser(name)
-        options, unknown = whole.parse_known_args(own[:end])
-        used = options.parser
+    program: list[str] = []
+    if name in BY_NAME and "--" in own:
+        end = own.index("--")
+        own, program = own[:end], own[end + 1 :]
+    options, unknown = parser(name or "").parse_known_args(own)
     if name in BY_NAME:
-        options.program = own[end + 1 :]
+        # argparse takes positional words only up to the first option that follows one.
         options.words += [word for word in unknown if not word.startswith("-")]
+        options.program = program
         unknown = [word for word in unknown if word.startswith("-")]
     if unknown:
-        raise _unknown_words(used, unknown)
+        raise _unknown_words(options.parser, unknown)
     return options
 
 
@@ -139,6 +135,7 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
         parents=[everywhere, for_programs],
     )
     whole.add_argument("--version", action="version", version=f"rooflens {__version__}")
+    whole.set_defaults(run=lambda _, store: first_steps(store), subcommand="", parser=whole)
     subcommands = whole.add_subparsers(metavar="COMMAND")
     for name in NAMES:
         module = command(name)

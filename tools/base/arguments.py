@@ -139,8 +139,8 @@ def _reason(item: Any) -> str:
     if code == "too_long":
         return f"at most {context['max_length']} entries; it has {len(item['input'])}"
     if code in _BOUNDS:
-        words, limit = _BOUNDS[code]
-        return f"it must be {words} {context[limit]}"
+        bound, limit = _BOUNDS[code]
+        return f"it must be {bound} {context[limit]}"
     if code == "literal_error":
         words = re.findall(r"'([^']*)'", context["expected"])
         return f"it must be one of {', '.join(words)}. {near(str(item['input']), words)}".rstrip(". ")

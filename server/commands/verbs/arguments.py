@@ -31,7 +31,7 @@ def declare_options(parser: ArgumentParser, schemas: Mapping[str, Any]) -> None:
     """Add an option for every argument of a tool."""
     for name, schema in schemas.items():
         options = list(dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}")))
-        about = {"help": _help(schema).replace("%", "%%"), "default": [], "dest": _DEST + name}
+        about: dict[str, Any] = {"help": _help(schema).replace("%", "%%"), "default": [], "dest": _DEST + name}
         if _kinds(schema) == {"boolean"}:
             parser.add_argument(*options, action="append_const", const="true", **about)
         else:
@@ -165,9 +165,9 @@ def _metavar(schema: Any) -> str:
     words = list(choices(schema))
     if words and kinds == {"string"}:
         return "|".join(words)
-    return (
-        "A,B" if "array" in kinds else "N" if kinds <= {"integer", "number"} else "JSON" if kinds == {"object"} else "X"
-    )
+    if "array" in kinds:
+        return "A,B"
+    return "N" if kinds <= {"integer", "number"} else "JSON" if kinds == {"object"} else "TEXT"
 
 
 def _help(schema: Any) -> str:

@@ -82,7 +82,8 @@ def _expand_patterns(paths: Sequence[str]) -> list[str]:
     expanded = []
     for path in paths:
         known = str(Path(path).expanduser())
-        expanded += [path] if Path(known).exists() else sorted(glob.glob(known)) or [path]
+        # Unlike Path.glob, this takes a whole path with patterns in any of its parts.
+        expanded += [path] if Path(known).exists() else sorted(glob.glob(known)) or [path]  # noqa: PTH207
     return expanded
 
 
@@ -165,12 +166,11 @@ def _structured(results: Sequence[ImportedPath], *, failed: bool) -> list[dict[s
     from ...rendering import render
     from ...terminal.outcome import error_facts
 
-    structured = []
-    for one in results:
-        if isinstance(one.answer, Problem):
-            facts = error_facts(one.answer)
-        else:
-            facts = render.structured_content(one.answer)
-        if isinstance(one.answer, Problem) == failed:
-            structured.append({"path": render.clean(one.path), **facts})
-    return structured
+    chosen = [one for one in results if isinstance(one.answer, Problem) == failed]
+    return [
+        {
+            "path": render.clean(one.path),
+            **(error_facts(one.answer) if isinstance(one.answer, Problem) else render.structured_content(one.answer)),
+        }
+        for one in chosen
+    ]

@@ -16,7 +16,7 @@ from .answers import command_line
 if TYPE_CHECKING:
     from ....tools.plan_profile import PlanResult
 
-_SCRIPT, _README = "profile.sh", "README.md"
+_SCRIPT, _README = "profile.sh", "profile-README.md"
 _FULL: dict[str, Any] = {"detail": "full"}
 
 
@@ -76,43 +76,45 @@ def _instructions(plan: PlanResult) -> str:
 def _readme(plan: PlanResult) -> str:
     lines = [f"# {plan.profiler} for {plan.gpu}", "", _instructions(plan)]
     if plan.launchers:
-        lines += ["", f"With many ranks, replace the commands in {_SCRIPT} by the line of your launcher:", ""]
-        lines += [f"    {line}" for line in plan.launchers.values()]
+        lines += ["", f"With many ranks, start every command of {_SCRIPT} by your launcher, as here the last one:", ""]
+        lines += [f"    {line}" for line in dict.fromkeys(plan.launchers.values())]
     return "\n".join([*lines, "", *(f"- {note}" for note in plan.notes), ""])
 
 
 def _script(plan: PlanResult) -> str:
     """The script; sbatch reads the lines that begin with #SBATCH, bash ignores them."""
-    program = shlex.quote(plan.profiler if plan.profiler != "perf" else "perf")
     steps = []
     for number, command in enumerate(plan.commands, 1):
-        steps += [f"echo {shlex.quote(f'{number} of {len(plan.commands)}: {command.step}')}", command.shell or "", ""]
-    inputs = [str(name) for name, _, _ in plan.files.rows][:1]
-    return "\n".join(
-        [
-            "#!/bin/bash",
-            "#SBATCH --job-name=rooflens",
-            "#SBATCH --nodes=1",
-            "#SBATCH --ntasks=1",
-            *(["#SBATCH --gpus=1"] if plan.gpu != "cpu" else []),
-            "#SBATCH --time=01:00:00",
-            "#SBATCH --output=rooflens-%j.log",
-            f"# {count_text(plan.application_runs, 'run')} of the program for {plan.gpu}. Start it in the folder of the "
-            "program, with the files beside it.",
-            "set -euo pipefail",
-            "",
-            f"command -v {program} > /dev/null || {{ echo '{plan.profiler} is not in PATH: load its module' >&2; exit 1; }}",
-            *(
-                f"[ -f {shlex.quote(name)} ] || {{ echo '{name} is missing: copy all files that rooflens wrote' >&2; exit 1; }}"
-                for name in inputs
-            ),
-            plan.prepare,
-            "",
-            *steps,
-            "echo 'done: copy rooflens_run back'",
-            "",
-        ]
-    )
+        steps += [f"echo '{number} of {len(plan.commands)}: {command.step}'", command.shell or "", ""]
+    present = [
+        _stop_unless(f"[ -f {shlex.quote(str(name))} ]", f"{name} is missing: copy all files that rooflens wrote")
+        for name, _, _ in plan.files.rows[:1]
+    ]
+    lines = [
+        "#!/bin/bash",
+        "#SBATCH --job-name=rooflens",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks=1",
+        *(["#SBATCH --gpus=1"] if plan.gpu != "cpu" else []),
+        "#SBATCH --time=01:00:00",
+        "#SBATCH --output=rooflens-%j.log",
+        f"# {count_text(plan.application_runs, 'run')} of the program for {plan.gpu}. Start this script in the folder of",
+        "# the program, with the other files beside it.",
+        "set -euo pipefail",
+        "",
+        _stop_unless(f"command -v {plan.profiler} > /dev/null", f"{plan.profiler} is not in PATH: load its module"),
+        *present,
+        plan.prepare,
+        "",
+        *steps,
+        "echo 'done: copy rooflens_run back'",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _stop_unless(condition: str, message: str) -> str:
+    return f"{condition} || {{ echo {shlex.quote(message)} >&2; exit 1; }}"
 
 
 def _write(folder: Path, files: dict[str, str], *, force: bool) -> None:
