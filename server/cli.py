@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -20,6 +21,8 @@ from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, misund
 from .terminal.progress_bar import show_progress
 
 _JSON, _STORE = "--json", "--store"
+_UNDERSCORED = re.compile(r"^--\w+")
+"""An option that is written like the argument of a tool: --top_n for --top-n."""
 _COMPLETES = "_ARGCOMPLETE"
 """The environment variable with which a shell asks for completions."""
 _SPEAKS_MCP = "serve"
@@ -66,15 +69,22 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     if name in BY_NAME and "--" in own:
         end = own.index("--")
         own, program = own[:end], own[end + 1 :]
-    options, unknown = parser(name or "").parse_known_args(own)
     if name in BY_NAME:
+        own = [_UNDERSCORED.sub(lambda match: match[0].replace("_", "-"), word) for word in own]
+    options, unknown = parser(name or "").parse_known_args(own)
+    if name in BY_NAME or name == "call":
         # argparse takes positional words only up to the first option that follows one.
-        options.words += [word for word in unknown if not word.startswith("-")]
+        taken = options.words if name in BY_NAME else options.arguments
+        taken += [word for word in unknown if not _is_option(word)]
         options.program = program
-        unknown = [word for word in unknown if word.startswith("-")]
+        unknown = list(filter(_is_option, unknown))
     if unknown:
         raise _unknown_words(options.parser, unknown)
     return options
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
 
 
 def _command_in(words: Sequence[str]) -> tuple[int, str | None]:

@@ -88,7 +88,15 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
         return DirectoriesCompleter()
     if called == "FILE":
         return FilesCompleter()
-    return None if action.choices is not None else SuppressCompleter()
+    if action.choices is not None:
+        return None
+    # SuppressCompleter would also withhold the name of an option.
+    return _nothing if action.option_strings else SuppressCompleter()
+
+
+def _nothing(**_: Any) -> list[str]:
+    """No words and no files: the value of an option that only the user knows."""
+    return []
 
 
 _OF_STORE = frozenset({"workload", "baseline", "candidate"})

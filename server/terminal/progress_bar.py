@@ -23,7 +23,7 @@ _QUIET_S = 0.5
 _LOG_QUIET_S, _LOG_EVERY_S = 2.0, 5.0
 """Shorter work writes no line to a log; between two lines pass at least this many seconds."""
 _WITH_BAR, _WITHOUT_BAR = "{percentage:3.0f} % |{bar:20}| {elapsed} {desc}", "{elapsed} {desc}"
-_USUAL = 80
+_USUAL, _ROWS = 80, 20
 _BESIDE = 42
 """Columns used by the bar and the time; the description gets the rest."""
 
@@ -117,4 +117,7 @@ def _bar() -> tqdm[None]:
     # Disable tqdm's monitoring thread, and use a lock that needs no system semaphore.
     tqdm.monitor_interval = 0
     tqdm.set_lock(threading.RLock())
-    return tqdm(total=1.0, bar_format=_WITHOUT_BAR, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #")
+    # The number of rows is given because tqdm hides every bar on a terminal that states to have none.
+    return tqdm(
+        total=1.0, bar_format=_WITHOUT_BAR, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #", nrows=_ROWS
+    )

@@ -6,6 +6,8 @@ import re
 
 _RULE = re.compile(r"---(?: \| ---)*")
 _CELLS = re.compile(r"(?<!\\) \| ")
+_WIDEST = 60
+"""Longer cells do not widen their column, because every other row would get that many spaces."""
 _TITLED = re.compile(r"( *\w+:) (.*)")
 """The first line of a table that follows the name of its field."""
 _NUMBER = re.compile(r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?")
@@ -29,7 +31,7 @@ def align_tables(text: str) -> str:
 
 def _aligned(rows: list[list[str]]) -> list[str]:
     body = [row for number, row in enumerate(rows) if number != 1]
-    widths = [max(map(len, column)) for column in zip(*body, strict=True)]
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*body, strict=True)]
     right = [_is_numeric(column[1:]) for column in zip(*body, strict=True)]
     lines = [
         "  ".join(

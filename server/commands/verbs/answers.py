@@ -17,6 +17,9 @@ from ...terminal.outcome import Misuse, print_line
 from ...terminal.tables import align_tables
 from . import Positional, Verb, verb_of_call
 
+_LIMITS = ("limit", "top_n")
+"""The arguments that limit the rows of a table."""
+
 
 @dataclass(frozen=True)
 class Form:
@@ -108,8 +111,17 @@ def _print_csv(result: Result, verb: Verb) -> int:
         what = f"the answer of {verb.tool} has no table" if not verb.table else f"this answer has no table {verb.table}"
         raise Misuse(f"--csv prints a table, and {what}", "Use --json, or omit --csv")
     if table.truncated:
-        print(f"{len(table.rows)} of {table.total_rows or 'more'} rows; limit=N gives more", file=sys.stderr)
+        print(_cut_table_text(table, verb), file=sys.stderr)
     return print_rows(table.columns, table.rows)
+
+
+def _cut_table_text(table: Table, verb: Verb) -> str:
+    """A sentence about the rows that are not printed, with the argument that gives more."""
+    from ...mcp.toolbox import tool_named
+
+    total = f" of {table.total_rows}" if table.total_rows is not None else ""
+    more = [f"{name}=N gives more" for name in _LIMITS if name in tool_named(verb.tool).arguments.model_fields]
+    return "; ".join([f"{len(table.rows)}{total} rows are printed", *more[:1]])
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:

@@ -30,12 +30,12 @@ _KIND_OF = {str: "string", bool: "boolean", int: "integer", float: "number", lis
 def declare_options(parser: ArgumentParser, schemas: Mapping[str, Any]) -> None:
     """Add an option for every argument of a tool."""
     for name, schema in schemas.items():
-        options = list(dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}")))
+        option = f"--{name.replace('_', '-')}"
         about: dict[str, Any] = {"help": _help(schema).replace("%", "%%"), "default": [], "dest": _DEST + name}
         if _kinds(schema) == {"boolean"}:
-            parser.add_argument(*options, action="append_const", const="true", **about)
+            parser.add_argument(option, action="append_const", const="true", **about)
         else:
-            action = parser.add_argument(*options, action="append", metavar=_metavar(schema), **about)
+            action = parser.add_argument(option, action="append", metavar=_metavar(schema), **about)
             action.words = list(choices(schema))  # type: ignore[attr-defined]
 
 
