@@ -66,7 +66,7 @@ def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | 
 
 
 HELP = "call one tool for a script, with JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
-_EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\', or workload=latest'
+_EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -29,7 +29,7 @@ class VerbCommand:
         from ..call import source_roots
 
         parser.usage = self.verb.usage
-        parser.epilog = f"example: rooflens {self.verb.example}".replace("%", "%%")
+        parser.epilog = f"for example: rooflens {self.verb.example}"
         words = " ".join(one.name.upper() for one in self.verb.positionals if one.kind != "program")
         about = "in this order; every other argument is KEY=VALUE or an option" if words else "an argument as KEY=VALUE"
         place = parser.add_argument(arguments.WORDS, metavar=words or "KEY=VALUE", nargs="*", help=about)
