@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base.database import connect, speed_up, sql_literal, sql_path
-from .base.kernel_names import matching, names_shortened_to
-from .base.problems import BadInput, NotFound, near
+from .base.kernel_names import matching, names_shortened_to, near_kernels
+from .base.problems import BadInput, NotFound
 from .base.text import count_text, names_displayed_as
 from .catalogue.metrics import no_formulas
 from .catalogue.targets import Gpu, gpu
@@ -298,7 +298,7 @@ class Workload:
         if not hits:
             raise NotFound(
                 f"No kernel of {self.name!r} matches {pattern!r}",
-                near(pattern, names),
+                near_kernels(pattern, names),
                 "The pattern is a regular expression searched in the name; a rank such as #1 works too",
             )
         return hits

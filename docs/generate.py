@@ -132,7 +132,9 @@ def commands() -> str:
     """Every subcommand of `rooflens` with its options."""
     lines = [
         "# Commands\n",
-        "Source: the modules in `server/commands/`. `--store DIR` (the workload store; default `$ROOFLENS_STORE`, else "
+        "Source: the modules in `server/commands/`, and for the commands that are tools `server/commands/verbs/` and "
+        "the tools themselves. Arguments of a tool are given as `key=value` too. `--store DIR` (the workload store; "
+        "default `$ROOFLENS_STORE`, else "
         "the user's data folder) and `-v` (log every tool call to stderr) stand before or after any of them. Exit "
         "status: 0, 1 (refused or failed, with advice on stderr), 2 (usage).\n",
     ]
@@ -141,6 +143,7 @@ def commands() -> str:
         taken = argparse.ArgumentParser(add_help=False)
         module.arguments(taken)
         lines += [f"## rooflens {name}\n", f"{module.HELP}.\n"]
+        lines += [f"`{taken.usage}`; {taken.epilog}\n"] if taken.usage else []
         options = [_option(action) for action in taken._actions]
         lines += ["| argument | meaning |", "|---|---|", *options, ""] if options else []
     return "\n".join(lines)

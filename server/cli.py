@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import NoReturn
 
 from .. import __version__
-from ..analysis.base.problems import Problem
-from ..analysis.store.store import Store
+from ..analysis.base.problems import Problem, near
 from .commands import NAMES, command
+from .commands.chosen_store import choose_store
+from .commands.first_steps import first_steps
+from .commands.verbs import BY_NAME, BY_TOOL
 from .terminal import log
 from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, misunderstood, refuse, tell, unread
 from .terminal.progress_bar import show_progress
 
-_JSON = "--json"
+_JSON, _STORE = "--json", "--store"
+_UNDERSCORED = re.compile(r"^--\w+")
+"""An option that is written like the argument of a tool: --top_n for --top-n."""
 _COMPLETES = "_ARGCOMPLETE"
 """The environment variable with which a shell asks for completions."""
 _SPEAKS_MCP = "serve"
@@ -27,20 +32,19 @@ _SPEAKS_MCP = "serve"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status, one of ``MEANINGS``."""
     words = sys.argv[1:] if argv is None else list(argv)
-    as_json = _JSON in words
+    as_json = _JSON in words[: words.index("--")] if "--" in words else _JSON in words
     try:
-        whole = parser()
         if _COMPLETES in os.environ:
-            from .commands.completion import complete
+            from .commands.completion import complete, words_so_far
 
-            complete(whole)
-        options = whole.parse_args(words)
+            complete(parser(_command_in(words_so_far())[1]))
+        options = _parse(words)
         as_json = getattr(options, "json", False)
         log.start(getattr(options, "verbose", 0))
-        store = Store.locate(getattr(options, "store", None))
+        store = choose_store(getattr(options, "store", None), options.subcommand, getattr(options, "tool", None))
         with nullcontext() if options.subcommand == _SPEAKS_MCP else show_progress():
             result: int | Outcome = options.run(options, store)
-        return tell(result, as_json) if isinstance(result, Outcome) else result
+            return tell(result, as_json) if isinstance(result, Outcome) else result
     except Misuse as misuse:
         return misunderstood(misuse, as_json)
     except Problem as problem:
@@ -52,6 +56,53 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line. Raises Misuse, with near names, for commands and options that do not exist."""
+    at, name = _command_in(words)
+    own = list(words)
+    if name in BY_TOOL and name not in NAMES:
+        name = own[at] = BY_TOOL[name].name
+    elif name is not None and name not in NAMES:
+        hint = near(name, [*NAMES, *BY_TOOL]) or f"Commands: {', '.join(NAMES)}"
+        raise Misuse(f"There is no command {name!r}. {hint}", "`rooflens --help` lists the commands")
+    program: list[str] = []
+    if name in BY_NAME and "--" in own:
+        end = own.index("--")
+        own, program = own[:end], own[end + 1 :]
+    if name in BY_NAME:
+        own = [_UNDERSCORED.sub(lambda match: match[0].replace("_", "-"), word) for word in own]
+    options, unknown = parser(name or "").parse_known_args(own)
+    if name in BY_NAME or name == "call":
+        # argparse takes positional words only up to the first option that follows one.
+        taken = options.words if name in BY_NAME else options.arguments
+        taken += [word for word in unknown if not _is_option(word)]
+        options.program = program
+        unknown = list(filter(_is_option, unknown))
+    if unknown:
+        raise _unknown_words(options.parser, unknown)
+    return options
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+def _command_in(words: Sequence[str]) -> tuple[int, str | None]:
+    """The place and the name of the command in a command line: the first word that is neither option nor its value."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] == _STORE else 1
+    return at, words[at] if at < len(words) else None
+
+
+def _unknown_words(used: argparse.ArgumentParser, unknown: Sequence[str]) -> Misuse:
+    options = [option for action in used._actions for option in action.option_strings if option.startswith("--")]
+    name = unknown[0].partition("=")[0]
+    hint = near(name, options) if name.startswith("--") else ""
+    kind = "option" if name.startswith("-") else "argument"
+    return Misuse(f"{used.prog} has no {kind} {name!r}. {hint}".strip(), used.format_usage().rstrip())
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that raises Misuse instead of ending the process."""
 
@@ -59,11 +110,14 @@ class _Parser(argparse.ArgumentParser):
         raise Misuse(f"{self.prog}: error: {message}", self.format_usage().rstrip())
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the command line; --store, --json and -v are accepted before and after a subcommand."""
+def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the command line; --store, --json and -v are accepted before and after a subcommand.
+
+    With a ``chosen`` subcommand, only its arguments are defined, so that no tool but its own is imported.
+    """
     everywhere = _Parser(add_help=False)
     everywhere.add_argument(
-        "--store",
+        _STORE,
         metavar="DIR",
         default=argparse.SUPPRESS,
         help="the workload store (default: $ROOFLENS_STORE, else the user's data folder)",
@@ -85,17 +139,19 @@ def parser() -> argparse.ArgumentParser:
     meanings = "\n".join(f"  {status:<4}{meaning}" for status, meaning in MEANINGS.items())
     whole = _Parser(
         prog="rooflens",
-        description="Measure, understand and improve GPU kernels.",
+        description="Measure, understand and improve GPU kernels. Without a command: what to do first.",
         epilog=f"exit status:\n{meanings}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[everywhere, for_programs],
     )
     whole.add_argument("--version", action="version", version=f"rooflens {__version__}")
-    subcommands = whole.add_subparsers(required=True, metavar="COMMAND")
+    whole.set_defaults(run=lambda _, store: first_steps(store), subcommand="", parser=whole)
+    subcommands = whole.add_subparsers(metavar="COMMAND")
     for name in NAMES:
         module = command(name)
         parents = [everywhere] if name == _SPEAKS_MCP else [everywhere, for_programs]
         one = subcommands.add_parser(name, parents=parents, help=module.HELP)
-        module.arguments(one)
-        one.set_defaults(run=module.execute, subcommand=name)
+        if chosen in (None, name):
+            module.arguments(one)
+        one.set_defaults(run=module.execute, subcommand=name, parser=one)
     return whole

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from .database import connect
-from .problems import BadArgument, LimitExceeded
+from .problems import BadArgument, LimitExceeded, near
 from .text import count_text, displayed_name
 
 SHORT = 64
@@ -74,6 +74,14 @@ def short(name: str) -> str:
         return short(name[: behind.start()]) + behind[0]
     forms = _forms(name)
     return next((form for form in forms if len(form) <= SHORT), _leave_out_middle(forms[-1]))
+
+
+def near_kernels(pattern: str, names: Iterable[str]) -> str:
+    """A sentence that suggests kernels with similar names, in their short form; empty if there are none.
+
+    A full name has parameters, so that no word that somebody types is similar to it.
+    """
+    return near(pattern, distinct(names).values())
 
 
 def distinct(names: Iterable[str]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The subcommands: each module is one, with HELP, arguments(parser) and execute(options, store).
 
-A command returns its result as an Outcome, which is printed as text or, with --json, as JSON.
-To keep the start fast, a module imports what its command needs only when the command runs.
+Those that call one tool and show its answer are verbs (verbs/). A command returns its result as an Outcome, which is
+printed as text or, with --json, as JSON. To keep the start fast, a module imports what its command needs only when the
+command runs.
 """
 
 from __future__ import annotations
@@ -12,32 +13,34 @@ from typing import Protocol, cast
 
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
+from .verbs import BY_NAME, VERBS
 
-NAMES = (
+OWN_MODULES = (
+    "demo",
+    "report",
+    "gate",
+    "history",
+    "connect",
     "serve",
     "call",
     "tools",
-    "report",
-    "gate",
-    "demo",
     "doctor",
-    "connect",
     "check",
     "export-db",
     "export-trace",
+    "tag",
     "init",
     "push",
     "pull",
-    "tag",
-    "history",
     "prune",
     "completion",
 )
+NAMES = (*(verb.name for verb in VERBS), *OWN_MODULES)
 """The subcommands in the order of the help."""
 
 
 class Subcommand(Protocol):
-    """The interface of a module in this package."""
+    """The interface of a command: a module of this package, or a verb."""
 
     HELP: str
 
@@ -54,5 +57,9 @@ class Subcommand(Protocol):
 
 
 def command(name: str) -> Subcommand:
-    """The module of a subcommand."""
+    """The command with this name."""
+    if name in BY_NAME:
+        from .verbs.command import VerbCommand
+
+        return VerbCommand(BY_NAME[name])
     return cast(Subcommand, import_module(f".{name.replace('-', '_')}", __name__))

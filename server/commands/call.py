@@ -1,21 +1,20 @@
-"""`rooflens call`: one tool, its result as JSON."""
+"""`rooflens call`: one tool by its name, its result as JSON, for scripts."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
-import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ...analysis.base.problems import Problem
-from ...analysis.base.text import inert
 from ...analysis.store.store import Store
-from ...tools.answers.source_text import allowing, roots_of
 from ...tools.base.results import Result
-from ..terminal import log
-from ..terminal.outcome import OK, REFUSED, Misuse
+from ..terminal.outcome import Misuse
+
+_POLL_S = 2.0
+"""How long one look at a run waits, in seconds: how often its progress is reported."""
 
 
 def source_roots(parser: ArgumentParser) -> None:
@@ -39,22 +38,21 @@ def finish_call(store: Store, tool: str, arguments: dict[str, Any]) -> Result | 
 
 
 def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
-    """Start a run and wait for its end.
+    """Start a run and wait for its end; every look at it reports its progress.
 
     SIGTERM cancels it, like an interrupt, because a shell's background jobs ignore interrupts.
     """
     from ...tools.get_run import LONGEST_WAIT_S, RunResult
     from ...tools.running import start as launch
     from ...tools.running.run_state import FINAL
-    from ..mcp.toolbox import answer
+    from ..mcp.toolbox import TOOLS, answer
 
+    waits = any(one.name == tool and one.waits for one in TOOLS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        reply = answer(store, tool, arguments)
+        reply = answer(store, tool, {"wait_s": _POLL_S, **arguments} if waits else arguments)
         while launch.live_runs() and isinstance(reply, RunResult) and reply.state not in FINAL:
-            if not sys.stderr.isatty():
-                print(inert(reply.progress), file=sys.stderr)
-            reply = answer(store, "get_run", {"run_id": reply.run_id, "wait_s": LONGEST_WAIT_S})
+            reply = answer(store, "get_run", {"run_id": reply.run_id, "wait_s": _POLL_S})
         return reply
     except KeyboardInterrupt:
         stopped = launch.live_runs()
@@ -67,43 +65,54 @@ def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | 
         launch.stop_all()
 
 
-HELP = "call one tool and print its result as JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
+HELP = "call one tool for a script, with JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
 _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Define the arguments of the command."""
-    parser.add_argument("--full", action="store_true", help="do not limit the size of the answer")
+    from .verbs.answers import declare_forms
+
+    declare_forms(parser)
     parser.add_argument("tool", help="its name; `rooflens tools TOOL` describes its arguments")
     parser.add_argument(
-        "arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin'
+        "arguments", nargs="*", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin; or KEY=VALUE'
     )
     source_roots(parser)
 
 
 def execute(options: Namespace, store: Store) -> int:
-    from ...tools.isolation.limits import keep_freed_memory
-    from ..rendering import render
+    """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
+    from ...analysis.base.problems import NotFound, near
+    from ..mcp.toolbox import TOOLS
+    from .verbs import BY_TOOL, verb_of_call
+    from .verbs.answers import chosen_form
+    from .verbs.command import call_and_print
 
-    keep_freed_memory()
-    text = sys.stdin.read() if options.arguments == "-" else options.arguments
+    form = chosen_form(options, terminal="json")
+    if options.tool not in BY_TOOL:
+        names = [tool.name for tool in TOOLS]
+        hint = near(options.tool, names)
+        raise NotFound(f"There is no tool {options.tool[:60]!r}", hint, "`rooflens tools` lists all tools")
+    given = _arguments(options)
+    return call_and_print(store, verb_of_call(options.tool, given), given, form, options.source_root)
+
+
+def _arguments(options: Namespace) -> dict[str, Any]:
+    """The arguments, from a JSON object or from words KEY=VALUE."""
+    words = options.arguments
+    if not words:
+        return {}
+    if len(words) > 1 or (words[0] != "-" and words[0][:1] not in "{[" and "=" in words[0]):
+        from ..mcp.toolbox import parameters, tool_named
+        from .verbs import BY_TOOL
+        from .verbs.arguments import pairs
+
+        return pairs(words, parameters(tool_named(options.tool).arguments).get("properties", {}), BY_TOOL[options.tool])
     try:
-        arguments = json.loads(text)
+        arguments = json.loads(sys.stdin.read() if words[0] == "-" else words[0])
     except (json.JSONDecodeError, RecursionError) as error:
         raise Misuse(f"The arguments are not valid JSON: {error}", _EXAMPLE) from error
     if not isinstance(arguments, dict):
         raise Misuse("The arguments must be a JSON object", _EXAMPLE)
-    began = time.monotonic()
-    with allowing(roots_of(options.source_root)):
-        answer = finish_call(store, options.tool, arguments)
-    if isinstance(answer, Problem):
-        log.log_call(options.tool, time.monotonic() - began, type(answer).__name__, len(answer.text))
-        raise answer
-    result = answer if options.full else render.cap_size(answer, options.tool, arguments)
-    text = json.dumps(render.structured_content(result), ensure_ascii=False)
-    log.log_call(options.tool, time.monotonic() - began, "ok", len(text))
-    print(text)
-    if problem := getattr(answer, "problem", None):
-        print(render.clean(problem), file=sys.stderr)
-        return REFUSED
-    return OK
+    return arguments

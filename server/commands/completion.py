@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
+from .verbs import Verb
 
 HELP = "print a script that completes subcommands, options, tools and workloads in your shell"
 _SHELLS = ("bash", "zsh", "fish")
@@ -39,6 +43,15 @@ _WORKLOADS = frozenset({"WORKLOAD", "BASELINE", "CANDIDATE"})
 _MOST = 500
 
 
+def words_so_far() -> list[str]:
+    """The words of the command line that a shell asks to complete, without the name of the program."""
+    line = os.environ.get("COMP_LINE", "")
+    try:
+        return shlex.split(line)[1:]
+    except ValueError:  # an open quote
+        return line.split()[1:]
+
+
 def complete(parser: argparse.ArgumentParser) -> None:
     """If a shell asks for completions by its environment variables, answer it and end the process."""
     import argcomplete
@@ -58,8 +71,12 @@ def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:
 
 
 def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
-    from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
+    from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter, SuppressCompleter
 
+    if verb := getattr(action, "verb", None):
+        return partial(_words, verb)
+    if words := getattr(action, "words", None):
+        return ChoicesCompleter(words)
     called = action.metavar if isinstance(action.metavar, str) else action.dest
     if called in _WORKLOADS or action.dest == "workload":
         return _workloads
@@ -71,7 +88,34 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
         return DirectoriesCompleter()
     if called == "FILE":
         return FilesCompleter()
-    return None if action.choices is not None else SuppressCompleter()
+    if action.choices is not None:
+        return None
+    # SuppressCompleter would also withhold the name of an option.
+    return _nothing if action.option_strings else SuppressCompleter()
+
+
+def _nothing(**_: Any) -> list[str]:
+    """No words and no files: the value of an option that only the user knows."""
+    return []
+
+
+_OF_STORE = frozenset({"workload", "baseline", "candidate"})
+
+
+def _words(verb: Verb, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
+    """What a verb takes without a name: workloads, files, or fixed words."""
+    from argcomplete.completers import FilesCompleter
+
+    names = {one.name for one in verb.positionals}
+    if "path" in names:
+        return FilesCompleter()(prefix)
+    first = not getattr(parsed_args, "words", None) and "kind" in names
+    if first:
+        from ..mcp.toolbox import parameters, tool_named
+        from .verbs.arguments import choices
+
+        return list(choices(parameters(tool_named(verb.tool).arguments)["properties"]["kind"]))
+    return _workloads(parsed_args) if names & _OF_STORE else []
 
 
 def _workloads(parsed_args: argparse.Namespace, **_: Any) -> list[str]:

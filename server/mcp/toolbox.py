@@ -87,6 +87,11 @@ TOOLS = (
 )
 
 
+def tool_named(name: str) -> Tool:
+    """The tool with this name; KeyError if there is none."""
+    return {tool.name: tool for tool in TOOLS}[name]
+
+
 def functions() -> dict[str, Callable[..., Result]]:
     """The functions of all tools by name, for callers that combine their answers."""
     return {tool.name: tool.function for tool in TOOLS}

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert
+from . import progress_bar
 
 OK, REFUSED, USAGE, REGRESSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -67,10 +68,10 @@ def _tell(outcome: Outcome, as_json: bool) -> None:
 
         for _ in outcome.words:
             pass
-        _print_json(clean(dict(outcome.facts)))
+        print_json(clean(dict(outcome.facts)))
         return
     for line in outcome.words:
-        print(line if outcome.verbatim else inert(line), flush=True)
+        print_line(line, verbatim=outcome.verbatim)
     if outcome.complaint:
         print(inert(outcome.complaint), file=sys.stderr)
 
@@ -79,7 +80,7 @@ def refuse(problem: Problem, as_json: bool) -> int:
     """Print a problem and return the exit status."""
     with _read_or_not():
         if as_json:
-            _print_json(_error(problem.code, problem.what, problem.why, problem.fix))
+            print_json({"error": error_facts(problem)})
         else:
             print(inert(problem.text), file=sys.stderr)
     return REFUSED
@@ -89,7 +90,7 @@ def misunderstood(misuse: Misuse, as_json: bool) -> int:
     """Print what is wrong with the command line and return the exit status."""
     with _read_or_not():
         if as_json:
-            _print_json(_error("usage", misuse.what, "", misuse.fix))
+            print_json({"error": _error("usage", misuse.what, "", misuse.fix)})
         else:
             print(*(inert(part) for part in (misuse.fix, misuse.what) if part), sep="\n", file=sys.stderr)
     return USAGE
@@ -109,9 +110,21 @@ def unread() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _error(code: str, what: str, why: str, fix: str) -> dict[str, Any]:
-    return {"error": {"code": code, "what": inert(what), "why": inert(why), "fix": inert(fix)}}
+def error_facts(problem: Problem) -> dict[str, str]:
+    """A problem as plain data: code, what, why, fix."""
+    return _error(problem.code, problem.what, problem.why, problem.fix)
 
 
-def _print_json(facts: Any) -> None:
+def _error(code: str, what: str, why: str, fix: str) -> dict[str, str]:
+    return {"code": code, "what": inert(what), "why": inert(why), "fix": inert(fix)}
+
+
+def print_line(line: str, *, verbatim: bool = False) -> None:
+    """Print text for people, in place of the progress that is shown."""
+    progress_bar.clear()
+    print(line if verbatim else inert(line), flush=True)
+
+
+def print_json(facts: Any) -> None:
+    """Print one JSON object."""
     print(json.dumps(facts, ensure_ascii=False, allow_nan=False), flush=True)

@@ -1,12 +1,13 @@
-"""A progress bar for people: one line at the bottom of the terminal, removed when the work is done (tqdm).
+"""Progress for people: one line at the bottom of the terminal, removed when the work is done (tqdm); or log lines.
 
-It is shown only if stderr is a terminal, so it never appears in the log of a script or in an MCP client.
+Where stderr is no terminal, a script's log gets a plain line every few seconds of work that takes longer than that.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,24 +20,51 @@ if TYPE_CHECKING:
 
 _QUIET_S = 0.5
 """Shorter work shows no progress bar."""
+_LOG_QUIET_S, _LOG_EVERY_S = 2.0, 5.0
+"""Shorter work writes no line to a log; between two lines pass at least this many seconds."""
 _WITH_BAR, _WITHOUT_BAR = "{percentage:3.0f} % |{bar:20}| {elapsed} {desc}", "{elapsed} {desc}"
-_USUAL = 80
+_USUAL, _ROWS = 80, 20
 _BESIDE = 42
 """Columns used by the bar and the time; the description gets the rest."""
 
 
 @contextmanager
 def show_progress() -> Iterator[None]:
-    """Show what ``tools.base.progress.report`` reports on the terminal, if stderr is one."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    line = _ProgressLine()
+    """Show what ``tools.base.progress.report`` reports: a line on a terminal, or lines in a log."""
+    global _shown
+    line = _ProgressLine() if sys.stderr.isatty() else None
     try:
-        with listening(line.tell):
+        _shown = line
+        with listening(line.tell if line else _ProgressLog().tell):
             yield
     finally:
-        line.close()
+        _shown = None
+        if line:
+            line.close()
+
+
+def clear() -> None:
+    """Remove the line from the terminal before other text is printed there; the next report shows it again."""
+    if _shown:
+        _shown.clear()
+
+
+class _ProgressLog:
+    """Lines in a log, each with the elapsed time."""
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+        self._last_s = self._start_s + _LOG_QUIET_S - _LOG_EVERY_S
+
+    def tell(self, activity: str) -> None:
+        """Write the current activity, unless a line was written a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self._last_s < _LOG_EVERY_S:
+            return
+        self._last_s = now_s
+        share = activity.share if isinstance(activity, Activity) else None
+        done = "" if share is None else f"{100 * min(max(share, 0.0), 1.0):3.0f} % "
+        print(f"{now_s - self._start_s:.0f} s {done}{visible(activity)}", file=sys.stderr, flush=True)
 
 
 class _ProgressLine:
@@ -58,10 +86,19 @@ class _ProgressLine:
         if self._bar.format_dict["elapsed"] >= _QUIET_S:
             self._bar.refresh()
 
+    def clear(self) -> None:
+        """Remove it until the next report."""
+        if self._bar is not None:
+            self._bar.clear()
+
     def close(self) -> None:
-        """Clear it."""
+        """Remove it for good."""
         if self._bar is not None:
             self._bar.close()
+
+
+_shown: _ProgressLine | None = None
+"""The line that is on the terminal now."""
 
 
 def _columns() -> int:
@@ -80,4 +117,7 @@ def _bar() -> tqdm[None]:
     # Disable tqdm's monitoring thread, and use a lock that needs no system semaphore.
     tqdm.monitor_interval = 0
     tqdm.set_lock(threading.RLock())
-    return tqdm(total=1.0, bar_format=_WITHOUT_BAR, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #")
+    # The number of rows is given because tqdm hides every bar on a terminal that states to have none.
+    return tqdm(
+        total=1.0, bar_format=_WITHOUT_BAR, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #", nrows=_ROWS
+    )

@@ -108,7 +108,7 @@ def test_a_table_is_whole_and_its_names_are_checked(store: rooflens.OpenStore) -
 
 
 def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore) -> None:
-    with pytest.raises(rooflens.Problem, match="normalization: Input should be 'per_kernel'"):
+    with pytest.raises(rooflens.Problem, match="normalization: it must be one of per_kernel"):
         store["yax_before"].metrics(normalization="per_moon")  # type: ignore[arg-type]
     with pytest.raises(rooflens.Problem, match="Unknown metric 'l2.hit_rat'.*l2.hit_rate_pct"):
         store["yax_before"].metrics("l2.hit_rat")

@@ -119,6 +119,13 @@ def agrees(shown: str, printed: str) -> bool:
     return text[at:].endswith(rest[-1])
 
 
+class _Terminal(io.StringIO):
+    """What a command prints, which believes that people read it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @dataclass
 class Reader:
     """Follows one page from its top: one folder, one store, one set of Python names, one exit status."""
@@ -193,9 +200,10 @@ class Reader:
         return done.stdout
 
     def _rooflens(self, words: list[str]) -> str:
-        out = io.StringIO()
+        out, err = _Terminal(), io.StringIO()
+        err.write = out.write  # type: ignore[method-assign]
         self.patch.setattr(sys, "argv", ["rooflens", *words])
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 self.status = main(words)
             except SystemExit as end:  # argparse: --help, and usage

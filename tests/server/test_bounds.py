@@ -144,7 +144,7 @@ def test_a_refusal_names_the_bound_and_what_was_sent(samples: Store) -> None:
         ("compute_roofline", {"ceilings": {"hbm.bw": True}}, "ceilings: true and false"),
         ("compute_roofline", {"ceilings": {"hbm.bw": float("nan")}}, "ceilings: NaN and Infinity"),
         ("get_run", {"wait_s": float("inf")}, "wait_s: NaN and Infinity"),
-        ("search_metrics", {"limit": 10**400}, "limit: Input should be less than or equal to 100000"),
+        ("search_metrics", {"limit": 10**400}, "limit: it must be at most 100000"),
         ("import_profile", {"path": ""}, "path: it is empty"),
         ("import_profile", {"path": " \t"}, "path: it is empty"),
         ("import_profile", {"path": "a\0b"}, "path: it contains a NUL character"),

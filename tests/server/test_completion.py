@@ -53,9 +53,24 @@ needs_zsh = pytest.mark.skipif(not shutil.which("zsh"), reason="needs zsh")
 
 @needs_bash
 def test_bash_completes_commands_options_tools_and_workloads_that_are_plain_words(place: Path) -> None:
-    lines = ("", "gate --inc", "gate --inconclusive ", "call compare_", "gate step", "gate tag", "connect cu")
+    lines = (
+        "",
+        "show step",
+        "diagnose --ker",
+        "plot roof",
+        "metrics w --by kern",
+        "gate --inc",
+        "gate --inconclusive ",
+        "call compare_",
+        "gate step",
+        "gate tag",
+        "connect cu",
+    )
     found = in_bash(place, *(f"rooflens {line}" for line in lines))
     assert set(found[0]) == set(NAMES)
+    offered = found[1:5]
+    assert sorted(offered.pop(0)) == ["step_one", "step_two"] and offered == [["--kernel"], ["roofline"], ["kernel"]]
+    del found[1:5]
     assert found[1:4] == [["--inconclusive"], ["pass", "fail"], ["compare_workloads"]]
     assert sorted(found[4]) == ["step_one", "step_two"] and found[5:] == [["tag:main"], ["cursor"]]
     assert not (place / "pwned").exists()

@@ -58,7 +58,13 @@ def test_a_refusal_with_json_is_one_object_on_the_output_and_nothing_on_stderr(
 
 
 @pytest.mark.parametrize(
-    "argv", [["--json"], ["tools", "--json", "--nonsense"], ["nonsense", "--json"], ["call", "--json", "plot", "{"]]
+    "argv",
+    [
+        ["--nonsense", "--json"],
+        ["tools", "--json", "--nonsense"],
+        ["nonsense", "--json"],
+        ["call", "--json", "plot", "{"],
+    ],
 )
 def test_a_command_line_that_is_not_understood_is_an_object_too(
     argv: list[str], capsys: pytest.CaptureFixture[str]
@@ -127,7 +133,7 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.Store, "locate", interrupted)
+    monkeypatch.setattr(cli, "choose_store", interrupted)
     assert main(["tools"]) == outcome.INTERRUPTED
     assert capsys.readouterr().err == ""
 

@@ -29,7 +29,7 @@ print("done")
 def on_a_terminal(code: str, columns: int) -> str:
     """What a terminal of that width gets on stderr; the output goes elsewhere."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=slave, text=True, timeout=END_S)
     os.close(slave)
     got = b""
@@ -76,7 +76,17 @@ def test_quick_work_shows_nothing() -> None:
     assert "quick" not in on_a_terminal(WORK.format(words="quick", share=0.5, quiet=1e9), 80)
 
 
-def test_scripts_get_nothing_and_load_nothing() -> None:
+def test_a_log_gets_plain_lines_now_and_then() -> None:
+    code = WORK.format(words="read\x1b[2J it", share="0.2 * i", quiet=0.0)
+    code = code.replace("with ", "progress_bar._LOG_QUIET_S, progress_bar._LOG_EVERY_S = 0.0, 0.3\nimport time\nwith ")
+    code = code.replace("    progress.report", "    time.sleep(0.1); progress.report")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=END_S)
+    lines = done.stderr.splitlines()
+    assert done.stdout == "done\n" and 1 <= len(lines) <= 2
+    assert re.fullmatch(r"0 s   0 % read it", lines[0])
+
+
+def test_scripts_get_nothing_of_quick_work_and_load_nothing() -> None:
     code = WORK.format(words="a", share=0.5, quiet=0.0) + "print('tqdm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=END_S)
     assert (done.stdout, done.stderr) == ("done\nFalse\n", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, get_type_hints
@@ -118,12 +119,33 @@ def _explain_errors(tool: str, model: type[pydantic.BaseModel], error: pydantic.
     return BadArgument(f"Bad arguments for {tool}", "; ".join(dict.fromkeys(parts)), f"It takes: {', '.join(names)}")
 
 
+_MUST_BE = {
+    "int": "a whole number, for example 10",
+    "float": "a number, for example 2.5",
+    "string": "a text",
+    "bool": "true or false",
+    "list": 'a list, for example ["first", "second"]',
+    "dict": 'an object, for example {"name": 1}',
+}
+"""What a value must be, by the first word of pydantic's code of the error."""
+_BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
+
+
 def _reason(item: Any) -> str:
     """Return why a value is rejected, with the limit but without the value."""
-    if item["type"] == "string_too_long":
-        return f"at most {item['ctx']['max_length']} characters; it has {len(item['input'])}"
-    if item["type"] == "too_long":
-        return f"at most {item['ctx']['max_length']} entries; it has {len(item['input'])}"
+    code, context = item["type"], item.get("ctx", {})
+    if code == "string_too_long":
+        return f"at most {context['max_length']} characters; it has {len(item['input'])}"
+    if code == "too_long":
+        return f"at most {context['max_length']} entries; it has {len(item['input'])}"
+    if code in _BOUNDS:
+        bound, limit = _BOUNDS[code]
+        return f"it must be {bound} {context[limit]}"
+    if code == "literal_error":
+        words = re.findall(r"'([^']*)'", context["expected"])
+        return f"it must be one of {', '.join(words)}. {near(str(item['input']), words)}".rstrip(". ")
+    if (kind := code.partition("_")[0]) in _MUST_BE:
+        return f"it must be {_MUST_BE[kind]}"
     return shorten(str(item["msg"]), _TOLD)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ...analysis.base.database import open_own_database, sql_literal
-from ...analysis.base.kernel_names import matching
-from ...analysis.base.problems import NotFound, near
+from ...analysis.base.kernel_names import matching, near_kernels
+from ...analysis.base.problems import NotFound
 from ...analysis.base.temporary_files import scratch
 from ...analysis.base.text import count_text
 from ...analysis.comparison import work
@@ -80,7 +80,7 @@ def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int
         kernels = [pattern] if pattern in names else matching(pattern, names)
         if not kernels:
             what = f"No timed kernel matches {pattern!r}"
-            raise NotFound(what, near(pattern, names), "The pattern is a regular expression")
+            raise NotFound(what, near_kernels(pattern, names), "The pattern is a regular expression")
         with _KernelWorkReader(store, kernels) as work_reader:
             for kernel in kernels:
                 times = _times(con, kernel)

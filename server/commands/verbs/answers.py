@@ -1,0 +1,140 @@
+"""The answer of a tool on the standard output: words for people, JSON for programs, or its main table as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....tools.base.results import NextCall, Result, Table
+from ...terminal.outcome import Misuse, print_line
+from ...terminal.tables import align_tables
+from . import Positional, Verb, verb_of_call
+
+_LIMITS = ("limit", "top_n")
+"""The arguments that limit the rows of a table."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an answer is printed. Without a choice, a terminal gets words and a pipe gets JSON."""
+
+    name: str
+    """text, json or csv."""
+    full: bool = False
+    """Whether the size of the answer is not limited."""
+    asked: bool = False
+    """Whether an option chose it; if not, errors are told on stderr."""
+    store: str | None = None
+    """The address given with --store, which the suggested commands repeat."""
+
+
+def declare_forms(parser: ArgumentParser) -> None:
+    """Add --text, --csv and --full; --json is an option of every command."""
+    parser.add_argument("--text", action="store_true", help="print words and tables, also in a pipe")
+    parser.add_argument("--csv", action="store_true", help="print the main table of the answer as CSV")
+    parser.add_argument("--full", action="store_true", help="do not limit the size of the answer")
+
+
+def chosen_form(options: Namespace, *, terminal: str = "text") -> Form:
+    """The form that the options choose; ``terminal`` is that of a terminal without a choice. Raises Misuse for two."""
+    chosen = [name for name in ("text", "json", "csv") if getattr(options, name, False)]
+    if len(chosen) > 1:
+        raise Misuse(f"--{chosen[0]} and --{chosen[1]} exclude each other", "Omit one of them")
+    name = chosen[0] if chosen else terminal if sys.stdout.isatty() else "json"
+    return Form(name, getattr(options, "full", False), bool(chosen), getattr(options, "store", None))
+
+
+def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
+    """Print an answer and return the number of characters. Raises Misuse if --csv asks for a table that is missing."""
+    from ...rendering import render
+
+    if form.name == "csv":
+        return _print_csv(result, verb)
+    limited = result if form.full else render.cap_size(result, verb.tool, arguments)
+    if form.name == "json":
+        text = json.dumps(render.structured_content(limited), ensure_ascii=False)
+    else:
+        text = answer_text(limited, form)
+    print_line(text, verbatim=True)
+    return len(text)
+
+
+def answer_text(result: Result, form: Form) -> str:
+    """The words that MCP clients read, with aligned tables, and with the next calls as commands."""
+    from ...rendering import render
+
+    words = align_tables(render.text(result.model_copy(update={"next": []})))
+    if not result.next:
+        return words
+    steps = [f"  {command_line(call, form.store)}\n      {call.why}" for call in result.next]
+    return "\n".join([*([words, ""] if words else []), "next", *map(render.clean, steps)])
+
+
+def command_line(call: NextCall, store: str | None = None) -> str:
+    """A suggested call as a command that a shell accepts."""
+    verb = verb_of_call(call.tool, call.arguments)
+    left = dict(call.arguments)
+    words: list[str] = []
+    program: list[str] = []
+    for place in verb.positionals:
+        if place.kind == "optional" and place.name not in left:
+            break
+        if place.name in left:
+            target = program if place.kind == "program" else words
+            target += _place_words(place, left.pop(place.name))
+    named = [f"{name}={shlex.quote(_pair_text(value))}" for name, value in left.items()]
+    chosen = ["--store", store] if store else []
+    after = shlex.join([*chosen, *(["--", *program] if program else [])])
+    return " ".join(part for part in ("rooflens", shlex.join([verb.name, *words]), *named, after) if part)
+
+
+def _place_words(place: Positional, value: Any) -> list[str]:
+    return [str(part) for part in value] if isinstance(value, list) else [str(value)]
+
+
+def _pair_text(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(part, str) and "," not in part for part in value):
+        return ",".join(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _print_csv(result: Result, verb: Verb) -> int:
+    table = getattr(result, verb.table, None) if verb.table else None
+    if not isinstance(table, Table):
+        what = f"the answer of {verb.tool} has no table" if not verb.table else f"this answer has no table {verb.table}"
+        raise Misuse(f"--csv prints a table, and {what}", "Use --json, or omit --csv")
+    if table.truncated:
+        print(_cut_table_text(table, verb), file=sys.stderr)
+    return print_rows(table.columns, table.rows)
+
+
+def _cut_table_text(table: Table, verb: Verb) -> str:
+    """A sentence about the rows that are not printed, with the argument that gives more."""
+    from ...mcp.toolbox import tool_named
+
+    total = f" of {table.total_rows}" if table.total_rows is not None else ""
+    more = [f"{name}=N gives more" for name in _LIMITS if name in tool_named(verb.tool).arguments.model_fields]
+    return "; ".join([f"{len(table.rows)}{total} rows are printed", *more[:1]])
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Print a table as CSV and return the number of characters; a missing value is an empty cell."""
+    from ...rendering.render import clean
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_csv_cell(clean(value)) for value in row] for row in rows)
+    print_line(text.getvalue().removesuffix("\n"), verbatim=True)
+    return len(text.getvalue())
+
+
+def _csv_cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, bool | list | dict) else value

@@ -1,0 +1,176 @@
+"""`rooflens import`: one profile, several, or all below a folder, one after the other."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.text import count_text, inert
+from ....analysis.store.store import Store
+from ....tools.base.results import Result
+from ...terminal.outcome import OK, REFUSED, print_json, print_line
+from . import Verb
+from .answers import Form, answer_text, print_rows
+from .arguments import misuse, validate
+
+_DEPTH = 3
+"""How many levels of folders below a path are searched for profiles."""
+_SELF_CONTAINED = (
+    ".db", ".json", ".json.gz", ".ncu-rep", ".ncu-rep.gz", ".sqlite", ".pftrace", ".proto", ".record",
+)  # fmt: skip
+"""Endings of files that are a whole profile. A CSV file is more often one of several parts of one."""
+_COLUMNS = ("path", "workload", "name", "format", "arch", "kernels", "dispatches", "counters", "warnings", "problem")
+
+
+@dataclass(frozen=True)
+class ImportedPath:
+    """What became of one path: the answer of import_profile, or the problem."""
+
+    path: str
+    answer: Result | Problem
+
+    @property
+    def row(self) -> list[Any]:
+        """The cells of ``_COLUMNS``; the warnings are counted."""
+        if isinstance(self.answer, Problem):
+            return [self.path, *[None] * (len(_COLUMNS) - 2), self.answer.text]
+        facts = self.answer.model_dump()
+        facts["warnings"] = len(facts["warnings"])
+        return [self.path, *(facts[name] for name in _COLUMNS[1:-1]), None]
+
+    @property
+    def line(self) -> str:
+        """One line for people, and a second one with the problem."""
+        if isinstance(self.answer, Problem):
+            return f"failed    {self.path}\n          {self.answer.text}"
+        row = dict(zip(_COLUMNS, self.row, strict=True))
+        counts = [
+            count_text(row[name], noun)
+            for name, noun in (("kernels", "kernel"), ("dispatches", "launch"), ("counters", "counter"))
+            if row[name]
+        ]
+        warned = [count_text(row["warnings"], "warning")] if row["warnings"] else []
+        facts = ", ".join([*filter(None, (row["arch"], row["format"])), *counts, *warned])
+        return f"imported  {self.path} as {row['name']} ({row['workload']}): {facts}"
+
+
+def import_all(store: Store, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
+    """Import every path, print what became of each, and return the exit status: refused if one of them failed."""
+    from ...mcp.toolbox import tool_named
+
+    options = {name: value for name, value in arguments.items() if name != "path"}
+    paths = _expand_patterns(_as_list(arguments.get("path", [])))
+    if not paths:
+        raise misuse(verb, "PATH is missing")
+    validate(tool_named(verb.tool), verb, {**options, "path": paths[0]})
+    work = (one for path in paths for one in _import_path(store, path, _named_after(path, paths, options)))
+    results = _print_while_working(work, form, several=len(paths) > 1)
+    return REFUSED if any(isinstance(one.answer, Problem) for one in results) else OK
+
+
+def _as_list(value: Any) -> list[str]:
+    return [str(part) for part in value] if isinstance(value, list) else [str(value)]
+
+
+def _expand_patterns(paths: Sequence[str]) -> list[str]:
+    """The paths, with the matches of patterns that no shell has expanded."""
+    expanded = []
+    for path in paths:
+        known = str(Path(path).expanduser())
+        # Unlike Path.glob, this takes a whole path with patterns in any of its parts.
+        expanded += [path] if Path(known).exists() else sorted(glob.glob(known)) or [path]  # noqa: PTH207
+    return expanded
+
+
+def _named_after(path: str, paths: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    """The options for one of the paths: several do not get the same name."""
+    if len(paths) == 1 or "name" not in options:
+        return options
+    return {**options, "name": f"{options['name']}/{Path(path).name}"}
+
+
+def _import_path(store: Store, path: str, options: dict[str, Any], depth: int = _DEPTH) -> Iterator[ImportedPath]:
+    """Import a path as one profile, or else every profile below it."""
+    from ...mcp.toolbox import answer
+
+    reply = answer(store, "import_profile", {**options, "path": path})
+    below = _profiles_below(Path(path).expanduser(), depth) if isinstance(reply, BadInput) else []
+    if not below:
+        yield ImportedPath(path, reply)
+    for one in below:
+        name = {"name": f"{options['name']}/{one.name}"} if "name" in options else {}
+        yield from _import_path(store, str(one), options | name, depth - 1)
+
+
+def _profiles_below(folder: Path, depth: int) -> list[Path]:
+    """What looks like a profile in a folder that is none itself, or else in its sub-folders."""
+    if not folder.is_dir() or not depth:
+        return []
+    try:
+        entries = [entry for entry in sorted(folder.iterdir()) if entry.name[0] != "." and not entry.is_symlink()]
+    except OSError:
+        return []
+    profiles: list[Path] = []
+    for entry in entries:
+        if (entry.is_dir() or entry.name.endswith(_SELF_CONTAINED)) and _is_recognised(entry):
+            profiles.append(entry)
+        else:
+            profiles += _profiles_below(entry, depth - 1)
+    return profiles
+
+
+def _is_recognised(path: Path) -> bool:
+    from ....tools.profiles.registry import reader_for
+
+    try:
+        reader_for(path, "auto")
+    except (Problem, OSError):
+        return False
+    return True
+
+
+def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: bool) -> list[ImportedPath]:
+    """Print a line for each path as soon as it is done, or the whole answer if there is only one."""
+    results: list[ImportedPath] = []
+    for one in work:
+        results.append(one)
+        if form.name == "text":
+            due = results if len(results) == 2 and not several else results[-1:]
+            for result in due if several or len(results) > 1 else []:
+                print_line(result.line)
+    failed = sum(isinstance(one.answer, Problem) for one in results)
+    if form.name != "text" and not (form.name == "json" and form.asked):
+        for one in results:
+            if isinstance(one.answer, Problem):
+                print(inert(one.line), file=sys.stderr)
+    if form.name == "csv":
+        print_rows(_COLUMNS, (one.row for one in results))
+    elif form.name == "json":
+        print_json({"imported": _structured(results, failed=False), "failed": _structured(results, failed=True)})
+    elif several or len(results) > 1:
+        print_line(f"{len(results) - failed} of {count_text(len(results), 'profile')} imported")
+    elif isinstance(results[0].answer, Problem):
+        raise results[0].answer
+    else:
+        print_line(answer_text(results[0].answer, form))
+    return results
+
+
+def _structured(results: Sequence[ImportedPath], *, failed: bool) -> list[dict[str, Any]]:
+    """The answers, or the problems, as data, each with its path."""
+    from ...rendering import render
+    from ...terminal.outcome import error_facts
+
+    chosen = [one for one in results if isinstance(one.answer, Problem) == failed]
+    return [
+        {
+            "path": render.clean(one.path),
+            **(error_facts(one.answer) if isinstance(one.answer, Problem) else render.structured_content(one.answer)),
+        }
+        for one in chosen
+    ]
