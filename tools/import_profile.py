@@ -16,7 +16,7 @@ from ..analysis.store.store import Manifest, Store
 from .answers.sentences import sentence
 from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
-from .base.results import NextCall, Result
+from .base.results import Block, NextCall, Result
 from .profiles.import_to_store import as_one_folder, import_to_store, matches
 from .profiles.merging.merge import MergedProfile
 from .running.program_revision import revision
@@ -44,6 +44,11 @@ class ImportResult(Result):
     """Number of timeline events; 0 if the profile has no timeline."""
     samples: int
     warnings: list[str]
+
+    def blocks(self) -> list[Block]:
+        """Return the passes if some do not match, and what was wrong with the files; the answer states the rest."""
+        unmatched = f"{self.passes_unmatched} of {self.passes} passes have launches without a counterpart"
+        return [Block("", [unmatched] if self.passes_unmatched else []), Block("warnings", self.warnings)]
 
 
 def import_profile(
