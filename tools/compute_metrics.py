@@ -27,9 +27,9 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Selection, Workload
 from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
-from .answers.sentences import sentence
+from .answers.sentences import sentence, value_text
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
-from .base.results import NextCall, Result, Table, round_number, table
+from .base.results import Block, NextCall, Result, Table, round_number, table
 
 _SUMMARY = {
     **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
@@ -48,6 +48,10 @@ _OF_TIME = {"of_time": "%"}
 """The additional column for percentages of cycles that are too low: at least this share of the time."""
 _OF_TIME_NOTE = "of_time: the same as a share of the time, at least."
 _LEFT_OUT = ("title", "kernel")
+_FEW = 6
+"""Figures that the first sentence states one by one."""
+_LISTED = 12
+"""Names of metrics without a row that the text lists."""
 _SHOWN = 4
 By = Literal["kernel", "launch", "operator", "range", "range_name"]
 _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range": "range", "range_name": "range_name"}
@@ -70,6 +74,21 @@ class MetricsResult(Result):
     """In a summary: metrics of single L2 channels, one row for all channels; detail="full" lists each channel."""
     zeros: list[str] = []
     without_value: dict[str, list[str]] = {}
+
+    def blocks(self) -> list[Block]:
+        """Return what the figures refer to, the tables, and the names of metrics without a row."""
+        per = "per launch" if self.normalization == "per_kernel" else self.normalization.replace("_", " ")
+        about = [
+            f"workload: {self.workload} ({self.name}{f', {self.arch}' if self.arch else ''})",
+            f"counts are {per}; several launches are combined by {self.aggregation}",
+        ]
+        names = {
+            "zero": self.zeros,
+            **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
+        }
+        without = [f"{status}: {_first_names(listed)}" for status, listed in names.items() if listed]
+        tables = [Block("table", self.table), *([Block("channels", self.channels)] if self.channels else [])]
+        return [Block("", about), *tables, Block("without a row", without)]
 
 
 def compute_metrics(
@@ -146,10 +165,14 @@ def compute_metrics(
 def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None) -> str:
     """State the figure if there is only one, otherwise how many have a value."""
     scope = manifest.name if kernel is None else f"kernel {kernel} of {manifest.name}"
+    valued = [f for f in figures if f.value is not None]
+    if 1 < len(figures) <= _FEW and len({f.kernel for f in figures}) == 1 and valued:
+        values = ", ".join(f"{f.name} {value_text(f.value, f.unit)}" for f in valued)
+        lacking = len(figures) - len(valued)
+        without = sentence("metrics.lacking", count=count_text(lacking, "figure")) if lacking else ""
+        return sentence("metrics.few", scope=scope, values=values, without=without)
     if len(figures) != 1:
-        return sentence(
-            "metrics.several", valued=sum(f.value is not None for f in figures), count=len(figures), scope=scope
-        )
+        return sentence("metrics.several", valued=len(valued), count=len(figures), scope=scope)
     figure = figures[0]
     scope = short(figure.kernel) if figure.kernel else scope
     reason = figure.reason.text if figure.reason else figure.status
@@ -161,6 +184,11 @@ def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None
     return sentence(
         "metrics.one", name=figure.name, scope=scope, value=figure.value, unit=unit, of_peak=peak, doubt=doubt
     )
+
+
+def _first_names(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ def sentence(code: str, **values: Any) -> str:
     return _Wording().format(_sentences()[group][name], **values)
 
 
+def value_text(value: float | None, unit: str | None) -> str:
+    """Return a value with four digits and its unit; "unknown" for None."""
+    return "unknown" if value is None else f"{figure(value)}{f' {unit}' if unit else ''}"
+
+
 class _Wording(Formatter):
     """Formats numbers for reading, unless the wording states how."""
 
