@@ -155,7 +155,7 @@ class OccupancyResult(Result):
         if self.waves_per_cu is not None:
             achieved = "" if self.achieved_pct is None else f"; achieved {self.achieved_pct:.4g} %"
             about.append(
-                f"kernel: {self.kernel}; {self.waves_per_cu} of {self.max_waves_per_cu} waves per CU allowed "
+                f"{f'kernel: {self.kernel}; ' if self.kernel else ''}{self.waves_per_cu} of {self.max_waves_per_cu} waves per CU allowed "
                 f"({self.occupancy_pct:.4g} %), by {', '.join(self.limiters)}{achieved}; status {self.status}"
             )
         several = len(self.kernels.rows) > 1 or self.waves_per_cu is None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..analysis.base.notes import Note
-from ..analysis.base.text import count_text
+from ..analysis.base.text import count_text, figure
 from ..analysis.catalogue.thresholds import threshold
 from ..analysis.store.store import Store
 from ..analysis.timeline.activity_tables import TimelineFigure
@@ -21,8 +21,9 @@ from ..analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, t
 from ..analysis.timeline.trace import has_timeline
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
+from .answers.timeline_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
-from .base.results import NextCall, Result, Table, table_of
+from .base.results import Block, NextCall, Result, Table, table_of
 
 _SplitRow = namedtuple("_SplitRow", "part ms pct whole_ms whole_pct")
 _IdleRow = namedtuple("_IdleRow", "cause ms pct gaps longest_ms range operations description")
@@ -79,6 +80,18 @@ class TimelineResult(Result):
     ranges: Table
     gaps: Table
 
+    def blocks(self) -> list[Block]:
+        """Return the window, the findings, then the tables that have rows."""
+        step = "" if self.step_ms is None else f"; a step takes {figure(self.step_ms)} ms"
+        about = [
+            f"workload: {self.workload} ({self.name})",
+            f"window: {self.window}, {'unknown' if self.wall_ms is None else figure(self.wall_ms)} ms{step}",
+            f"steps: {self.steps}",
+        ]
+        tables = ("split", "idle", "copies", "figures", "devices", "ranks", "kernels", "ranges", "gaps")
+        shown = [Block(name, table) for name in tables if (table := getattr(self, name)).rows]
+        return [Block("", about), *finding_blocks(self.findings), *shown]
+
 
 def compute_timeline(
     store: Store,
@@ -99,6 +112,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
     steps = analysed.steps
     durations = steps.durations[steps.warm_up :] if steps else []
     return TimelineResult(
+        answer=timeline_answer(analysed.verdict, analysed.findings),
         workload=manifest.id,
         name=manifest.name,
         window=_window(analysed),

@@ -12,7 +12,7 @@ import pydantic
 import tomli
 
 from ..base.kernel_names import PATTERN_LENGTH
-from ..base.problems import BadArgument
+from ..base.problems import BadArgument, near
 from ..base.text import shorten
 from ..store.manifest import read_small
 
@@ -89,7 +89,8 @@ def percent(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     if not match or not 0 <= float(match[1]) <= _MOST:
         raise BadArgument(
-            f"{shorten(text, _SHOWN)!r} is not a limit", fix=f"Use a percentage from 0% to {_MOST:g}%: 3%"
+            f"{shorten(text, _SHOWN)!r} is not a limit",
+            fix=f"Use a percentage from 0% to {_MOST:g}%, with its sign: 3%",
         )
     return float(match[1]) / 100
 
@@ -217,7 +218,11 @@ def read(file: Path) -> LimitsFile:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
-        raise BadArgument(f"{file} is not a valid file of limits", f"{where}: {first['msg']}", fix) from error
+        why = first["msg"]
+        if first["type"] == "extra_forbidden":
+            known = {name for model in (LimitsFile, KernelEntry, GroupEntry) for name in model.model_fields}
+            why = f"there is no such key. {near(str(first['loc'][-1]), sorted(known))}".strip()
+        raise BadArgument(f"{file} is not a valid file of limits", f"{where}: {why}", fix) from error
     except (ValueError, RecursionError) as error:
         why = shorten(str(error), 200) or "it is nested too deeply"
         raise BadArgument(f"{file} is not a valid file of limits", why, fix) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["required", "optional", "list", "text", "program"]
+Kind = Literal["required", "optional", "several", "list", "text", "program"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Positional:
     """One argument that is given without its name.
 
     ``optional`` ones get the words that no ``required`` one needs, from the left. The others take all remaining words:
-    as a ``list``, as one ``text``, or as the ``program`` behind ``--``.
+    ``several`` (at least one) or a ``list`` (perhaps none), as one ``text``, or as the ``program`` behind ``--``.
     """
 
     name: str
@@ -26,7 +26,13 @@ class Positional:
     def usage(self) -> str:
         """Its place in a usage line: WORKLOAD, [KERNEL], METRICS..."""
         word = self.name.upper()
-        shown = {"optional": f"[{word}]", "list": f"[{word} ...]", "text": f"[{word} ...]", "program": f"-- {word} ..."}
+        shown = {
+            "optional": f"[{word}]",
+            "several": f"{word} ...",
+            "list": f"[{word} ...]",
+            "text": f"[{word} ...]",
+            "program": f"-- {word} ...",
+        }
         return shown.get(self.kind, word)
 
 
@@ -61,7 +67,7 @@ VERBS = (
         "import_profile",
         "read profiles into the store: files, folders, patterns, or folders that contain many profiles",
         "import results/ --name before",
-        (Positional("path", "list"),),
+        (Positional("path", "several"),),
     ),
     Verb("ls", "list_workloads", "list the workloads of the store, newest first", "ls limit=50", table="table"),
     Verb(
@@ -124,7 +130,7 @@ VERBS = (
         "compare_workloads",
         "decide whether a change helped, and whether both versions did the same work",
         "compare before after",
-        (Positional("baseline"), Positional("candidate", "list")),
+        (Positional("baseline"), Positional("candidate", "several")),
         "kernels",
     ),
     Verb(

@@ -60,7 +60,7 @@ def pairs(words: Sequence[str], schemas: Mapping[str, Any], verb: Verb) -> dict[
 def validate(tool: Tool, verb: Verb, arguments: dict[str, Any]) -> None:
     """Raise Misuse, with an example, if the tool does not accept the arguments."""
     for one in verb.positionals:
-        if one.kind == "required" and one.name not in arguments:
+        if one.kind in ("required", "several") and one.name not in arguments:
             raise misuse(verb, f"{one.name.upper()} is missing")
     try:
         tool.validate(arguments)
@@ -87,7 +87,7 @@ def _by_place(
             if words_of_program:
                 arguments[one.name] = words_of_program
             program = []
-        elif one.kind in ("list", "text"):
+        elif one.kind in ("several", "list", "text"):
             if left:
                 arguments[one.name] = _all_words(one, left, schemas[one.name], verb)
             left = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text, inert
 from ....analysis.store.store import Store
 from ....tools.base.results import Result
+from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, print_json, print_line
 from . import Verb
 from .answers import Form, answer_text, print_rows
@@ -61,8 +63,10 @@ class ImportedPath:
 
 def import_all(store: Store, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
     """Import every path, print what became of each, and return the exit status: refused if one of them failed."""
+    from ....tools.isolation.limits import keep_freed_memory
     from ...mcp.toolbox import tool_named
 
+    keep_freed_memory()
     options = {name: value for name, value in arguments.items() if name != "path"}
     paths = _expand_patterns(_as_list(arguments.get("path", [])))
     if not paths:
@@ -98,10 +102,14 @@ def _import_path(store: Store, path: str, options: dict[str, Any], depth: int = 
     """Import a path as one profile, or else every profile below it."""
     from ...mcp.toolbox import answer
 
+    began = time.monotonic()
     reply = answer(store, "import_profile", {**options, "path": path})
+    outcome = type(reply).__name__ if isinstance(reply, Problem) else "ok"
+    whole = ImportedPath(path, reply)
+    log.log_call("import_profile", time.monotonic() - began, outcome, len(whole.line))
     below = _profiles_below(Path(path).expanduser(), depth) if isinstance(reply, BadInput) else []
     if not below:
-        yield ImportedPath(path, reply)
+        yield whole
     for one in below:
         name = {"name": f"{options['name']}/{one.name}"} if "name" in options else {}
         yield from _import_path(store, str(one), options | name, depth - 1)

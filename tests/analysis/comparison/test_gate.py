@@ -282,6 +282,15 @@ def test_a_wrong_file_of_limits_is_refused_with_its_place(text: str, tmp_path: P
         limits(StatedLimits(), tmp_path)
 
 
+def test_a_misspelt_key_of_a_file_of_limits_gets_near_names(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('[[kernel]]\npattern = "a"\nmax_regresion = "1%"\n')
+    with pytest.raises(
+        BadArgument, match=r"kernel\.0\.max_regresion: there is no such key. Near names: max_regression"
+    ):
+        limits(StatedLimits(), file)
+
+
 def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     file = tmp_path / "limits.toml"
     file.write_text('max_regression = "7%"\nmin_share = "2%"\ntotal = "9%"\n')

@@ -127,6 +127,7 @@ def test_csv_has_the_rows_of_the_main_table(samples: Store, capsys: pytest.Captu
         (["diagnose", "yax_before", "--csv"], "diagnose_bottleneck has no table"),
         (["ls", "--csv", "--text"], "exclude each other"),
         (["metrics"], "WORKLOAD is missing"),
+        (["compare", "yax_before"], "CANDIDATE is missing"),
         (["metrics", "yax_before", "metric=l2"], "Near names: metrics"),
         (["metrics", "yax_before", "by=kernl"], "by: it must be one of kernel, launch"),
         (["metrics", "yax_before", "limit=ten"], "limit: it must be a whole number, for example 10"),
