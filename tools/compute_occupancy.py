@@ -154,8 +154,9 @@ class OccupancyResult(Result):
         about = [f"source: {self.source} ({self.gpu}, mode {self.mode}, {self.cu})"]
         if self.waves_per_cu is not None:
             achieved = "" if self.achieved_pct is None else f"; achieved {self.achieved_pct:.4g} %"
+            kernel = f"kernel: {self.kernel}; " if self.kernel else ""
             about.append(
-                f"{f'kernel: {self.kernel}; ' if self.kernel else ''}{self.waves_per_cu} of {self.max_waves_per_cu} waves per CU allowed "
+                f"{kernel}{self.waves_per_cu} of {self.max_waves_per_cu} waves per CU allowed "
                 f"({self.occupancy_pct:.4g} %), by {', '.join(self.limiters)}{achieved}; status {self.status}"
             )
         several = len(self.kernels.rows) > 1 or self.waves_per_cu is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import pydantic
@@ -26,7 +27,7 @@ from .base.parameters import (
     Replay,
     SomeMetrics,
 )
-from .base.results import NextCall, Result, Table, table
+from .base.results import Block, NextCall, Result, Table, table
 from .running.drivers import registry
 from .running.drivers.launchers import launcher_lines
 from .running.drivers.registry import ProfilerDriver as Driver
@@ -59,10 +60,15 @@ def input_files(steps: list[Step], *, texts: bool) -> Table:
     return table(columns, [[name, len(text), text if texts else None] for name, text in files])
 
 
+def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
+    """Return a command with its variables as one shell line."""
+    variables = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+    return " ".join([*(["env", *variables] if variables else []), shlex.join(argv)])
+
+
 def by_hand(step: Step, full: bool) -> ProgramStart:
     """Return one step of a plan as a command."""
-    env = [f"{k}={shlex.quote(v)}" for k, v in step.env.items()]
-    shell = " ".join([*(["env", *env] if env else []), shlex.join(step.argv)]) if full else None
+    shell = _shell_line(step.argv, step.env) if full else None
     return ProgramStart(
         step=step.name,
         argv=list(step.argv),
@@ -108,6 +114,26 @@ class PlanResult(Result):
     prepare: str
     commands: list[ProgramStart]
     launchers: dict[str, str]
+
+    def blocks(self) -> list[Block]:
+        """Return the passes, the commands as shell lines, and the metrics that need several passes or cannot be had."""
+        passes = count_text(self.least_passes, "pass", "passes")
+        about = f"{self.gpu}, {self.profiler}, replay {self.replay}; at least {passes}"
+        starts = [f"{one.step}: {_shell_line(one.argv, one.env)}" for one in self.commands]
+        ranks = [f"{name}: {line}" for name, line in self.launchers.items()]
+        lacking = [f"{name}: {why}" for name, why in {**self.unsupported, **self.left_out}.items()]
+        return [
+            Block("", [about]),
+            Block("passes", self.passes),
+            Block("prepare", [self.prepare] if self.prepare else [], exact=True),
+            Block("commands", starts, exact=True),
+            Block("on many ranks", ranks, exact=True),
+            *([Block("files", self.files, exact=True)] if self.files.rows else []),
+            Block("whole in one pass", [", ".join(self.whole)] if self.whole else []),
+            Block("from several passes", [", ".join(self.split)] if self.split else []),
+            Block("not collected", lacking),
+        ]
+
     """A shell line for many ranks, by launcher; RANKS stands for the number of ranks."""
 
 

@@ -43,7 +43,8 @@ def words_of(result: Result) -> str:
     if blocks is None:
         parts += _parts_of_fields(result, digits)
     else:
-        parts += [own_words(_block_text(block, digits)) for block in blocks if block.content]
+        shown = [(block, _block_text(block, digits)) for block in blocks if block.content]
+        parts += [visible_lines(text) if block.exact else own_words(text) for block, text in shown]
     if notes := [note for note in result.notes if note != result.answer]:
         parts.append(own_words("notes\n" + "\n".join(f"- {n}" for n in notes)))
     if result.next:

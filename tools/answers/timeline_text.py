@@ -27,10 +27,9 @@ def finding_blocks(findings: Sequence[ApplicationFinding]) -> list[Block]:
     """Return what takes the time with its evidence, and what to try; the answer already has the first claim."""
     lines: list[str] = []
     for finding in findings:
-        bound = (
-            "" if finding.speedup_bound is None else f"; at most {figure(finding.speedup_bound, 3)} times without it"
-        )
-        lines.append(f"- {finding.height} {figure(finding.share_pct, 3)} % of the wall time{bound}")
+        bound = finding.speedup_bound
+        gain = "" if bound is None else f"; at most {figure(bound, 3)} times as fast without it"
+        lines.append(f"- {finding.height} {figure(finding.share_pct, 3)} % of the wall time{gain}")
         lines += [f"  {text}" for text in finding.evidence]
         lines += [f"  try: {text}" for text in finding.advice]
         lines += [f"  refuted if: {finding.falsify}"] if finding.falsify else []

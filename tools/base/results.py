@@ -34,6 +34,8 @@ class Block:
 
     title: str
     content: Table | Sequence[str]
+    exact: bool = False
+    """Whether the reader must use the content verbatim, such as a command; nothing in it is then reworded."""
 
 
 class Result(pydantic.BaseModel):
