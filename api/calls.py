@@ -16,6 +16,7 @@ from ..tools.base.results import Result
 from ..tools.base.untrusted_text import plain_log_text
 
 if TYPE_CHECKING:
+    from ..analysis.plot.bars import ComparedWork
     from ..tools.compare_workloads import CompareResult
     from ..tools.get_run import RunResult
     from ..tools.plot import Drawn
@@ -109,13 +110,16 @@ def compare(
     return ComparisonAnswer(result, drawing)
 
 
-def _outcome(result: CompareResult) -> str:
-    """The result for the baseline and the first candidate, as a sentence."""
+def _outcome(result: CompareResult) -> ComparedWork:
+    """The result for the baseline and the first candidate, in words, and whether both did the same work."""
+    from ..analysis.plot.bars import ComparedWork
+
     verdict, same_work = result.verdict, result.same_work
     if len(result.candidates) > 1:
         first = dict(zip(result.kernels.columns, result.kernels.rows[1], strict=True))
         verdict, same_work = first["verdict"], first["same_work"]
-    return f"Verdict: {verdict}. Same work: {same_work}. {shorten(result.answer or '', _SUMMARY)}"
+    text = f"Verdict: {verdict}. Same work: {same_work}. {shorten(result.answer or '', _SUMMARY)}"
+    return ComparedWork(text, same_work)
 
 
 def _word(workload: str | OpenWorkload) -> str:

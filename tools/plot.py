@@ -31,6 +31,7 @@ from .compute_occupancy import kernel_notes, of_workload
 from .device.benchmarks import outcomes as peak_tables
 
 if TYPE_CHECKING:
+    from ..analysis.plot.bars import ComparedWork
     from ..analysis.plot.roofline_content import RooflinePicture
     from ..analysis.plot.style import Picture
 
@@ -239,16 +240,31 @@ def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -
 
 
 def draw_comparison(
-    before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: str | None = None
+    before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: ComparedWork | None = None
 ) -> Drawn:
-    """Draw two workloads side by side, with the outcome of their comparison if there is one."""
+    """Draw two workloads side by side, with the outcome of their comparison, which is computed if it is not given."""
     from ..analysis.plot import bars
     from ..analysis.plot.style import render
+
+    outcome = outcome or _compared_work(before, after, kernel)
 
     metrics, view = [bars.PANEL, bars.DURATION], FigureRequest(kernel, quartiles=False)
     both = (figures(before, metrics, view), figures(after, metrics, view))
     picture, facts = bars.comparison((before.manifest, after.manifest), both, kernel, outcome)
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
+
+
+def _compared_work(before: Workload, after: Workload, kernel: str | None) -> ComparedWork | None:
+    """Return the verdict on the longest pair of kernels; None if they cannot be compared, as without launches."""
+    from ..analysis.comparison.compare import compare
+    from ..analysis.comparison.sentences import summary
+    from ..analysis.plot.bars import ComparedWork
+
+    try:
+        comparison = compare(before, after, kernel=kernel, limit=1)
+    except Problem:
+        return None
+    return ComparedWork(summary(comparison), comparison.main.work.answer) if comparison.main else None
 
 
 def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, following: list[NextCall]) -> PlotResult:

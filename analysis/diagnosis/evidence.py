@@ -6,9 +6,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import md5
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from ..base.database import sql_literal
 from ..base.notes import Reason
@@ -42,7 +40,7 @@ class Evidence:
     status: Status
     reason: Reason | None
     sql: str | None
-    met: Annotated[bool | None, Field(exclude=True)] = None
+    met: bool | None = None
     """Whether the value meets its threshold; in a condition with OR, one branch need not."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..base.problems import BadInput
 from ..base.text import count_text
+from ..comparison.work import Answer
 from ..engine.evaluation import Figure
 from ..store.store import Manifest
 from .style import (
@@ -69,6 +70,14 @@ class Time:
 
 
 @dataclass(frozen=True)
+class ComparedWork:
+    """The result of a comparison: in words, and whether both workloads did the same work."""
+
+    text: str
+    same_work: Answer
+
+
+@dataclass(frozen=True)
 class BarPicture:
     """The contents of the picture; with ``times``, every row has two values, baseline and candidate."""
 
@@ -77,6 +86,8 @@ class BarPicture:
     rows: Sequence[Row]
     statements: Sequence[str]
     times: tuple[Time, Time] | None = None
+    work: Answer = "unknown"
+    """Whether both workloads did the same work; only then is the ratio of their times a speed-up."""
 
 
 def draw(shown: BarPicture) -> Page:
@@ -90,7 +101,7 @@ def draw(shown: BarPicture) -> Page:
     )
     made.text(14, 34, shorten_name(shown.subtitle, WIDTH - 30), color=FAINT, kind="head")
     if shown.times:
-        _times(made, shown.times)
+        _times(made, shown.times, shown.work)
     if shown.rows:
         _panel(made, shown.rows, top, each)
     made.lines(14, top + tall + (46 if shown.rows else 0), below, WIDTH, color=FAINT, kind="statement")
@@ -157,7 +168,7 @@ def _figures(made: Page, row: Row, x: float, y: float) -> None:
     made.text(x + 68, y, shorten_name(beside, RIGHT - 82), va="center", kind="value")
 
 
-def _times(made: Page, times: tuple[Time, Time]) -> None:
+def _times(made: Page, times: tuple[Time, Time], work: Answer) -> None:
     """Draw the times as two bars, which also serve as the colour key."""
     from matplotlib.ticker import FuncFormatter
 
@@ -187,11 +198,21 @@ def _times(made: Page, times: tuple[Time, Time]) -> None:
     if len(known) == 2:
         ratio = known[1] / known[0]
         inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 else ""
-        made.text(WIDTH - RIGHT + 6, _TOP + _TIME + 14, f"time × {number(ratio)}{inverse}", weight="bold", kind="value")
+        words, weight = _RATIO_WORDS[work]
+        text = f"time × {number(ratio)}{inverse if weight == 'bold' else ''}{words}"
+        made.text(WIDTH - RIGHT + 6, _TOP + _TIME + 14, text, weight=weight, kind="value")
 
 
 PANEL, DURATION = "2", "dispatch.duration_ns"
 """The metrics shown: the speed-of-light panel, and for two workloads also the time."""
+_RATIO_WORDS: dict[Answer, tuple[str, str]] = {
+    "yes": ("", "bold"),
+    "probably": ("", "bold"),
+    "probably_not": (", other work", "normal"),
+    "no": (", other work", "normal"),
+    "unknown": (", work unknown", "normal"),
+}
+"""What follows the ratio of two times, and the weight of the font."""
 _UNCHECKED = "No verdict: this does not check whether both did the same work, so less time may mean less work."
 _DOUBTFUL = ("suspect", "impossible")
 
@@ -225,11 +246,11 @@ def comparison(
     workloads: tuple[Manifest, Manifest],
     figures: tuple[Sequence[Figure], Sequence[Figure]],
     kernel: str | None,
-    outcome: str | None = None,
+    outcome: ComparedWork | None = None,
 ) -> tuple[BarPicture, list[str]]:
     """The picture of the time and speed of light of two workloads, with a row for each figure that either has.
 
-    ``outcome`` is the result of comparing them, in words; without it the picture says that nothing was checked.
+    Without the ``outcome`` of comparing them, the picture says that nothing was checked.
     """
     baseline, candidate = workloads
     times = (_time(baseline, figures[0]), _time(candidate, figures[1]))
@@ -242,7 +263,7 @@ def comparison(
             idle.append(_title(first))
             continue
         rows.append(replace(_row(first), values=[_value(f) if f else None for f in pair]))
-    notes = [f"Percent of each workload's own theoretical peaks. {outcome or _UNCHECKED}"]
+    notes = [f"Percent of each workload's own theoretical peaks. {outcome.text if outcome else _UNCHECKED}"]
     if baseline.arch != candidate.arch:
         notes.append(f"Different GPUs: {baseline.arch} and {candidate.arch}.")
     if idle:
@@ -258,6 +279,7 @@ def comparison(
         rows=_by_subsystem(rows),
         statements=notes,
         times=times,
+        work=outcome.same_work if outcome else "unknown",
     )
     words = [
         f"{role} {t.name}: {'no usable timing' if not t.total_ns else f'{number(t.total_ns / 1e6)} ms'} "

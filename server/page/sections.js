@@ -96,7 +96,7 @@ function diagnosedKernel(kernel, open) {
   made.append(el("p", {}, verdictOf(kernel.verdict)), kernel.loads ? el("p", { class: "soft" }, kernel.loads) : "");
   if (kernel.verdict.doubt) made.append(el("p", { class: "odd" }, kernel.verdict.doubt));
   for (const finding of kernel.findings) {
-    const evidence = [...finding.evidence.map((e) => [...evidenceRow(e), "for"]), ...finding.contradicting.map((e) => [...evidenceRow(e), "against"])];
+    const evidence = [...finding.evidence.map((e) => [...evidenceRow(e), speaks(e)]), ...finding.contradicting.map((e) => [...evidenceRow(e), "against"])];
     const table = { columns: ["metric", "value", "unit", "threshold", "status", "speaks"], units: Array(6).fill(null), rows: evidence, truncated: false };
     made.append(el("details", { open: finding === kernel.findings[0] }, el("summary", {}, `${finding.subsystem}: ${finding.claim}`),
       evidence.length ? tableView(table) : null, adviceOf(finding), finding.then ? el("p", {}, finding.then) : null,
@@ -106,6 +106,10 @@ function diagnosedKernel(kernel, open) {
   for (const request of kernel.next_counters) made.append(el("p", { class: "note" }, `To decide between ${request.decides.join(", ")}, collect ${request.metrics.join(", ")} (${request.passes} more runs).`));
   if (kernel.undecided.length) made.append(notesOf(kernel.undecided));
   return made;
+}
+
+function speaks(evidence) {
+  return evidence.met === false ? "threshold not met" : evidence.met === null ? "context" : "for";
 }
 
 function evidenceRow(evidence) {

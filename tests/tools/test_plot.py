@@ -93,7 +93,7 @@ def test_a_gpu_without_flop_counters_gets_the_instruction_roofline(tmp_path: Pat
 def test_compare_shows_time_and_shares_of_both(own: Store) -> None:
     found = plot(own, "compare", "yax_before", candidate="yax_after")
     assert "Baseline yax_before: 13.2 ms in 1 dispatch." in found.description
-    assert "l2: Hit rate 0.523 % -> 17.6 %" in found.description and "No verdict" in found.description
+    assert "l2: Hit rate 0.523 % -> 17.6 %" in found.description and "not like for like" in found.description
 
 
 def test_occupancy_names_limits_and_the_next_step(shared: Path, tmp_path: Path) -> None:

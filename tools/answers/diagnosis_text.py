@@ -140,6 +140,7 @@ def _evidence_text(one: Evidence) -> str:
     if one.value is None:
         return f"{one.metric} unknown ({one.reason.text if one.reason else one.status})"
     unit = f" {one.unit}" if one.unit else ""
-    limit = f" ({one.threshold})" if one.threshold else ""
+    missed = ", not met" if one.met is False else ""
+    limit = f" ({one.threshold}{missed})" if one.threshold else ""
     doubt = "" if one.status == "ok" else f" [{one.status}]"
     return f"{one.metric} {figure(one.value)}{unit}{limit}{doubt}"
