@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -28,7 +28,7 @@ from ..analysis.workload import Selection, Workload
 from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.sentences import sentence, value_text
-from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
+from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
 from .base.results import Block, NextCall, Result, Table, round_number, table
 
 _SUMMARY = {
@@ -47,6 +47,7 @@ _FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None, 
 _OF_TIME = {"of_time": "%"}
 """The additional column for percentages of cycles that are too low: at least this share of the time."""
 _OF_TIME_NOTE = "of_time: the same as a share of the time, at least."
+_TOTAL_NOTE = "total: the sum over the n launches, in the unit before the slash; null for ratios, which have no sum."
 _LEFT_OUT = ("title", "kernel")
 _FEW = 6
 """Figures that the first sentence states one by one."""
@@ -112,25 +113,36 @@ def compute_metrics(
     detail: Annotated[
         Literal["summary", "full"], Field(description="full: all rows and digits, q1, median, q3, std")
     ] = "summary",
+    order_by: Annotated[Reference | None, Field(description="metric: the kernel with its largest value first")] = None,
+    total: Annotated[bool, Field(description="also the sum of counts over the launches")] = False,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
     offset: Offset = 0,
 ) -> MetricsResult:
     """Metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
     reason. Start with overview."""
-    by, unknown = _grouping(by, by_kernel), dict[str, str]()
+    by, unknown = _grouping(by or ("kernel" if order_by else None), by_kernel), dict[str, str]()
+    if total and (normalization, aggregation) != ("per_kernel", "sum_ratio"):
+        raise BadArgument("total needs counts per launch", fix="Omit normalization and aggregation")
     part = _PARTS.get(by) if by else None
     view = FigureRequest(
         kernel, dispatches, by in ("kernel", "launch"), normalization, aggregation, detail == "full", part
     )
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         if opened.arch in catalog.targets_with_metrics():
-            metrics, unknown = catalog.known_words(opened.arch, metrics)
+            metrics, unknown = catalog.known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
         computed = _compute_figures(opened, metrics, view)
+    if order_by:
+        computed = replace(computed, figures=_largest_first(computed.figures, order_by))
     manifest = opened.manifest
     checked = check_records.known_checks(store, manifest)
     shown, channels = (computed.figures, None) if view.quartiles else fold_channels(computed.figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
     columns, rows = _table(short, computed, view, checked)
+    if total:
+        columns, rows = (
+            {**columns, "total": None},
+            [[*row, _sum_over_launches(f)] for row, f in zip(rows, short.figures, strict=True)],
+        )
     return MetricsResult(
         answer=_answer(manifest, computed.figures, kernel),
         workload=manifest.id,
@@ -153,6 +165,7 @@ def compute_metrics(
             *computed.together,
             *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
             *(_within(computed.left_out, part) if part else []),
+            *([_TOTAL_NOTE] if total else []),
             *computed.about.notes,
         ],
         next=[
@@ -184,6 +197,24 @@ def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None
     return sentence(
         "metrics.one", name=figure.name, scope=scope, value=figure.value, unit=unit, of_peak=peak, doubt=doubt
     )
+
+
+def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Figure]:
+    """Order figures by the value of one metric of their kernel, the largest first; kernels without a value come last.
+
+    Raises BadArgument if it is not one metric, such as a preset.
+    """
+    values = {f.kernel: f.value for f in figures if metric in (f.name, f.id)}
+    if not values:
+        raise BadArgument(f"order_by={metric!r} is not one metric of this GPU", fix="Give a name such as hbm.bw_gbs")
+    return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
+
+
+def _sum_over_launches(figure: engine.Figure) -> float | None:
+    """Return a count summed over the launches with a value; None for a ratio, which has no sum."""
+    if figure.value is None or not figure.metric.norm:
+        return None
+    return round_number(figure.value * figure.n)
 
 
 def _first_names(names: list[str]) -> str:

@@ -278,3 +278,26 @@ def test_a_name_that_fits_several_kernels_says_that_they_are_together(store: Sto
     assert "matches 33 kernels, combined" in " ".join(found.notes)
     assert "measured ceilings" in " ".join(found.notes), "roofline.csv came with the profile"
     assert "together" not in " ".join(compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1").notes)
+
+
+def test_kernels_are_ordered_by_a_metric_and_counts_are_summed_over_launches(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["l2.req", "l2.hit_rate_pct"], total=True)
+    by_name = {row["name"]: row for row in records(found.table)}
+    assert by_name["l2.req"]["total"] == pytest.approx(by_name["l2.req"]["avg"] * by_name["l2.req"]["n"])
+    assert by_name["l2.hit_rate_pct"]["total"] is None, "a ratio has no sum"
+    assert any(note.startswith("total: ") for note in found.notes)
+
+
+def test_the_kernel_with_the_largest_value_comes_first(shared: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    import_profile(store, str(shared / "workloads" / "mixbench" / "MI200"))
+    rows = records(compute_metrics(store, "mixbench", metrics=[], order_by="hbm.read_bytes", limit=20).table)
+    values = [row["avg"] for row in rows if row["name"] == "hbm.read_bytes"]
+    assert len(values) == 20 and values == sorted(values, reverse=True)
+
+
+def test_orders_and_sums_that_mean_nothing_are_refused(samples: Store) -> None:
+    with pytest.raises(BadArgument, match="not one metric"):
+        compute_metrics(samples, "yax_before", order_by="overview")
+    with pytest.raises(BadArgument, match="counts per launch"):
+        compute_metrics(samples, "yax_before", total=True, normalization="per_wave")
