@@ -47,7 +47,8 @@ class ImportResult(Result):
 
     def blocks(self) -> list[Block]:
         """Return the passes if some do not match, and what was wrong with the files; the answer states the rest."""
-        unmatched = f"{self.passes_unmatched} of {self.passes} passes have launches without a counterpart"
+        passes = count_text(self.passes, "pass", "passes")
+        unmatched = f"{self.passes_unmatched} of {passes} with launches that have no counterpart"
         return [Block("", [unmatched] if self.passes_unmatched else []), Block("warnings", self.warnings)]
 
 

@@ -95,21 +95,25 @@ class Signal(CatalogueModel):
 
 
 class Part(CatalogueModel):
-    """A part of the waves' lifetime; ``on.<family>`` is its share in percent. The parts of a family add up to 100 %."""
+    """A part of the waves' lifetime; the parts of a family add up to 100 %.
+
+    ``on.<family>`` lists the expressions of its share in percent, best first.
+    """
 
     name: str
     title: str
-    on: dict[str, str]
+    on: dict[str, list[str]]
 
 
 @cache
-def parts(target: str) -> dict[str, tuple[Part, str]]:
-    """The parts of the waves' lifetime that a target's metrics can show, each with its expression, by name."""
+def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
+    """The parts of the waves' lifetime that a target's metrics can show, each with its expressions, by name."""
     family = targets.gpu(target).family
     stated = [files.validate_entry(Part, e, f"The part {e.get('name')}") for e in _entries("part")]
     here = {part.name: (part, part.on[family]) for part in stated if family in part.on}
-    trees([expression for _, expression in here.values()])
-    return {name: each for name, each in here.items() if usable(target, each[1])}
+    trees([expression for _, every in here.values() for expression in every])
+    known = {name: (part, tuple(e for e in every if usable(target, e))) for name, (part, every) in here.items()}
+    return {name: each for name, each in known.items() if each[1]}
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:
@@ -201,7 +205,7 @@ def all_metrics(target: str) -> list[str]:
     names = [n for s in signals(target).values() for e in s for n in paths(e)]
     for rule in rules(target):
         names += [n for e in rule.expressions for n in paths(e)] + rule.claim_names
-    names += [n for _, expression in parts(target).values() for n in paths(expression)]
+    names += [n for _, every in parts(target).values() for e in every for n in paths(e)]
     here = metrics.by_name(target)
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
 

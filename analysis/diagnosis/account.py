@@ -27,7 +27,10 @@ def wave_time_account(target: str, values: Values) -> list[AccountPart]:
     If all parts were counted, their shares are relative to their sum: counters of different replays do not add up
     exactly. Otherwise a last part is what the known parts leave, which contradictory counters make impossible (None).
     """
-    stated = {part.name: (part.title, values.get(expression)) for part, expression in rules.parts(target).values()}
+    stated = {
+        part.name: (part.title, next((v for e in every if (v := values.get(e)) is not None), None))
+        for part, every in rules.parts(target).values()
+    }
     known = {name: value for name, (_, value) in stated.items() if value is not None}
     total = sum(known.values())
     if not total:

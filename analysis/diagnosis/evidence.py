@@ -154,7 +154,7 @@ _CONTRADICTION = threshold("diagnosis.contradiction")
 _NARROW = threshold("diagnosis.narrow")
 _CLOSE = threshold("diagnosis.close")
 _WEAK = threshold("diagnosis.weak")
-_UNDECIDED = threshold("diagnosis.undecided")
+UNDECIDED = threshold("diagnosis.undecided")
 _EACH_MORE = threshold("diagnosis.each_more_undecided")
 GATE, LAST = -1, 2
 _DOUBTED = threshold("diagnosis.doubted")
@@ -244,7 +244,7 @@ def verdict_confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: 
     if chosen.tier == GATE:
         return CONFIDENT
     if n := len(open_rules_beside(weighed, chosen)):
-        return _UNDECIDED * _EACH_MORE ** (n - 1)
+        return UNDECIDED * _EACH_MORE ** (n - 1)
     sure = _BEST
     sure -= _SUPPORT * sum(true is not True for true in chosen.supports.values())
     sure -= _CONTRADICTION * sum(true is not False for true in chosen.against.values())

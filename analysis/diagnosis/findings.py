@@ -24,6 +24,7 @@ from ..workload import Workload
 from .account import AccountPart, wave_time_account
 from .evidence import (
     GATE,
+    UNDECIDED,
     Evidence,
     Weighed,
     behind_the_gate,
@@ -136,7 +137,7 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     loads = [{signal: load.value_for_rules for signal, load in of_kernel.items()} for of_kernel in unit_loads]
     inputs = [one.inputs for one in kernels]
     expressions += [n for rule in stated for n in rule.claim_names]
-    expressions += [expression for _, expression in rules.parts(target).values()]
+    expressions += [expression for _, every in rules.parts(target).values() for expression in every]
     values = evaluate(target, inputs, expressions, loads)
     undefined = find_undefined(target, kernels, values, loads)
     above = above_their_whole(target, kernels)
@@ -173,6 +174,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     open_rules = [w.rule for w in open_rules_beside(weighed, chosen)]
     subsystem = chosen.rule.subsystem if chosen else "unknown"
     bound = speedup_bound(chosen.rule, case) if chosen else None
+    unknown = _unknown_loads(case, chosen)
     return Diagnosis(
         rank=case.subject.rank,
         number=case.subject.number,
@@ -183,7 +185,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         verdict=Verdict(
             subsystem,
             _bound_kind(case, chosen),
-            round(verdict_confidence(weighed, chosen, doubt is not None), 3),
+            round(_confidence(case, weighed, chosen, doubt), 3),
             bound,
             program_bound(case.subject.share_pct, bound),
             own_traffic(case.view),
@@ -194,10 +196,24 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         undecided=[
             *undecided_reasons(case, open_rules),
             *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
+            *([f"{subsystem}: unless {' or '.join(unknown)} explains it, whose load is unknown"] if unknown else []),
         ],
         wave_time=wave_time_account(case.target, case.values),
         units=list(case.view.loads) if case.view else [],
     )
+
+
+def _confidence(case: Case, weighed: list[Weighed], chosen: Weighed | None, doubt: Reason | None) -> float:
+    """The confidence in the verdict; a part of the waves' lifetime is not certain while a unit's load is unknown."""
+    confidence = verdict_confidence(weighed, chosen, doubt is not None)
+    return min(confidence, UNDECIDED) if _unknown_loads(case, chosen) else confidence
+
+
+def _unknown_loads(case: Case, chosen: Weighed | None) -> list[str]:
+    """The units that could explain what waves wait for, but whose load is unknown; only for a part of the lifetime."""
+    if chosen is None or chosen.rule.kind != "part" or case.view is None:
+        return []
+    return [load.label for load in case.view.loads if load.decides and load.pct is None]
 
 
 def _bound_kind(case: Case, chosen: Weighed | None) -> Bound:

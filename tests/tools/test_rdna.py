@@ -57,12 +57,13 @@ def test_there_is_no_flop_roofline_and_the_reason_is_given(store: Store) -> None
     assert instructions["gl1"]["operations"] == 265_792 + 263_872 + 265_024
 
 
-def test_more_than_the_memory_delivers_is_the_infinity_cache_and_no_verdict(store: Store) -> None:
+def test_more_than_the_memory_delivers_is_the_infinity_cache_and_no_certain_verdict(store: Store) -> None:
     (pipes,) = rows(compute_roofline(store, "copy", detail="full").pipes)
     assert (pipes["hbm_pct"], pipes["bound"], pipes["limiter"]) == (None, "unknown", None)
     assert "the cache in front of it" in pipes["why"]
     (kernel,) = diagnose_bottleneck(store, "copy").kernels
-    assert (kernel.verdict.subsystem, kernel.verdict.confidence) == ("unknown", 0)
+    assert (kernel.verdict.subsystem, kernel.verdict.confidence) == ("latency", 0.45)
+    assert any("unless device memory" in text for text in kernel.undecided)
     assert any(f.subsystem == "latency" and "95.5 % of their life" in f.claim for f in kernel.findings)
 
 

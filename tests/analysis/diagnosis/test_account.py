@@ -55,10 +55,13 @@ def test_the_parts_of_every_kernel_add_up_and_none_is_negative(tmp_path: Path) -
 
 def test_a_stall_that_is_nearly_all_of_the_lifetime_is_the_verdict(tmp_path: Path) -> None:
     """Code that is too large for the instruction cache issues next to nothing, and every unit is idle."""
-    one = diagnosed(tmp_path, {**THROUGHPUTS, STALL.format("no_instruction"): 99.5, STALL.format("selected"): 0.3})
+    one = diagnosed(tmp_path, {**THROUGHPUTS, STALL.format("no_instruction"): 99.5, STALL.format("wait"): 0.3})
     assert one.verdict.subsystem == "instruction_fetch"
     assert one.verdict.speedup_bound is None or one.verdict.speedup_bound >= 34
-    assert [(part.name, part.pct) for part in one.wave_time[:2]] == [("instruction_fetch", 99.5), ("issuing", 0.3)]
+    assert [(part.name, part.pct) for part in one.wave_time[:2]] == [
+        ("instruction_fetch", 99.5),
+        ("fixed_latency", 0.3),
+    ]
     assert "99.5 %" in one.findings[0].claim and "#pragma unroll 1" in one.findings[0].advice[0].do
 
 

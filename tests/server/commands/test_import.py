@@ -71,7 +71,7 @@ def test_one_failure_fails_and_the_others_are_imported(
 
 def test_one_profile_is_described_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, tmp_path / "store", str(SAMPLES / "clover"), "--name", "mine", "--text")
-    assert status == OK and "Imported as mine" in out and "format: rocprof-compute" in out
+    assert status == OK and "Imported as mine" in out and "read as rocprof-compute" in out
     status, out, err = run(capsys, tmp_path / "store", str(tmp_path / "nothing"), "--text")
     assert (status, out) == (REFUSED, "") and "does not exist" in err
 
