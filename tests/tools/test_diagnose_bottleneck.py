@@ -135,7 +135,7 @@ def test_the_answer_has_texts_where_the_analysis_has_objects(profiles: Store) ->
     answer = render.structured_content(diagnose_bottleneck(profiles, "yax_before", detail="full"))
     findings = [f for kernel in answer["kernels"] for f in kernel["findings"]]
     evidence = [e for f in findings for e in (*f["evidence"], *f["contradicting"])]
-    assert list(evidence[0]) == ["metric", "value", "unit", "threshold", "status", "reason", "sql"]
+    assert list(evidence[0]) == ["metric", "value", "unit", "threshold", "status", "reason", "sql", "met"]
     assert all(isinstance(e["reason"], str | None) for e in evidence)
     assert all(isinstance(a, str) and a.endswith(")") for f in findings for a in f["advice"])
 
