@@ -94,6 +94,7 @@ def compare(
         given["checked"],
         plain_log_text(given["hypothesis"]),
         plain_log_text(given["change"]),
+        given["metrics"] or (),
     )
     with changing(store):
         result = comparison_result(store, asked, EVERYTHING)

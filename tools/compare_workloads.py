@@ -26,11 +26,24 @@ from ..analysis.timeline.timeline_changes import notes as wall_time
 from ..analysis.workload import Workload
 from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
-from .base.parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
+from .base.parameters import (
+    GROUPS,
+    By,
+    ChangeText,
+    Detail,
+    HypothesisText,
+    KernelName,
+    Patterns,
+    Reference,
+    SomeMetrics,
+    Versions,
+)
 from .base.results import NextCall, Result, Table, table_of
 from .base.untrusted_text import plain_log_text
 
 _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
+_MOST_METRICS = 100
+"""Named metrics that an answer shows for each pair of kernels."""
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
 _SERIES = 20
 
@@ -82,6 +95,9 @@ def compare_workloads(
         ),
     ] = None,
     checked: Annotated[bool | None, Field(description="whether the program's own check passed")] = None,
+    metrics: Annotated[
+        SomeMetrics | None, Field(description="show these instead of those that changed most, as for compute_metrics")
+    ] = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
     detail: Detail = "summary",
@@ -90,7 +106,7 @@ def compare_workloads(
     time, its causes, changed metrics."""
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
     asked = ComparisonRequest(
-        baseline, wanted, kernel, by, group, checked, plain_log_text(hypothesis), plain_log_text(change)
+        baseline, wanted, kernel, by, group, checked, plain_log_text(hypothesis), plain_log_text(change), metrics or ()
     )
     return comparison_result(store, asked, _EXTENTS[detail])
 
@@ -107,6 +123,7 @@ class ComparisonRequest:
     checked: bool | None = None
     hypothesis: str = ""
     change: str = ""
+    metrics: Sequence[str] = ()
 
 
 def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) -> CompareResult:
@@ -122,7 +139,7 @@ def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) ->
         steps = [
             compare(before, w, kernel=kernel, groups=asked.group, limit=limit, checked=asked.checked) for w in after
         ]
-        result = _one(steps[0], extent) if len(steps) == 1 else _series(steps, extent)
+        result = _one(steps[0], extent, asked.metrics) if len(steps) == 1 else _series(steps, extent)
     if asked.hypothesis or asked.change:
         about = ExperimentEntry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
         _log(store, steps, about, result)
@@ -166,12 +183,12 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
     )
 
 
-def _one(comparison: Comparison, extent: Extent) -> CompareResult:
+def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) -> CompareResult:
     main = comparison.main
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
-    changed = tables.changed_metrics(comparison, top[: extent.measured])
+    changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
     first = next((told for compared, told in changed if compared is main), None)
     return CompareResult(
         baseline=comparison.before.id,
@@ -186,7 +203,7 @@ def _one(comparison: Comparison, extent: Extent) -> CompareResult:
         work=tables.of_work(top, extent) if alike else None,
         explanation=tables.of_terms(top, extent) if alike else None,
         normalised=None if alike else tables.of_shares(comparison),
-        metrics=tables.of_metrics(changed, not alike, extent),
+        metrics=tables.of_metrics(changed, not alike, extent, _MOST_METRICS if metrics else None),
         lines=tables.of_lines(sampled, extent) if sampled else None,
         only_in_baseline=tables.names(comparison.matching.only_before, extent),
         only_in_candidate=tables.names(comparison.matching.only_after, extent),

@@ -205,35 +205,51 @@ class MetricChanges(NamedTuple):
     only_after: list[str]
 
 
-def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> MetricChanges:
-    """The metrics of a kernel that changed, most significant first.
+@dataclass(frozen=True)
+class MetricSelection:
+    """Which metrics to compare: those that changed most (of the usual presets), or all that ``words`` name."""
+
+    words: Sequence[str] = ()
+    normalised: bool = False
+    """Whether to keep only percentages, which can be compared between different GPUs."""
+
+
+def changes(before: Workload, kernel: str, after: Workload, candidate: str, asked: MetricSelection) -> MetricChanges:
+    """The metrics of a kernel that changed, most significant first; named metrics are all included, in their order.
 
     Percentages, and values with a peak, are ranked by their change in percentage points. Other metrics are included
-    only if more or less is better; they are ranked by a quarter of the logarithm of their ratio. ``normalised`` keeps
-    only the percentages, which can be compared between different GPUs. Figures beyond their limits are omitted, and
-    those that depend on doubted counters keep their status. Empty if a target has no metrics.
+    only if more or less is better; they are ranked by a quarter of the logarithm of their ratio. Figures beyond their
+    limits are omitted, and those that depend on doubted counters keep their status. Empty if a target has no metrics.
     """
     if not {before.arch, after.arch} <= {*catalog.targets_with_metrics()} or not (
         before.manifest.counters and after.manifest.counters
     ):
         return MetricChanges([], [], [])
-    (first, names_before), (second, names_after) = _figures(before, kernel), _figures(after, candidate)
-    by_values: dict[tuple[float | None, float | None], MetricChange] = {}
-    for name in first:
-        if name in second and (change := _change(first[name], second[name], normalised)):
-            by_values.setdefault((change.before.value, change.after.value), change)
-    changed = sorted(by_values.values(), key=lambda c: -c.weight)
+    first, names_before = _figures(before, kernel, asked.words)
+    second, names_after = _figures(after, candidate, asked.words)
+    both = [(first[name], second[name]) for name in first if name in second]
+    if asked.words:
+        changed = [MetricChange(a, b, _is_better(a, b), 1.0) for a, b in both]
+    else:
+        by_values: dict[tuple[float | None, float | None], MetricChange] = {}
+        for a, b in both:
+            if change := _change(a, b, asked.normalised):
+                by_values.setdefault((a.value, b.value), change)
+        changed = sorted(by_values.values(), key=lambda c: -c.weight)
     return MetricChanges(
         changed, [n for n in names_before if n not in names_after], [n for n in names_after if n not in names_before]
     )
 
 
-def _figures(workload: Workload, kernel: str) -> tuple[dict[str, Figure], list[str]]:
-    """The comparable figures, and the names of all figures with a value."""
+def _figures(workload: Workload, kernel: str, words: Sequence[str]) -> tuple[dict[str, Figure], list[str]]:
+    """The comparable figures of the named metrics or the usual presets, and the names of all with a value.
+
+    Raises BadArgument if a word selects no metric.
+    """
     known = catalog.by_name(workload.arch)
     presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
-    measured = figures(workload, presets, FigureRequest(kernel=[kernel], quartiles=False))
-    valued = [f for f in measured if f.value is not None and f.name not in _LEFT_OUT]
+    measured = figures(workload, list(words) or presets, FigureRequest(kernel=[kernel], quartiles=False))
+    valued = [f for f in measured if f.value is not None and (words or f.name not in _LEFT_OUT)]
     return {f.name: f for f in valued if _comparable(f)}, [f.name for f in valued]
 
 
@@ -244,10 +260,15 @@ def _comparable(figure: Figure) -> bool:
     )
 
 
+def _is_better(before: Figure, after: Figure) -> bool | None:
+    """Whether the second figure is better; None if they are equal or neither direction is better in itself."""
+    a, b, better = before.value or 0.0, after.value or 0.0, before.metric.better
+    return None if better == "none" or a == b else (b > a) == (better == "higher")
+
+
 def _change(before: Figure, after: Figure, normalised: bool) -> MetricChange | None:
     a, b = before.value or 0.0, after.value or 0.0
-    better = before.metric.better
-    good = None if better == "none" or a == b else (b > a) == (better == "higher")
+    better, good = before.metric.better, _is_better(before, after)
     if before.unit == "%":
         weight = abs(b - a) / 100
     elif before.pct_of_peak is not None and after.pct_of_peak is not None:

@@ -364,3 +364,13 @@ def test_instantiations_of_one_template_are_told_apart_in_every_table(tmp_path: 
         workload(store, rows, name=name)
     found = compare_workloads(store, "old", "new", detail="full")
     assert {r["kernel"] for r in records(found.work)} == {"bench<int, 256>", "bench<double, 256>"}
+
+
+def test_named_metrics_are_compared_whether_they_changed_or_not(samples: Store) -> None:
+    found = compare_workloads(samples, "yax_before", "yax_after", metrics=["vl1d.coalescing_pct", "l2.hit_rate_pct"])
+    assert found.metrics is not None
+    rows = [dict(zip(found.metrics.columns, row, strict=True)) for row in found.metrics.rows]
+    assert [row["metric"] for row in rows] == ["vl1d.coalescing_pct", "l2.hit_rate_pct"]
+    assert rows[0]["baseline"] == rows[0]["candidate"] == 25
+    with pytest.raises(BadArgument):
+        compare_workloads(samples, "yax_before", "yax_after", metrics=["no.such_metric"])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...analysis.base.notes import Note
 from ...analysis.comparison.compare import ComparedPair, ComparedVersion, Comparison
-from ...analysis.comparison.explain import MetricChange, MetricChanges, changes, least_times
+from ...analysis.comparison.explain import MetricChange, MetricChanges, MetricSelection, changes, least_times
 from ...analysis.comparison.matching import Pair
 from ...analysis.comparison.sentences import brief_label, pairing_words, short, traffic
 from ...analysis.comparison.work import Side
@@ -252,19 +252,24 @@ def _all_cycles(side: Side, version: ComparedVersion) -> float | None:
     return cycles * units if cycles and units else None
 
 
-def changed_metrics(comparison: Comparison, pairs: Sequence[ComparedPair]) -> list[tuple[ComparedPair, MetricChanges]]:
-    """Return what changed in each pair of single kernels."""
+def changed_metrics(
+    comparison: Comparison, pairs: Sequence[ComparedPair], words: Sequence[str] = ()
+) -> list[tuple[ComparedPair, MetricChanges]]:
+    """Return what changed in each pair of single kernels, or the named metrics."""
     before, after, other_gpu = comparison.before.workload, comparison.after.workload, comparison.other_gpu is not None
     single = [c for c in pairs if len(c.pair.before) == len(c.pair.after) == 1]
-    return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], other_gpu)) for c in single]
+    asked = MetricSelection(words, other_gpu)
+    return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], asked)) for c in single]
 
 
-def of_metrics(changes: Sequence[tuple[ComparedPair, MetricChanges]], other_gpu: bool, extent: Extent) -> Table | None:
-    """Return the metrics that changed most, rated better or worse only if the change of time agrees."""
+def of_metrics(
+    changes: Sequence[tuple[ComparedPair, MetricChanges]], other_gpu: bool, extent: Extent, most: int | None = None
+) -> Table | None:
+    """Return the metrics that changed most (at most ``most``), rated only if the change of time agrees."""
     rows = [
         _metric(extent.pair(compared.pair), compared, change, other_gpu)
         for compared, told in changes
-        for change in told.changed[: extent.metrics]
+        for change in told.changed[: most or extent.metrics]
     ]
     return table_of(_MetricRow, rows) if rows else None
 
