@@ -23,6 +23,8 @@ PROMISED += [
     "facts",
     "metrics",
     "findings",
+    "loads",
+    "wave_time",
     "log",
 ]
 

@@ -71,6 +71,34 @@ def finding_rows(workload: Workload) -> list[Row]:
     return rows
 
 
+def load_rows(workload: Workload) -> list[Row]:
+    """Return the load of every unit for every kernel."""
+    return [
+        {
+            "workload": workload.id,
+            "kernel": one.kernel,
+            "unit": load.unit,
+            "label": load.label,
+            "pct": load.pct,
+            "cycles_pct": load.cycles_pct,
+            "work_pct": load.work_pct,
+            "status": load.status,
+            "reason": load.reason and load.reason.text,
+        }
+        for one in findings.diagnose(workload)[0]
+        for load in one.units
+    ]
+
+
+def wave_time_rows(workload: Workload) -> list[Row]:
+    """Return the parts of the waves' lifetime for every kernel."""
+    return [
+        {"workload": workload.id, "kernel": one.kernel, "part": part.name, "title": part.title, "pct": part.pct}
+        for one in findings.diagnose(workload)[0]
+        for part in one.wave_time
+    ]
+
+
 def _finding(finding: findings.Finding) -> Row:
     return {
         "subsystem": finding.subsystem,
@@ -124,9 +152,13 @@ def _has_metrics(manifest: Manifest) -> bool:
     return manifest.arch in catalog.targets_with_metrics() and bool(manifest.counters)
 
 
+def _has_rules(manifest: Manifest) -> bool:
+    return _has_metrics(manifest) and bool(rules.rules(manifest.arch or ""))
+
+
 DERIVED = {
     "metrics": DerivedTable(_has_metrics, metric_rows),
-    "findings": DerivedTable(
-        lambda m: _has_metrics(m) and bool(rules.rules(m.arch or "")), finding_rows, measured=True
-    ),
+    "findings": DerivedTable(_has_rules, finding_rows, measured=True),
+    "loads": DerivedTable(_has_rules, load_rows, measured=True),
+    "wave_time": DerivedTable(_has_rules, wave_time_rows),
 }
