@@ -94,11 +94,6 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
         "chrome.read:detect_rocprof",
     ),
     Format(
-        "rocprof-texts",
-        "texts of rocprof v1 -d DIR (hip_api_trace.txt, hcc_ops_trace.txt, roctx_trace.txt)",
-        "rocprof.texts",
-    ),
-    Format(
         "rocprof",
         "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)",
         "rocprof.read",
