@@ -133,7 +133,7 @@ def report(store: Store, workloads: Sequence[str], output: str | Path | None) ->
     Raises a Problem like `rooflens report` does: for unknown workloads, for more than eight, and if the file exists.
     """
     # The page belongs to the server, which also offers it to clients as an app. There should be only one page.
-    from ..server.commands.report import write
+    from ..server.commands.exports import write
 
     if str(output) == "-":
         raise BadArgument("The page cannot be written to '-'", fix="Name a file")

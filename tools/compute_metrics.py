@@ -29,7 +29,7 @@ from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.sentences import sentence, value_text
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
-from .base.results import Block, NextCall, Result, Table, round_number, table
+from .base.results import NextCall, Result, Table, TextBlock, round_number, table
 
 _SUMMARY = {
     **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
@@ -58,6 +58,15 @@ By = Literal["kernel", "launch", "operator", "range", "range_name"]
 _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range": "range", "range_name": "range_name"}
 
 
+_Normalization = Annotated[
+    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="what counts are divided by")
+]
+_Aggregation = Annotated[
+    Literal["sum_ratio", "mean"], Field(description="sum / sum over dispatches, or the mean of ratios")
+]
+_Detail = Annotated[Literal["summary", "full"], Field(description="full: all rows and digits, q1, median, q3, std")]
+
+
 class MetricsResult(Result):
     """Figures of one workload; ``avg`` follows the aggregation, the other statistics are per dispatch.
 
@@ -76,7 +85,7 @@ class MetricsResult(Result):
     zeros: list[str] = []
     without_value: dict[str, list[str]] = {}
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """Return what the figures refer to, the tables, and the names of metrics without a row."""
         per = "per launch" if self.normalization == "per_kernel" else self.normalization.replace("_", " ")
         about = [
@@ -88,8 +97,8 @@ class MetricsResult(Result):
             **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
         }
         without = [f"{status}: {_first_names(listed)}" for status, listed in names.items() if listed]
-        tables = [Block("table", self.table), *([Block("channels", self.channels)] if self.channels else [])]
-        return [Block("", about), *tables, Block("without a row", without)]
+        tables = [TextBlock("table", self.table), *([TextBlock("channels", self.channels)] if self.channels else [])]
+        return [TextBlock("", about), *tables, TextBlock("without a row", without)]
 
 
 def compute_metrics(
@@ -103,16 +112,9 @@ def compute_metrics(
     ] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
-    normalization: Annotated[
-        Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="what counts are divided by")
-    ] = "per_kernel",
-    aggregation: Annotated[
-        Literal["sum_ratio", "mean"],
-        Field(description="sum / sum over dispatches, or the mean of ratios"),
-    ] = "sum_ratio",
-    detail: Annotated[
-        Literal["summary", "full"], Field(description="full: all rows and digits, q1, median, q3, std")
-    ] = "summary",
+    normalization: _Normalization = "per_kernel",
+    aggregation: _Aggregation = "sum_ratio",
+    detail: _Detail = "summary",
     order_by: Annotated[Reference | None, Field(description="metric: the kernel with its largest value first")] = None,
     total: Annotated[bool, Field(description="also the sum of counts over the launches")] = False,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
@@ -139,10 +141,7 @@ def compute_metrics(
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
     columns, rows = _table(short, computed, view, checked)
     if total:
-        columns, rows = (
-            {**columns, "total": None},
-            [[*row, _sum_over_launches(f)] for row, f in zip(rows, short.figures, strict=True)],
-        )
+        columns, rows = columns | {"total": None}, _with_sums(rows, short.figures)
     return MetricsResult(
         answer=_answer(manifest, computed.figures, kernel),
         workload=manifest.id,
@@ -159,11 +158,7 @@ def compute_metrics(
             *_renumbered_ids(computed.figures, metrics),
             *_notes(manifest, computed.figures, short),
             *_check(computed.figures, checked),
-            *computed.scattered,
-            *computed.of_another_peak,
-            *computed.of_ceilings,
-            *computed.together,
-            *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
+            *_notes_of_the_workload(computed, short),
             *(_within(computed.left_out, part) if part else []),
             *([_TOTAL_NOTE] if total else []),
             *computed.about.notes,
@@ -208,6 +203,21 @@ def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Fig
     if not values:
         raise BadArgument(f"order_by={metric!r} is not one metric of this GPU", fix="Give a name such as hbm.bw_gbs")
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
+
+
+def _notes_of_the_workload(computed: _Computed, short: Brief) -> list[str]:
+    """Notes on what was read while the workload was open."""
+    return [
+        *computed.scattered,
+        *computed.of_another_peak,
+        *computed.of_ceilings,
+        *computed.together,
+        *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
+    ]
+
+
+def _with_sums(rows: list[list[Any]], figures: Sequence[engine.Figure]) -> list[list[Any]]:
+    return [[*row, _sum_over_launches(figure)] for row, figure in zip(rows, figures, strict=True)]
 
 
 def _sum_over_launches(figure: engine.Figure) -> float | None:

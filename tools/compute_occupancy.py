@@ -22,7 +22,7 @@ from ..analysis.occupancy.rule import LaunchResources, Mode, registers
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
-from .base.results import Block, NextCall, Result, Table, table
+from .base.results import NextCall, Result, Table, TextBlock, table
 
 if TYPE_CHECKING:
     from .code_objects.kernels import CodeKernel
@@ -149,7 +149,7 @@ class OccupancyResult(Result):
     what_if: Table
     kernels: Table
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """Return the figures of the first kernel in one line, then the tables that have more to say."""
         about = [f"source: {self.source} ({self.gpu}, mode {self.mode}, {self.cu})"]
         if self.waves_per_cu is not None:
@@ -161,7 +161,7 @@ class OccupancyResult(Result):
             )
         several = len(self.kernels.rows) > 1 or self.waves_per_cu is None
         tables = {"limits": self.limits, "what_if": self.what_if, **({"kernels": self.kernels} if several else {})}
-        return [Block("", about), *(Block(name, shown) for name, shown in tables.items() if shown.rows)]
+        return [TextBlock("", about), *(TextBlock(name, shown) for name, shown in tables.items() if shown.rows)]
 
 
 def compute_occupancy(

@@ -21,9 +21,9 @@ from ..analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, t
 from ..analysis.timeline.trace import has_timeline
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
-from .answers.timeline_text import finding_blocks, timeline_answer
+from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
-from .base.results import Block, NextCall, Result, Table, table_of
+from .base.results import NextCall, Result, Table, TextBlock, table_of
 
 _SplitRow = namedtuple("_SplitRow", "part ms pct whole_ms whole_pct")
 _IdleRow = namedtuple("_IdleRow", "cause ms pct gaps longest_ms range operations description")
@@ -80,7 +80,7 @@ class TimelineResult(Result):
     ranges: Table
     gaps: Table
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """Return the window, the findings, then the tables that have rows."""
         step = "" if self.step_ms is None else f"; a step takes {figure(self.step_ms)} ms"
         about = [
@@ -89,8 +89,8 @@ class TimelineResult(Result):
             f"steps: {self.steps}",
         ]
         tables = ("split", "idle", "copies", "figures", "devices", "ranks", "kernels", "ranges", "gaps")
-        shown = [Block(name, table) for name in tables if (table := getattr(self, name)).rows]
-        return [Block("", about), *finding_blocks(self.findings), *shown]
+        shown = [TextBlock(name, table) for name in tables if (table := getattr(self, name)).rows]
+        return [TextBlock("", about), *finding_blocks(self.findings), *shown]
 
 
 def compute_timeline(

@@ -21,11 +21,11 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
-from .answers.diagnosis_text import diagnosis_answer, diagnosis_blocks
 from .answers.launch_notes import about
 from .answers.sentences import sentence
+from .answers.verdict_text import diagnosis_answer, diagnosis_blocks
 from .base.parameters import By, Detail, KernelName, WorkloadName
-from .base.results import Block, NextCall, Result
+from .base.results import NextCall, Result, TextBlock
 
 _ADVICE = 2
 """How many actions the first finding of a kernel shows; detail="full" shows all actions of all findings."""
@@ -48,11 +48,11 @@ class DiagnosisResult(Result):
     """Kernels that take longer on one rank than on the others, and why; empty if there are none."""
     kernels: list[Diagnosis]
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """Return a table of the kernels, and for each what limits it, what to try and what is not known."""
         about = f"workload: {self.workload} ({self.name}{f', {self.arch}' if self.arch else ''})"
         ranks = [line for one in self.ranks for line in (one.claim, *one.evidence, *one.advice)]
-        return [Block("", [about]), Block("ranks", ranks), *diagnosis_blocks(self.kernels)]
+        return [TextBlock("", [about]), TextBlock("ranks", ranks), *diagnosis_blocks(self.kernels)]
 
 
 def diagnose_bottleneck(

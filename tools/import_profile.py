@@ -16,7 +16,7 @@ from ..analysis.store.store import Manifest, Store
 from .answers.sentences import sentence
 from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
-from .base.results import Block, NextCall, Result
+from .base.results import NextCall, Result, TextBlock
 from .profiles.import_to_store import as_one_folder, import_to_store, matches
 from .profiles.merging.merge import MergedProfile
 from .running.program_revision import revision
@@ -45,11 +45,11 @@ class ImportResult(Result):
     samples: int
     warnings: list[str]
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """Return the passes if some do not match, and what was wrong with the files; the answer states the rest."""
         passes = count_text(self.passes, "pass", "passes")
         unmatched = f"{self.passes_unmatched} of {passes} with launches that have no counterpart"
-        return [Block("", [unmatched] if self.passes_unmatched else []), Block("warnings", self.warnings)]
+        return [TextBlock("", [unmatched] if self.passes_unmatched else []), TextBlock("warnings", self.warnings)]
 
 
 def import_profile(

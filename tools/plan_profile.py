@@ -27,10 +27,10 @@ from .base.parameters import (
     Replay,
     SomeMetrics,
 )
-from .base.results import Block, NextCall, Result, Table, table
+from .base.results import NextCall, Result, Table, TextBlock, table
 from .running.drivers import registry
-from .running.drivers.launchers import launcher_lines
 from .running.drivers.registry import ProfilerDriver as Driver
+from .running.drivers.registry import launcher_lines
 from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
 from .running.job import Step
 from .running.profiled_program import ProfileContents, parse_metrics
@@ -115,7 +115,7 @@ class PlanResult(Result):
     commands: list[ProgramStart]
     launchers: dict[str, str]
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """Return the passes, the commands as shell lines, and the metrics that need several passes or cannot be had."""
         passes = count_text(self.least_passes, "pass", "passes")
         about = f"{self.gpu}, {self.profiler}, replay {self.replay}; at least {passes}"
@@ -123,15 +123,15 @@ class PlanResult(Result):
         ranks = [f"{name}: {line}" for name, line in self.launchers.items()]
         lacking = [f"{name}: {why}" for name, why in {**self.unsupported, **self.left_out}.items()]
         return [
-            Block("", [about]),
-            Block("passes", self.passes),
-            Block("prepare", [self.prepare] if self.prepare else [], exact=True),
-            Block("commands", starts, exact=True),
-            Block("on many ranks", ranks, exact=True),
-            *([Block("files", self.files, exact=True)] if self.files.rows else []),
-            Block("whole in one pass", [", ".join(self.whole)] if self.whole else []),
-            Block("from several passes", [", ".join(self.split)] if self.split else []),
-            Block("not collected", lacking),
+            TextBlock("", [about]),
+            TextBlock("passes", self.passes),
+            TextBlock("prepare", [self.prepare] if self.prepare else [], exact=True),
+            TextBlock("commands", starts, exact=True),
+            TextBlock("on many ranks", ranks, exact=True),
+            *([TextBlock("files", self.files, exact=True)] if self.files.rows else []),
+            TextBlock("whole in one pass", [", ".join(self.whole)] if self.whole else []),
+            TextBlock("from several passes", [", ".join(self.split)] if self.split else []),
+            TextBlock("not collected", lacking),
         ]
 
     """A shell line for many ranks, by launcher; RANKS stands for the number of ranks."""

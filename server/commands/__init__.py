@@ -1,4 +1,4 @@
-"""The subcommands: each module is one, with HELP, arguments(parser) and execute(options, store).
+"""The subcommands: each module or class is one, with HELP, arguments(parser) and execute(options, store).
 
 Those that call one tool and show its answer are verbs (verbs/). A command returns its result as an Outcome, which is
 printed as text or, with --json, as JSON. To keep the start fast, a module imports what its command needs only when the
@@ -15,32 +15,33 @@ from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 from .verbs import BY_NAME, VERBS
 
-OWN_MODULES = (
-    "demo",
-    "report",
-    "gate",
-    "history",
-    "connect",
-    "serve",
-    "call",
-    "tools",
-    "doctor",
-    "check",
-    "export-db",
-    "export-trace",
-    "tag",
-    "init",
-    "push",
-    "pull",
-    "prune",
-    "completion",
-)
-NAMES = (*(verb.name for verb in VERBS), *OWN_MODULES)
+_PLACES = {
+    "demo": "first_steps:DemoCommand",
+    "report": "exports:ReportCommand",
+    "gate": "gate",
+    "history": "history",
+    "connect": "connect",
+    "serve": "serve",
+    "call": "call:CallCommand",
+    "tools": "call:ToolsCommand",
+    "doctor": "machine:DoctorCommand",
+    "check": "machine:CheckCommand",
+    "export-db": "exports:ExportDbCommand",
+    "export-trace": "exports:ExportTraceCommand",
+    "tag": "team:TagCommand",
+    "init": "team:InitCommand",
+    "push": "team:PushCommand",
+    "pull": "team:PullCommand",
+    "prune": "team:PruneCommand",
+    "completion": "completion",
+}
+"""Command -> the module of this package that is the command, or the module and class."""
+NAMES = (*(verb.name for verb in VERBS), *_PLACES)
 """The subcommands in the order of the help."""
 
 
 class Subcommand(Protocol):
-    """The interface of a command: a module of this package, or a verb."""
+    """The interface of a command: a module or a class of this package, or a verb."""
 
     HELP: str
 
@@ -59,7 +60,9 @@ class Subcommand(Protocol):
 def command(name: str) -> Subcommand:
     """The command with this name."""
     if name in BY_NAME:
-        from .verbs.command import VerbCommand
+        from .verbs.answers import VerbCommand
 
         return VerbCommand(BY_NAME[name])
-    return cast(Subcommand, import_module(f".{name.replace('-', '_')}", __name__))
+    module, _, kind = _PLACES[name].partition(":")
+    place = import_module(f".{module}", __name__)
+    return cast(Subcommand, getattr(place, kind)() if kind else place)

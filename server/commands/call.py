@@ -1,17 +1,19 @@
-"""`rooflens call`: one tool by its name, its result as JSON, for scripts."""
+"""The commands for scripts: `call` calls one tool, `tools` lists them."""
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from ...analysis.base.problems import Problem
+from ...analysis.base.problems import NotFound, Problem, near
 from ...analysis.store.store import Store
 from ...tools.base.results import Result
-from ..terminal.outcome import Misuse
+from ..terminal.outcome import Misuse, Outcome
 
 _POLL_S = 2.0
 """How long one look at a run waits, in seconds: how often its progress is reported."""
@@ -65,37 +67,7 @@ def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | 
         launch.stop_all()
 
 
-HELP = "call one tool for a script, with JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
 _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
-
-
-def arguments(parser: ArgumentParser) -> None:
-    """Define the arguments of the command."""
-    from .verbs.answers import declare_forms
-
-    declare_forms(parser)
-    parser.add_argument("tool", help="its name; `rooflens tools TOOL` describes its arguments")
-    parser.add_argument(
-        "arguments", nargs="*", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin; or KEY=VALUE'
-    )
-    source_roots(parser)
-
-
-def execute(options: Namespace, store: Store) -> int:
-    """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
-    from ...analysis.base.problems import NotFound, near
-    from ..mcp.toolbox import TOOLS
-    from .verbs import BY_TOOL, verb_of_call
-    from .verbs.answers import chosen_form
-    from .verbs.command import call_and_print
-
-    form = chosen_form(options, terminal="json")
-    if options.tool not in BY_TOOL:
-        names = [tool.name for tool in TOOLS]
-        hint = near(options.tool, names)
-        raise NotFound(f"There is no tool {options.tool[:60]!r}", hint, "`rooflens tools` lists all tools")
-    given = _arguments(options)
-    return call_and_print(store, verb_of_call(options.tool, given), given, form, options.source_root)
 
 
 def _arguments(options: Namespace) -> dict[str, Any]:
@@ -116,3 +88,109 @@ def _arguments(options: Namespace) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise Misuse("The arguments must be a JSON object", _EXAMPLE)
     return arguments
+
+
+if TYPE_CHECKING:
+    from ..mcp.toolbox import Tool
+
+
+def _one(tool: Tool) -> Outcome:
+    from ..mcp.toolbox import parameters
+
+    properties = parameters(tool.arguments).get("properties", {})
+    taken = [
+        {
+            "name": name,
+            "type": _kind(properties[name]),
+            "required": field.is_required(),
+            "default": None if field.is_required() else field.default,
+            "description": field.description or "",
+        }
+        for name, field in tool.arguments.model_fields.items()
+    ]
+    facts = {"name": tool.name, "description": tool.description, "arguments": taken}
+    return Outcome(facts, _words(tool, taken))
+
+
+def _words(tool: Tool, taken: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"{tool.name}: {tool.description}"
+    width = max((len(one["name"]) for one in taken), default=0)
+    for one in taken:
+        default = "required" if one["required"] else f"default {json.dumps(one['default'])}"
+        meaning = f": {one['description']}" if one["description"] else ""
+        yield f"  {one['name']:{width}} {one['type']}, {'optional' if default == 'default null' else default}{meaning}"
+
+
+def _kind(schema: Any) -> str:
+    """The possible values of an argument: fixed words, or types."""
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    if "anyOf" in schema:
+        return " | ".join(map(_kind, schema["anyOf"]))
+    kinds = schema.get("type", "any")
+    return " | ".join(
+        f"array of {_kind(schema['items'])}" if kind == "array" and "items" in schema else kind
+        for kind in ([kinds] if isinstance(kinds, str) else kinds)
+    )
+
+
+class CallCommand:
+    """`rooflens call`: one tool by its name, its result as JSON, for scripts."""
+
+    HELP = "call one tool for a script, with JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        from .verbs.answers import declare_forms
+
+        declare_forms(parser)
+        parser.add_argument("tool", help="its name; `rooflens tools TOOL` describes its arguments")
+        parser.add_argument(
+            "arguments",
+            nargs="*",
+            help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin; or KEY=VALUE',
+        )
+        source_roots(parser)
+
+    def execute(self, options: Namespace, store: Store) -> int:
+        """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
+        from ...analysis.base.problems import NotFound, near
+        from ..mcp.toolbox import TOOLS
+        from .verbs import BY_TOOL, verb_of_call
+        from .verbs.answers import call_and_print, chosen_form
+
+        form = chosen_form(options, terminal="json")
+        if options.tool not in BY_TOOL:
+            names = [tool.name for tool in TOOLS]
+            hint = near(options.tool, names)
+            raise NotFound(f"There is no tool {options.tool[:60]!r}", hint, "`rooflens tools` lists all tools")
+        given = _arguments(options)
+        return call_and_print(store, verb_of_call(options.tool, given), given, form, options.source_root)
+
+
+class ToolsCommand:
+    """`rooflens tools`: list the tools, or describe one tool with its arguments."""
+
+    HELP = "list the tools, or the arguments of one tool with their meaning and defaults"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        parser.add_argument("tool", nargs="?", help="the tool whose arguments are shown")
+
+    def execute(self, options: Namespace, store: Store) -> Outcome:
+        """List names and first sentences, or describe one tool."""
+        from ..mcp.toolbox import TOOLS
+
+        if options.tool is not None:
+            known = {tool.name: tool for tool in TOOLS}
+            if options.tool not in known:
+                raise NotFound(
+                    f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all tools"
+                )
+            return _one(known[options.tool])
+        told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
+        width = max(map(len, told))
+        return Outcome(
+            {"tools": [{"name": name, "description": words} for name, words in told.items()]},
+            [f"{name:{width}} {words}" for name, words in told.items()],
+        )

@@ -1,8 +1,10 @@
-"""`rooflens` alone: what to do first, which depends on what is in the store."""
+"""What to do first: `rooflens` alone, which depends on what is in the store, and `rooflens demo`."""
 
 from __future__ import annotations
 
 import shlex
+from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from ...analysis.base.text import count_text
 from ...analysis.store.store import Store
@@ -38,3 +40,19 @@ def first_steps(store: Store) -> Outcome:
     width = max(map(len, steps))
     facts = {"store": store.address, "workloads": len(workloads), "commands": list(steps)}
     return Outcome(facts, [what, *(f"  {step:{width}}  {purpose}" for step, purpose in steps.items())])
+
+
+class DemoCommand:
+    """`rooflens demo`: the whole loop on the shipped samples."""
+
+    HELP = "show the whole loop on the shipped samples, without a GPU"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """The command has no arguments."""
+
+    def execute(self, options: Namespace, store: Store) -> Outcome:
+        """Run the demonstration; the text appears while it works."""
+        from ..demo import demo
+
+        facts: dict[str, Any] = {}
+        return Outcome(facts, demo(store if getattr(options, "store", None) else None, facts))

@@ -17,7 +17,7 @@ import pydantic
 
 from ...analysis.base.text import figure, inert, visible_lines
 from ...analysis.catalogue.vocabulary import in_vendor_terms
-from ...tools.base.results import Block, Result, Table
+from ...tools.base.results import Result, Table, TextBlock
 
 _DIGITS, _EXACT_DIGITS, _CONFIDENCE_DIGITS = 4, 6, 2
 _CONFIDENCE = "confidence"
@@ -53,7 +53,7 @@ def words_of(result: Result) -> str:
     return "\n\n".join(p for p in parts if p)
 
 
-def _block_text(block: Block, digits: int) -> str:
+def _block_text(block: TextBlock, digits: int) -> str:
     content = block.content
     text = _markdown(content, digits) if isinstance(content, Table) else "\n".join(content)
     return f"{block.title}\n{text}" if block.title else text

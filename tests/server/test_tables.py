@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflens.server.terminal.tables import align_tables
+from rooflens.server.terminal.outcome import align_tables
 
 
 def test_columns_are_aligned_and_numbers_stand_to_the_right() -> None:

@@ -29,7 +29,7 @@ class NextCall(pydantic.BaseModel):
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """A part of an answer's text: a table or lines, below a title."""
 
     title: str
@@ -50,7 +50,7 @@ class Result(pydantic.BaseModel):
     notes: list[str] = []
     next: list[NextCall] = []
 
-    def blocks(self) -> list[Block] | None:
+    def blocks(self) -> list[TextBlock] | None:
         """Return what the text contains between the answer and the notes; None if that follows from the fields."""
         return None
 

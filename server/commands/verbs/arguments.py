@@ -45,7 +45,7 @@ def words_of(verb: Verb, options: Namespace, schemas: Mapping[str, Any]) -> dict
     plain = []
     for word in getattr(options, WORDS):
         if match := _PAIR.fullmatch(word):
-            given.setdefault(_known(match[1], schemas, verb), []).append(match[2])
+            given.setdefault(_known_names(match[1], schemas, verb), []).append(match[2])
         else:
             plain.append(word)
     arguments = {name: _value(name, texts, schemas[name], verb) for name, texts in given.items()}
@@ -105,7 +105,7 @@ def _all_words(place: Positional, words: list[str], schema: Any, verb: Verb) -> 
     return _value(place.name, words, schema, verb) if len(words) == 1 else words
 
 
-def _known(key: str, schemas: Mapping[str, Any], verb: Verb) -> str:
+def _known_names(key: str, schemas: Mapping[str, Any], verb: Verb) -> str:
     """The argument with this name, in which - may stand for _."""
     name = key.replace("-", "_")
     if name not in schemas:

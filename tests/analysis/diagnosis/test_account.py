@@ -11,7 +11,7 @@ from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
-from rooflens.tools.answers.diagnosis_text import diagnosis_blocks
+from rooflens.tools.answers.verdict_text import diagnosis_blocks
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]

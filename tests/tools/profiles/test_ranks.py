@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.tools.running.drivers import registry as programs
-from rooflens.tools.running.drivers.launchers import launcher_lines
+from rooflens.tools.running.drivers.registry import launcher_lines
 from rooflens.tools.running.request import ProfileRequest
 
 COMMAND = ("./app", "a b", "$(x)", "it's")

@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.running.drivers import registry
-from rooflens.tools.running.drivers.launchers import launcher_lines
 from rooflens.tools.running.drivers.ncu.command import (
     cost,
     explain,
@@ -18,6 +17,7 @@ from rooflens.tools.running.drivers.ncu.command import (
     progress,
     steps,
 )
+from rooflens.tools.running.drivers.registry import launcher_lines
 from rooflens.tools.running.job import Step
 from rooflens.tools.running.request import ProfileRequest
 

@@ -1,4 +1,4 @@
-"""A diagnosis in words: the sentence that answers, a table of the kernels, and what is known of each."""
+"""A diagnosis or a timeline in words: the sentence that answers, then findings with evidence and advice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
 from ...analysis.timeline.timeline import Application
-from ..base.results import Block, table
+from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
+from ..base.results import TextBlock, table
 from .sentences import sentence
 
 _COLUMNS = {
@@ -75,7 +76,7 @@ def _kernel_sentence(first: Diagnosis) -> str:
     )
 
 
-def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[Block]:
+def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[TextBlock]:
     """Return the table of the kernels, and a block for each."""
     if not kernels:
         return []
@@ -86,10 +87,10 @@ def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[Block]:
         ]
         for d in kernels
     ]  # fmt: skip
-    return [Block("kernels", table(_COLUMNS, rows)), *(_kernel_block(d) for d in kernels)]
+    return [TextBlock("kernels", table(_COLUMNS, rows)), *(_kernel_block(d) for d in kernels)]
 
 
-def _kernel_block(one: Diagnosis) -> Block:
+def _kernel_block(one: Diagnosis) -> TextBlock:
     """What limits one kernel and why, what to try, and what is not known."""
     lines = [line for finding in one.findings for line in _finding_lines(finding)]
     lines += [f"hot line: {line}" for line in one.lines]
@@ -104,7 +105,7 @@ def _kernel_block(one: Diagnosis) -> Block:
         passes = count_text(request.passes, "pass", "passes")
         lines.append(f"not known: {decided}; {', '.join(request.metrics)} would decide ({passes})")
     lines += [f"open: {text}" for text in one.undecided]
-    return Block(f"#{one.number} {short(one.kernel)}", lines)
+    return TextBlock(f"#{one.number} {short(one.kernel)}", lines)
 
 
 def _account_text(account: Sequence[AccountPart]) -> str:
@@ -144,3 +145,29 @@ def _evidence_text(one: Evidence) -> str:
     limit = f" ({one.threshold}{missed})" if one.threshold else ""
     doubt = "" if one.status == "ok" else f" [{one.status}]"
     return f"{one.metric} {figure(one.value)}{unit}{limit}{doubt}"
+
+
+def timeline_answer(verdict: ApplicationVerdict, findings: Sequence[ApplicationFinding]) -> str:
+    """Return the claim of the verdict with its bound and confidence; that it is unknown, if no finding decides."""
+    if verdict.height == "unknown" or not findings:
+        return sentence("timeline.unknown")
+    bound = verdict.speedup_bound
+    return sentence(
+        "timeline.verdict",
+        claim=findings[0].claim,
+        bound="" if bound is None else sentence("timeline.bound", bound=float(f"{bound:.3g}")),
+        confidence=verdict.confidence,
+    )
+
+
+def finding_blocks(findings: Sequence[ApplicationFinding]) -> list[TextBlock]:
+    """Return what takes the time with its evidence, and what to try; the answer already has the first claim."""
+    lines: list[str] = []
+    for finding in findings:
+        bound = finding.speedup_bound
+        gain = "" if bound is None else f"; at most {figure(bound, 3)} times as fast without it"
+        lines.append(f"- {finding.height} {figure(finding.share_pct, 3)} % of the wall time{gain}")
+        lines += [f"  {text}" for text in finding.evidence]
+        lines += [f"  try: {text}" for text in finding.advice]
+        lines += [f"  refuted if: {finding.falsify}"] if finding.falsify else []
+    return [TextBlock("findings", lines)]

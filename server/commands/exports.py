@@ -1,0 +1,134 @@
+"""The commands that write a file: `report`, `export-db` and `export-trace`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.store.store import Store, write_atomically
+from ..terminal.outcome import OK, Misuse, Outcome
+
+_UNSAFE = re.compile(r"[^\w.+-]+")
+_NAME_CHARACTERS = 80
+
+
+def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | None:
+    """Write the page and return its path; None if it was written to the standard output ("-").
+
+    An older report is replaced, but no other file (BadArgument). Raises what ``collect`` raises, and StoreProblem if
+    the file cannot be written.
+    """
+    from ...tools.report.collect import collect
+    from ..mcp.toolbox import functions
+    from ..page.build import page
+
+    target = None if output in (None, "-") else Path(str(output))
+    if target is not None:
+        _refuse_others(target)
+    document = collect(store, functions(), workloads)
+    names = [workload["name"] for workload in document["workloads"]]
+    text = page(document, " → ".join(names))
+    if output == "-":
+        sys.stdout.write(text)
+        return None
+    if target is None:
+        target = Path(f"rooflens-{_UNSAFE.sub('_', '-'.join(names))[:_NAME_CHARACTERS]}.html")
+        _refuse_others(target)
+    try:
+        write_atomically(target, text)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreProblem(f"{target} cannot be written", why, "Choose a file in a writable folder") from error
+    return target
+
+
+def _refuse_others(target: Path) -> None:
+    """Raise BadArgument if ``target`` exists and is not a report of rooflens."""
+    from ..page.build import OPENING
+
+    if not target.exists():
+        return
+    if target.is_file():
+        with target.open("rb") as opened:
+            if opened.read(len(OPENING)) == OPENING.encode():
+                return
+    raise BadArgument(f"{target} exists and is not a report", fix="Choose a new file, or delete the existing one first")
+
+
+class ReportCommand:
+    """`rooflens report`: write the HTML page about workloads."""
+
+    HELP = "write one HTML page for people, which works offline"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        parser.add_argument(
+            "workloads",
+            metavar="WORKLOAD",
+            nargs="+",
+            help="id, unique id prefix, name or latest; the first is the baseline of the others",
+        )
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="the file to write (default: rooflens-WORKLOAD.html in this folder); - for the standard output",
+        )
+
+    def execute(self, options: Namespace, store: Store) -> int | Outcome:
+        """Write the page, and print its path."""
+        if options.output == "-" and getattr(options, "json", False):
+            raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
+        written = write(store, options.workloads, options.output)
+        if written is None:
+            return OK
+        return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])
+
+
+class ExportDbCommand:
+    """`rooflens export-db`: write the store as one DuckDB file."""
+
+    HELP = "write the store as one .duckdb file for any DuckDB client"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        parser.add_argument("file", metavar="FILE")
+        parser.add_argument("--workload", help="only this workload: id, unique id prefix, name or latest")
+
+    def execute(self, options: Namespace, store: Store) -> Outcome:
+        """Write the file, and print how many rows each table has."""
+        from ...tools.sql.export import export_db
+
+        target = Path(options.file)
+        if target.exists():
+            raise BadArgument(f"{target} exists already", fix="Choose a new file, or delete the existing one first")
+        rows = export_db(store, target, options.workload)
+        return Outcome(
+            {"file": options.file, "rows": rows},
+            [f"{table}: {count} rows" for table, count in rows.items()],
+        )
+
+
+class ExportTraceCommand:
+    """`rooflens export-trace`: write a timeline for Perfetto."""
+
+    HELP = "write a timeline with its findings as a Chrome trace, for Perfetto"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        parser.add_argument("workload", metavar="WORKLOAD", help="id, unique id prefix, name or latest")
+        parser.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
+
+    def execute(self, options: Namespace, store: Store) -> Outcome:
+        """Write the file, and print the number of events."""
+        from ...tools.report.trace_export import export_trace
+
+        written = export_trace(store, options.workload, Path(options.file))
+        return Outcome(
+            {"file": options.file, "events": written},
+            [f"{options.file}: {written} events. Open it in ui.perfetto.dev"],
+        )

@@ -1,0 +1,96 @@
+"""The commands about this machine: `doctor` and `check`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...analysis.base.problems import BadArgument, Problem
+from ...analysis.store.store import Store
+from ..terminal.outcome import REFUSED, Outcome
+from .call import finish_call
+
+
+def _in_words(row: Mapping[str, Any]) -> str:
+    """The line for one metric that is not correct."""
+    figures = f"{row['measured']:.6g} for {row['expected']:.6g} {row['unit']}"
+    return f"off  {row['metric']}: {figures} in {row['kernel']}; {row['cause']}"
+
+
+class DoctorCommand:
+    """`rooflens doctor`: check what works on this machine."""
+
+    HELP = "check what works on this machine, what is missing, and how to fix it"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        parser.add_argument(
+            "--bundle",
+            metavar="FILE",
+            help="also write a text for a bug report: versions, devices, permissions, help texts of the profilers, "
+            "the logs of the newest failed run; without variables, secrets, host and user names",
+        )
+
+    def execute(self, options: Namespace, store: Store) -> Outcome:
+        """Run every check, and write the file of --bundle."""
+        from ...tools.device.machine.model import Roots
+        from ..doctor.bundle import bundle, refuse_existing
+        from ..doctor.examination import examine
+
+        if options.bundle is not None:
+            refuse_existing(Path(options.bundle))
+        examination = examine(store, Roots())
+        words = []
+        for check in examination[1]:
+            fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
+            words.append(f"{check.state:8}  {check.name}: {check.found}{fix}")
+        facts: dict[str, Any] = {"checks": [check.model_dump() for check in examination[1]], "bundle": options.bundle}
+        if options.bundle is not None:
+            bundle(store, Path(options.bundle), words.append, examination)
+        return Outcome(facts, words)
+
+
+class CheckCommand:
+    """`rooflens check`: run check_counters on this machine and write its full report to a file."""
+
+    HELP = "check which metrics are correct on this machine (check_counters); writes a report without personal data"
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        parser.add_argument(
+            "--output",
+            metavar="FILE",
+            default="rooflens-check.md",
+            help="a new .md or .json (default: rooflens-check.md)",
+        )
+        parser.add_argument("--device", help="index or uuid; default: the first GPU")
+
+    def execute(self, options: Namespace, store: Store) -> Outcome:
+        """Run the tool, write its full report, and list the metrics that are not correct."""
+        from ...tools.get_run import RunResult
+        from ..doctor.bundle import refuse_existing
+
+        target = Path(options.output)
+        refuse_existing(target)
+        if target.suffix not in (".md", ".json"):
+            raise BadArgument(
+                f"{target.name} has no known extension", fix="Use .md (for people) or .json (for programs)"
+            )
+        answer = finish_call(store, "check_counters", {"device": options.device} if options.device else {})
+        if isinstance(answer, Problem):
+            raise answer
+        assert isinstance(answer, RunResult)
+        words = [*answer.notes, *answer.warnings]
+        facts: dict[str, Any] = {"file": None, "off": [], "notes": list(words), "problem": answer.problem}
+        if answer.problem or not answer.result.get("report"):
+            said = [f"It printed: {answer.output}"] if answer.output else []
+            return Outcome(facts, [*words, *said], REFUSED, answer.problem or answer.progress)
+        written = Path(answer.result["report"]).with_suffix(target.suffix)
+        target.write_bytes(written.read_bytes())
+        table = answer.brief({}).check
+        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows] if table else []
+        off = [row for row in rows if row["verdict"] == "off"]
+        words += map(_in_words, off)
+        return Outcome({**facts, "file": str(target), "off": off}, [*words, f"{target}: the full report"])
