@@ -17,8 +17,8 @@ from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
-from ..analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, timeline
-from ..analysis.timeline.trace import has_timeline
+from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
+from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
 from .answers.verdict_text import finding_blocks, timeline_answer

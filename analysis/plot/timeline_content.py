@@ -14,8 +14,8 @@ from ..base.text import count_text
 from ..timeline.busy import COMPUTING, KERNELS
 from ..timeline.idle import CAUSES
 from ..timeline.slow_rank import Balance, RankRow
-from ..timeline.timeline import Timeline, lane_name
-from ..timeline.trace import BLOCKING, COPY, NONE, Lane, Window
+from ..timeline.timeline import Timeline
+from ..timeline.trace import BLOCKING, COPY, NONE, Lane, Window, lane_name
 from .style import FAINT, INK, NORMAL, SMALL, WIDTH, Page
 
 if TYPE_CHECKING:

@@ -16,11 +16,15 @@ from ..workload import Workload
 from .rules import CallClass, rules
 from .trace import (
     BLOCKING,
+    CAPTURE_BEGIN,
+    CAPTURE_END,
     COMMUNICATION,
     COMPUTE,
     COPY,
     FARTHEST,
     FILL,
+    GRAPH,
+    LAUNCH,
     NONE,
     PROFILER,
     SOUND,
@@ -56,6 +60,8 @@ class Groups:
     """Whether the events are host calls."""
     call: NDArray[np.int8]
     """The class of blocking calls, or of the profiler's own work."""
+    launch: NDArray[np.int8]
+    """The role of host calls in launching work (``LAUNCH`` and its neighbours); 0 for all others."""
     kernel: NDArray[np.int32]
     """The number of the kernel name, in the order of names."""
     lane: Ints
@@ -138,15 +144,25 @@ def _groups(workload: Workload) -> Groups:
         f"WHEN 'copy' THEN {COPY} WHEN 'fill' THEN {FILL} ELSE -1 END)::TINYINT",
         "host": f"coalesce({_HOST}, false)",
         "call": "coalesce(cls, -1)::TINYINT",
+        "launch": "coalesce(role, 0)::TINYINT",
         "kernel": "coalesce(kernel, -1)::INTEGER",
         "lane": _NUMBER,
         "pid": f"coalesce(pid, {NONE})",
         "thread": f"coalesce(thread, {NONE})",
     }
+    patterns = rules().launches
+    roles = (
+        (patterns.graph, GRAPH),
+        (patterns.kernel, LAUNCH),
+        (patterns.capture_begin, CAPTURE_BEGIN),
+        (patterns.capture_end, CAPTURE_END),
+    )
+    role = " ".join(f"WHEN regexp_matches(name, {sql_literal(pattern)}) THEN {number}" for pattern, number in roles)
     calls = f"(SELECT DISTINCT kind, {_NAMES} FROM tl_groups WHERE {_HOST})"
     source = (
         f"(SELECT g, kind, {_NAMES}, rank, device_id, pid, thread FROM tl_groups) "
-        f"LEFT JOIN (SELECT kind, name, category, {doing} AS cls FROM {calls}) USING (kind, name, category) "
+        f"LEFT JOIN (SELECT kind, name, category, {doing} AS cls, CASE {role} ELSE 0 END AS role FROM {calls}) "
+        "USING (kind, name, category) "
         "LEFT JOIN (SELECT 'kernel' AS kind, * FROM tl_kernels) USING (kind, name) ORDER BY g"
     )
     return Groups(**_arrays(workload, columns, source))

@@ -183,6 +183,8 @@ class _Bare:
     a0: Ints
     a1: Ints
     copy: Flags
+    node: Flags
+    """Whether the gap lies between two nodes of one replay of a graph."""
     edge: NDArray[np.int8]
     """1 for the gap before the first work of a lane, 2 for the one after the last work, else 0."""
 
@@ -260,6 +262,7 @@ def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
         a0=work.a0[at],
         a1=work.a1[at],
         copy=work.cls[at] == COPY,
+        node=work.node[at],
         edge=np.zeros(len(at), dtype=np.int8),
     )
 
@@ -281,6 +284,7 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
         a0=nothing,
         a1=nothing,
         copy=np.zeros(len(nothing), dtype=bool),
+        node=np.zeros(len(nothing), dtype=bool),
         edge=np.array([1, 2], dtype=np.int8)[keep],
     )
 
@@ -376,14 +380,17 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
     lazy = ~bare.copy & (q - h > limits.lazy_load_ns)
     late = bare.g1 - q > limits.queued_ns
     fresh = q > bare.g0
+    behind = late & looking.trace.communicates_at(bare.g1, limits.queued_ns)
     for cause, part, where in (
         ("copies", call, bare.copy),
-        ("module_load", call, lazy),
-        ("launch", call, ~bare.copy & ~lazy),
-        ("waiting", tail, late),
-        ("queued", tail, ~late & ~fresh),
-        ("copies", tail, ~late & fresh & bare.copy),
-        ("launch", tail, ~late & fresh & ~bare.copy),
+        ("module_load", call, lazy & ~bare.node),
+        ("launch", call, ~bare.copy & (~lazy | bare.node)),
+        ("graph_nodes", tail, bare.node),
+        ("communication", tail, behind & ~bare.node),
+        ("waiting", tail, late & ~behind & ~bare.node),
+        ("queued", tail, ~late & ~fresh & ~bare.node),
+        ("copies", tail, ~late & fresh & bare.copy & ~bare.node),
+        ("launch", tail, ~late & fresh & ~bare.copy & ~bare.node),
     ):
         where = where & told
         parts[cause][where] += part[where]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import tomli
 
@@ -50,6 +50,16 @@ class CallClass:
 
 
 @dataclass(frozen=True)
+class LaunchPatterns:
+    """RE2 patterns for the names of host calls that launch kernels or graphs, or begin and end a stream capture."""
+
+    kernel: str
+    graph: str
+    capture_begin: str
+    capture_end: str
+
+
+@dataclass(frozen=True)
 class Cause:
     """A cause of idle time: its description, and the height to which the time is added (None for none)."""
 
@@ -57,19 +67,22 @@ class Cause:
     height: str | None
 
 
+GainKind = Literal["remove", "overlap", "workers", "pin", "graph"]
+
+
 @dataclass(frozen=True)
 class Height:
-    """The texts for a height; ``claim`` contains a placeholder for the share in %."""
+    """The texts for a height; ``claim`` contains placeholders for the share in % and for the window."""
 
     claim: str
-    advice: Sequence[str | Sequence[str]]
+    advice: Sequence[Mapping[str, str]]
     falsify: str
 
-    def advice_lines(self, vendor: str | None, torch: bool) -> list[str]:
-        """The advice for the program, with the names of the vendor's runtime."""
+    def advice_lines(self, vendor: str | None, torch: bool) -> list[tuple[str, GainKind | None]]:
+        """The advice for the program, with the names of the vendor's runtime, and how its gain is computed."""
         words = _words(vendor)
-        texts = (one if isinstance(one, str) else one[0 if torch else 1] for one in self.advice)
-        return [text.format_map(words) for text in texts if text]
+        texts = [((torch and one.get("torch")) or one.get("text"), one.get("gain")) for one in self.advice]
+        return [(text.format_map(words), cast("GainKind | None", gain)) for text, gain in texts if text]
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,10 @@ class Rules:
     limits: TimelineLimits
     calls: Sequence[CallClass]
     communication: str
+    """A RE2 pattern for the names of kernels that communicate between devices."""
+    launches: LaunchPatterns
+    step_ranges: str
+    """A RE2 pattern for the names of ranges that are steps."""
     causes: Mapping[str, Cause]
     heights: Mapping[str, Height]
     ranks: Mapping[str, OfRanks]
@@ -116,7 +133,9 @@ def rules() -> Rules:
     return Rules(
         limits=TimelineLimits(**data["limits"]),
         calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],
-        communication=data["communication"]["kernels"],
+        communication=f"(?i)({'|'.join(data['communication']['kernels'])})",
+        step_ranges=data["steps"]["ranges"],
+        launches=LaunchPatterns(**data["launches"]),
         causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},
         heights={name: Height(**h) for name, h in data["height"].items()},
         ranks={name: OfRanks(**said) for name, said in data["ranks"].items() if name != "counters"},

@@ -1,6 +1,8 @@
 """Detection of the steps of a program from repeating ranges, or else from the period of its kernel sequence.
 
-A step begins when its first work starts on the device; the host may run ahead by several steps.
+A step begins when its first work starts on the device; the host may run ahead by several steps. A division into steps
+is used only if it covers the device's time: layers of a network repeat too, but a forward pass among long pauses is not
+described by the time from one of its layers to the next.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
+from .busy import ANY
 from .rules import rules
 from .trace import NONE, Trace, Window
 
@@ -24,6 +27,8 @@ _LEAST = count_threshold("timeline.least_steps")
 _MOST = 200_000
 _CANDIDATES = 8
 _COVERED = threshold("timeline.steps_cover")
+_KERNELS_COVERED = threshold("timeline.kernel_steps_cover")
+_NEGLIGIBLE_IDLE = threshold("timeline.negligible_idle")
 _ALIKE = 0.5
 _TOGETHER = 64
 """How often the repeating kernel may occur in one step."""
@@ -43,6 +48,11 @@ class Steps:
     starts: Sequence[int]
     warm_up: int
     """The number of leading steps that take longer than the others."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether the program itself says what a step is; a repeating kernel may be a part of one."""
+        return self.by == "range"
 
     @property
     def durations(self) -> list[int]:
@@ -76,31 +86,71 @@ class Steps:
 
 
 def steps(trace: Trace) -> Steps | None:
-    """Find the steps of a program; None if nothing repeats.
+    """Find the steps of a program; None if nothing repeats, or if what repeats does not cover the device's time.
 
-    Ranges of the user come first, then kernels, then operators of a framework, of which a step may have many.
+    Ranges of the user come first, then kernels, then operators of a framework, of which a step may have many. Where
+    ranges are called steps, nothing that repeats more often than they do is a step.
     """
-    return _by_range(trace, plainly=False) or _by_kernels(trace) or _by_range(trace, plainly=True)
+    by_range = _by_range(trace, _OWN)
+    if by_range is not None:
+        return by_range
+    most = _named_steps(trace)
+    for other in (_by_kernels, _by_operators):
+        candidate = other(trace)
+        if candidate is not None and (most is None or len(candidate.starts) <= most + 1):
+            return candidate
+    return None
 
 
-def _by_range(trace: Trace, plainly: bool) -> Steps | None:
-    """Find steps by the outermost range that repeats evenly; ``plainly`` selects ranges of a framework, else others."""
-    if not trace.ranges or not trace.calls:
+_OWN = "source NOT IN ('torch', 'python')"
+_OPERATORS = "coalesce(source, 'torch') = 'torch'"
+"""SQL: ranges that the program itself named, and operators of a framework. Python functions are neither."""
+
+
+def _by_operators(trace: Trace) -> Steps | None:
+    return _by_range(trace, _OPERATORS)
+
+
+def _named_steps(trace: Trace) -> int | None:
+    """Return how often ranges that are called steps occur on one thread at most; None if there are no such ranges."""
+    if not trace.ranges:
+        return None
+    ((most,),) = trace.rows(
+        f"SELECT max(n)::BIGINT FROM (SELECT count(*) AS n FROM {trace.ranges} WHERE {_OWN} AND {_is_step()} "
+        "GROUP BY regexp_replace(name, '[0-9]+', '#', 'g'), pid, thread)"
+    )
+    return None if most is None else int(most)
+
+
+def _is_step() -> str:
+    return f"regexp_matches(name, {sql_literal(rules().step_ranges)})"
+
+
+def _by_range(trace: Trace, sources: str) -> Steps | None:
+    """Find steps by the outermost range that repeats; ``sources`` is an SQL condition on their source.
+
+    Ranges that are called steps come first and may differ in length; others have to repeat evenly.
+    """
+    if not trace.ranges:
         return None
     rows = trace.rows(
-        "SELECT regexp_replace(name, '[0-9]+', '#', 'g') AS plain, pid, thread, count(*) AS n, min(depth) AS depth "
-        f"FROM {trace.ranges} GROUP BY plain, pid, thread HAVING n BETWEEN {_LEAST} AND {_MOST} "
-        f"AND min(source = 'torch' OR source IS NULL) = {plainly} "
-        f"ORDER BY depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
+        "SELECT regexp_replace(name, '[0-9]+', '#', 'g') AS plain, pid, thread, count(*) AS n, min(depth) AS depth, "
+        f"bool_and({_is_step()}) AND {sources == _OWN} AS named FROM {trace.ranges} WHERE {sources} "
+        f"GROUP BY plain, pid, thread HAVING n BETWEEN {_LEAST} AND {_MOST} "
+        "ORDER BY named DESC, depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) "
+        f"LIMIT {_CANDIDATES}"
     )
-    for plain, pid, thread, *_ in rows:
+    for plain, pid, thread, _, _, named in rows:
         own = f"{_same('pid', pid)} AND {_same('thread', thread)}"
         began = trace.rows(
             f"SELECT start_ns FROM {trace.ranges} WHERE {own} AND regexp_replace(name, '[0-9]+', '#', 'g') = "
             f"{sql_literal(plain)} ORDER BY start_ns"
         )
         starts = _first_work(trace, [int(s) for (s,) in began], pid)
-        if _even(starts) and _covered_share(trace, starts) * len(starts) / (len(starts) - 1) >= _COVERED:
+        if len(starts) < _LEAST or not (named or _even(starts)):
+            continue
+        setup = sources == _OWN
+        if _covered_share(trace, starts, setup) >= _COVERED and not _leaves_idle_out(trace, starts, setup):
             return _make_steps("range", str(plain), starts)
     return None
 
@@ -109,46 +159,80 @@ def _same(column: str, value: int | None) -> str:
     return f"{column} IS NULL" if value is None else f"{column} = {value}"
 
 
-def _covered_share(trace: Trace, starts: Sequence[int]) -> float:
-    """Return the share of the device's time span between the first and the last start, or of its work if larger.
+def _covered_share(trace: Trace, starts: Sequence[int], setup: bool) -> float:
+    """Return the share of the device's time span between the first start and the end of the last step.
 
-    The share of the work is larger if a program with short steps has a long setup.
+    The last step is taken to be as long as the others. With ``setup``, the share of the device's work counts if it is
+    larger, because a program with short steps may have a long setup.
     """
     work = trace.work
+    last = len(starts) / (len(starts) - 1)
+    share = last * (starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1)
+    if not setup:
+        return share
     lengths = work.e - work.s
     within = (work.s >= starts[0]) & (work.s < starts[-1])
-    done = float(lengths[within].sum(dtype="f8") / max(lengths.sum(dtype="f8"), 1.0))
-    return max((starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1), done)
+    return max(share, last * float(lengths[within].sum(dtype="f8") / max(lengths.sum(dtype="f8"), 1.0)))
+
+
+def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
+    """Whether steps leave out more idle time of the devices than they contain, not counting what comes before them if
+    it is ``setup``. A small share of the span is never too much."""
+    import numpy as np
+
+    work, ahead = trace.work, trace.ahead("any", ANY)
+    before = np.where(ahead == NONE, work.s, ahead)
+    first, end = (starts[0] if setup else int(work.s.min())), int(work.e.max())
+    all_idle, inside = (
+        float(np.maximum(0, np.minimum(work.s, last) - np.maximum(before, first)).sum(dtype="f8"))
+        for last in (end, starts[-1])
+    )
+    if not setup:
+        inside -= float(np.maximum(0, np.minimum(work.s, starts[0]) - before).sum(dtype="f8"))
+    last_step = inside / (len(starts) - 1)
+    left_out = all_idle - inside - last_step
+    return left_out > max(inside, _NEGLIGIBLE_IDLE * (end - first) * len(trace.lanes))
 
 
 def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int]:
-    """Return, in order, when the device started the first work that was requested after each time in ``began``."""
+    """Return, in order, when the device started the first work that was requested after each time in ``began``.
+
+    Where no request is known, it is the first work that started after that time.
+    """
     import numpy as np
 
     work = trace.work
     mine = np.flatnonzero((work.a0 != NONE) & ((work.pid == pid) if pid is not None else True))
-    order = mine[np.argsort(work.a0[mine], kind="stable")]
-    at = np.searchsorted(work.a0[order], np.array(began, dtype=np.int64))
+    asked = work.a0
+    if not len(mine):
+        asked = work.s
+        own = work.pid == pid if pid is not None else np.ones(len(work.s), dtype=bool)
+        mine = np.flatnonzero(own if own.any() else ~own)
+    order = mine[np.argsort(asked[mine], kind="stable")]
+    at = np.searchsorted(asked[order], np.array(began, dtype=np.int64))
     return [int(s) for s in np.unique(work.s[order[at[at < len(order)]]])]
 
 
 def _by_kernels(trace: Trace) -> Steps | None:
     """Find steps by a kernel of the busiest lane that repeats after a constant number of other kernels.
 
-    It may occur several times per step.
+    It may occur several times per step. A replay of a graph counts as its first kernel, because a step has at least one
+    replay.
     """
     import numpy as np
 
     lane = max(trace.lanes, key=lambda each: each.work)
     own = slice(lane.first, lane.last)
-    sequence = trace.work.kernel[own][: rules().limits.sequence]
+    kernel, outer = trace.work.kernel[own], ~trace.work.node[own]
+    sequence = kernel[outer][: rules().limits.sequence]
     again = _again(sequence[sequence >= 0])
     if again is None:
         return None
-    starts_found = np.flatnonzero(trace.work.kernel[own] == again)[:_MOST]
-    return _make_steps(
-        "kernels", trace.kernel_names([again])[again], _group_starts([int(s) for s in trace.work.s[own][starts_found]])
-    )
+    repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
+    starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
+    if _covered_share(trace, starts, False) < _KERNELS_COVERED or _leaves_idle_out(trace, starts, False):
+        return None
+    return _make_steps("kernels", trace.kernel_names([again])[again], starts)
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:

@@ -4,60 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from ..base.database import sql_literal
 from ..base.kernel_names import matching
 from ..base.problems import BadArgument, BadInput, NotFound, near
 from ..base.text import count_text
+from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
+from .doubts import TraceDoubt, doubts
+from .gains import expected_from_graphs, expected_from_pinning
 from .idle import Gap, Idle
 from .rules import rules
 from .slow_rank import Balance, SlowRank, balance, slow_rank
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, has_timeline
+from .trace import Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
-from .verdict import ApplicationFinding, ApplicationVerdict, HeightName
-
-
-@dataclass(frozen=True)
-class TraceDoubt:
-    """A doubt about the times of a trace; ``of`` is what it affects: causes of idle time, or busy time of devices."""
-
-    code: str
-    of: Literal["causes", "busy"]
-    text: str
-
-
-def doubts(trace: Trace) -> list[TraceDoubt]:
-    """Return all doubts about a trace."""
-    import numpy as np
-
-    work, limits, doubted = trace.work, rules().limits, list[TraceDoubt]()
-    asked = work.a0 != NONE
-    share = 100 * float(asked.mean())
-    early = asked & (work.s < work.a0)
-    if share and (part := 100 * int(early.sum()) / int(asked.sum())) >= limits.early_pct:
-        ahead = float(np.median((work.a0 - work.s)[early]))
-        text = (
-            f"{part:.0f} % of the device's work starts before the call that launched it (by {ahead / 1e3:.3g} us, "
-            "median): the clocks of host and device differ, so the causes of idle time are uncertain."
-        )
-        doubted.append(TraceDoubt("clocks_differ", "causes", text))
-    if trace.calls and 100 - share >= limits.unasked_pct:
-        text = (
-            f"{100 - share:.0f} % of the device's work has no recorded host call (no call with its correlation id), "
-            "so the cause of the idle time before it is unknown."
-        )
-        doubted.append(TraceDoubt("not_asked_for", "causes", text))
-    kernels = work.of((COMPUTE, COMMUNICATION))
-    if kernels.any() and (none := 100 * float((work.e == work.s)[kernels].mean())) >= limits.instant_pct:
-        text = f"{none:.0f} % of the kernels have zero duration in the profile: the device is busier than reported."
-        doubted.append(TraceDoubt("no_length", "busy", text))
-    return doubted
-
+from .verdict import ApplicationFinding, ApplicationVerdict, HeightName, JudgedWindow
 
 _GAPS, _FEW_GAPS = 30, 3
 """The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
@@ -65,6 +29,7 @@ _MANY = 1_000_000
 _NAMED = 3
 _MOST_WINDOWS = 20_000
 _LONG_NAME = 80
+_OTHER_STORY = threshold("timeline.other_story_points")
 
 
 @dataclass(frozen=True)
@@ -172,11 +137,81 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         verdict=ApplicationVerdict("unknown", 0.0, None, None),
     )
     made.doubts = doubts(trace)
-    uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
-    judged, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made), uneven)
+    _suspect_figures(made)
+    about = JudgedWindow(_window_text(made), _evidence(made), _expected(made), _uneven_in_judgement(made))
+    judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
+    if made.selected == "steady" and _differs(made):
+        _tell_whole_story(made, over_all)
     made.findings = _with_ranks(made)
     return made
+
+
+def _uneven_in_judgement(made: Timeline) -> float:
+    return _uneven_pct(made.balance) if made.balance and made.slow else 0.0
+
+
+def _suspect_figures(made: Timeline) -> None:
+    """Mark the figures of a trace that lost events as suspect."""
+    lost = [doubt for doubt in made.doubts if doubt.of == "events"]
+    if lost:
+        reason = f"the trace is incomplete ({', '.join(doubt.code for doubt in lost)})"
+        made.figures = [replace(f, status="suspect", reason=reason) if f.status == "ok" else f for f in made.figures]
+
+
+def _expected(made: Timeline) -> dict[str, float]:
+    """Return what changes of one kind are expected to save, in % of the wall time."""
+    wall = made.total.wall
+    link = made.trace.workload.manifest.link
+    return expected_from_pinning(made.copies, link, wall) | expected_from_graphs([c.idle for c in made.causes], wall)
+
+
+def _window_text(made: Timeline) -> str:
+    """Return the window as it appears in claims."""
+    ms = f"({made.wall_ns / 1e6:.4g} ms)"
+    if made.selected == "steady" and made.steps:
+        what = "steady step" if made.steps.certain else "repetition"
+        return f"{count_text(made.steps.count, what)} {ms}"
+    if made.selected == "range":
+        return f"{count_text(len(made.windows), 'range')} {ms}"
+    return f"the whole trace {ms}"
+
+
+def _parts(times: Busy, idle_ns: int) -> list[float]:
+    """Return the disjoint parts of the wall time in %, with a given idle time."""
+    busy_parts = (times.computing, times.exposed_communication, times.exposed_copies)
+    wall = max(sum(busy_parts) + idle_ns, 1)
+    return [100 * ns / wall for ns in (*busy_parts, idle_ns)]
+
+
+def _differs(made: Timeline) -> bool:
+    """Whether the parts of the time in the windows differ much from those of the devices' whole time span.
+
+    The start before the first work and the end after the last do not count.
+    """
+    work, whole = made.trace.work, made.trace.whole
+    ends = sum(
+        int(work.s[lane.first]) - whole.start + whole.end - int(work.e[lane.first : lane.last].max())
+        for lane in made.trace.lanes
+    )
+    pairs = zip(_parts(made.total, made.total.idle), _parts(made.whole, made.whole.idle - ends), strict=True)
+    return any(abs(a - b) > _OTHER_STORY for a, b in pairs)
+
+
+def _tell_whole_story(made: Timeline, over_all: Mapping[int, Busy]) -> None:
+    """Add to the first claim what the whole trace shows, and limit the confidence in steps that kernels define."""
+    by_cause = idle.find(made.trace, Within([made.trace.whole])).causes
+    about = JudgedWindow(f"the whole trace ({made.whole.wall / len(over_all) / 1e6:.4g} ms)", {}, {})
+    judged, findings = verdict.judge(made.trace, over_all, by_cause, about)
+    told = findings[0].claim if findings and judged.height != "unknown" else "The whole trace has another profile."
+    text = f"{told[0].upper()}{told[1:]}" if not findings else told
+    idle_pct = 100 * made.whole.idle / max(made.whole.wall, 1)
+    first = made.findings[0]
+    other = f"{first.claim} But the whole trace is another story (GPU idle {idle_pct:.1f} %). {text}"
+    made.findings = [replace(first, claim=other), *made.findings[1:]]
+    if judged.height != made.verdict.height and made.steps and not made.steps.certain:
+        most = min(made.verdict.confidence, rules().limits.doubted)
+        made.verdict = replace(made.verdict, confidence=most)
 
 
 @dataclass(frozen=True)
@@ -256,8 +291,6 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     figure = {f.name: f.value for f in made.figures if f.status == "ok"}
     for row in made.causes:
         height = rules().causes[row.idle.cause].height
-        if height == "waiting":
-            height = "communication" if made.trace.communicates else "synchronisation"
         for name in verdict.HEIGHTS:
             if name == height and name != "gpu" and 100 * row.idle.ns / wall >= 1:
                 evidence_by_height[name].append(_idle_cause_text(row, wall))
@@ -342,12 +375,6 @@ def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
     if slow and not ranks.even:
         told += slow.evidence
     return told
-
-
-def lane_name(rank: int | None, device: int | None) -> str:
-    """The display name of a device."""
-    own = f"GPU {0 if device is None else device}"
-    return own if rank is None else f"rank {rank}, {own}"
 
 
 def _idle_cause_text(row: CauseRow, wall: int) -> str:

@@ -28,6 +28,8 @@ _CLASSES = 4
 BLOCKING = ("synchronisation", "allocation", "copies", "messages", "module_load", "graph")
 """Classes of host calls that block the thread that requests device work."""
 PROFILER = "profiler"
+LAUNCH, GRAPH, CAPTURE_BEGIN, CAPTURE_END = range(1, 5)
+"""Roles of host calls: launching a kernel or a graph, and beginning or ending a stream capture; 0 for all others."""
 NONE = -(2**62)
 """Replaces unknown times and ids."""
 _AT_ONCE = 1 << 16
@@ -74,6 +76,8 @@ class Work:
     a0: Ints
     a1: Ints
     thread: Ints
+    node: Flags
+    """Whether it is a node of a graph other than the first one of the same replay on its lane."""
 
     def of(self, classes: Sequence[int], own: slice | Ints = slice(None)) -> Flags:
         """Return a mask of the work that belongs to the given classes."""
@@ -115,6 +119,29 @@ class Blocks:
 
 
 @dataclass(frozen=True)
+class Launches:
+    """The host calls that launch kernels and graphs, compared with the work that they started on the device."""
+
+    calls: int = 0
+    """The number of these calls; 0 if no call is linked to device work, so that nothing can be compared."""
+    first: int = NONE
+    """The start of the first launch that was executed."""
+    last: int = NONE
+    """The start of the last launch that was executed."""
+    lost: Ints | None = None
+    """The start times, in order, of the launches for which the trace contains no work on the device."""
+    lost_replays: int = 0
+    """How many of these are launches of graphs."""
+    lost_threads: int = 0
+    """The number of threads that made them."""
+    replay: NDArray[np.int32] | None = None
+    """For each piece of device work, a number of the graph launch that started it, or -1; None without graphs."""
+    spacing: float | None = None
+    """The mean distance between the correlation ids of successive host calls, without the longest ones; None if there
+    are few calls."""
+
+
+@dataclass(frozen=True)
 class Trace:
     """A timeline that has been loaded for analysis."""
 
@@ -133,6 +160,7 @@ class Trace:
     """The number of host calls of any kind."""
     unusable: int
     """The number of skipped events, which have no time or end before they start."""
+    launches: Launches = field(default_factory=Launches)
     _islands: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -147,6 +175,25 @@ class Trace:
             return True
         own = "contains(name, 'at::native') OR contains(name, 'c10::')"
         return bool(self.rows(f"SELECT 1 FROM tl_kernels WHERE {own} LIMIT 1"))
+
+    def communicates_at(self, times: Ints, recent_ns: int) -> Flags:
+        """Return whether communication runs at each time, or ended on any device at most ``recent_ns`` before it.
+
+        Only times at which the asking device itself was idle are meaningful.
+        """
+        import numpy as np
+
+        if len(self.lanes) < 2 or not self.communicates:
+            return np.zeros(len(times), dtype=bool)
+        if "talks" not in self._islands:
+            mine = self.work.of((COMMUNICATION,))
+            s, e = self.work.s[mine], self.work.e[mine]
+            order = np.argsort(s, kind="stable")
+            self._islands["talks"] = s[order], np.maximum.accumulate(e[order])
+        starts, ends = self._islands["talks"]
+        before = np.searchsorted(starts, times) - 1
+        running: Flags = (before >= 0) & (ends[np.maximum(before, 0)] >= times - recent_ns)
+        return running
 
     def kernel_names(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the names of kernels by their number."""
@@ -200,6 +247,12 @@ def pieces(first: int, last: int) -> Iterator[slice]:
 def is_same(column: Ints) -> bool:
     """Whether all values of a column, which must not be empty, are equal."""
     return column.strides == (0,) or bool((column == column[0]).all())
+
+
+def lane_name(rank: int | None, device: int | None) -> str:
+    """The display name of a device."""
+    own = f"GPU {0 if device is None else device}"
+    return own if rank is None else f"rank {rank}, {own}"
 
 
 def has_timeline(workload: Workload) -> bool:

@@ -6,6 +6,7 @@ pass over ten million events takes some tenths of a second, so there are only tw
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,35 @@ from ..base.problems import BadInput
 from ..workload import Workload
 from . import event_groups
 from .event_groups import Events, Seen, code, of_groups, same
-from .trace import NONE, PROFILER, Blocks, Trace, Window, Work, events_of, has_timeline, is_same, pieces, ranges_of
+from .trace import (
+    CAPTURE_BEGIN,
+    CAPTURE_END,
+    GRAPH,
+    LAUNCH,
+    NONE,
+    PROFILER,
+    Blocks,
+    Launches,
+    Trace,
+    Window,
+    Work,
+    events_of,
+    has_timeline,
+    is_same,
+    pieces,
+    ranges_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .trace import Ints
+    from .trace import Flags, Ints
 
 _MANY = 100_000
+_SOME, _FEW_CALLS, _MOST = 50_000, 200, 0.99
+"""The number of calls whose correlation ids are compared, the number that is needed, and the share of the distances
+that is averaged."""
 
 
 def prepare(workload: Workload) -> Trace:
@@ -46,10 +67,11 @@ def prepare(workload: Workload) -> Trace:
             "Record kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
         )
     events = event_groups.read(workload, seen)
-    work = _work(events, seen)
+    work, launches = _work(events, seen)
     blocks, profiler = _blocks(events, seen)
     whole = _whole(workload, seen.span)
-    return Trace(workload, seen.lanes, work, blocks, profiler, whole, seen.communicating, seen.calls, seen.unusable)
+    of_calls = (seen.communicating, seen.calls, seen.unusable, launches)
+    return Trace(workload, seen.lanes, work, blocks, profiler, whole, *of_calls)
 
 
 def _has_times(workload: Workload) -> bool:
@@ -65,8 +87,8 @@ def _has_times(workload: Workload) -> bool:
     )
 
 
-def _work(events: Events, seen: Seen) -> Work:
-    """Return all device work by lane, with the calls that requested it."""
+def _work(events: Events, seen: Seen) -> tuple[Work, Launches]:
+    """Return all device work by lane with the calls that requested it, and the launches compared with it."""
     import numpy as np
 
     device = seen.groups.device >= 0
@@ -79,18 +101,35 @@ def _work(events: Events, seen: Seen) -> Work:
         at = at[np.argsort(lanes[events.g[at]], kind="stable")]
     g = events.g[at]
     pid = of_groups(seen.groups.pid, device, g)
-    asked = _asking_calls(events, seen, at, pid)
-    return Work(events.s[at], events.e[at], seen.groups.device[g], seen.groups.kernel[g], pid, *asked)
+    a0, a1, thread, launches = _asking_calls(events, seen, at, pid)
+    node = np.zeros(len(at), dtype=bool)
+    if launches.replay is not None:
+        for lane in seen.lanes:
+            node[lane.first : lane.last] = _is_repeated(launches.replay[lane.first : lane.last])
+    classes, kernels = seen.groups.device[g], seen.groups.kernel[g]
+    return Work(events.s[at], events.e[at], classes, kernels, pid, a0, a1, thread, node), launches
+
+
+def _is_repeated(numbers: NDArray[np.int32]) -> Flags:
+    """Return which of the numbers, -1 excepted, occur earlier in the array too."""
+    import numpy as np
+
+    places = np.arange(len(numbers))
+    first = np.empty(int(numbers.max(initial=-1)) + 2, dtype=np.int64)
+    first[numbers[::-1]] = places[::-1]  # the first place of a number is written last
+    repeated: Flags = (numbers >= 0) & (first[numbers] != places)
+    return repeated
 
 
 def _in_order(times: Ints) -> bool:
     return len(times) < 2 or bool((times[1:] >= times[:-1]).all())
 
 
-def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints, Ints, Ints]:
+def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints, Ints, Ints, Launches]:
     """Return start, end and thread of the call that requested each piece of work (the events ``at`` of ``pid``).
 
-    This is the earliest call of the same process with the same correlation id.
+    This is the earliest call of the same process with the same correlation id. The last item compares the calls that
+    launch work with the work.
     """
     import numpy as np
 
@@ -98,13 +137,16 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
     calls = np.flatnonzero(host[events.g] & (events.correlation != NONE)) if seen.calls else np.arange(0)
     if not len(calls):
         nothing = same(NONE, len(at))
-        return nothing, nothing, nothing
+        return nothing, nothing, nothing, Launches()
     g = events.g[calls]
     known = _CallIndex(of_groups(seen.groups.pid, host, g), events.correlation[calls], events.s[calls])
     thread = of_groups(seen.groups.thread, host, g)
     one = is_same(thread)
     made = [np.empty(len(at), dtype=np.int64) for _ in range(2 if one else 3)]
     everywhere = True
+    executed = np.zeros(len(calls) + 1, dtype=bool)  # the last element is for work without a known call
+    graphs = seen.groups.launch[g] == GRAPH
+    replay = np.full(len(at), -1, dtype=np.int32) if graphs.any() else None
     for piece in pieces(0, len(at)):
         sought = events.correlation[at[piece]]
         call = known.find(pid[piece], sought)
@@ -112,12 +154,69 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
         for column, of in zip(made, (events.s, events.e), strict=False):
             column[piece] = of[calls[call]]
             column[piece][miss] = NONE
+        executed[call] = True
+        if replay is not None:
+            replay[piece] = np.where(miss | ~graphs[call], -1, call)
         if not one:
             made[2][piece] = np.where(miss, NONE, thread[call])
         everywhere = everywhere and not miss.any()
     if one:
         made.append(same(int(thread[0]), len(at)) if everywhere else np.where(made[0] != NONE, thread[0], NONE))
-    return made[0], made[1], made[2]
+    launches = _compare_launches(events, seen, calls, known, executed[:-1])
+    return made[0], made[1], made[2], replace(launches, replay=replay)
+
+
+def _compare_launches(events: Events, seen: Seen, calls: Ints, known: _CallIndex, executed: Flags) -> Launches:
+    """Compare the launches among ``calls`` with ``executed``, which says whether a call is the first one of work."""
+    import numpy as np
+
+    g, s = events.g[calls], events.s[calls]
+    role = seen.groups.launch[g]
+    launching = (role == LAUNCH) | (role == GRAPH)
+    done = s[launching & executed]
+    if not len(done):
+        return Launches()
+    lost = np.flatnonzero(launching & ~executed)
+    if len(lost):
+        # A call inside another one may have the same id, of which the outer call is the first.
+        same_id = known.find(seen.groups.pid[g[lost]], events.correlation[calls[lost]])
+        lost = lost[~executed[same_id]]
+    threads = np.stack([seen.groups.pid[g], seen.groups.thread[g]]) if len(lost) else np.empty((2, 0))
+    owners = np.unique(threads[:, lost], axis=1).T
+    for owner in owners:
+        own = np.flatnonzero((threads == owner[:, None]).all(axis=0))
+        mine = lost[np.isin(lost, own)]
+        lost = np.setdiff1d(lost, mine[_starts_nothing(s, events.e[calls], role, (own, mine, executed))])
+    apart = np.sort(np.diff(np.unique(events.correlation[calls[:_SOME]])))
+    return Launches(
+        calls=int(launching.sum()),
+        first=int(done.min()),
+        last=int(done.max()),
+        lost=np.sort(s[lost]),
+        lost_replays=int((role[lost] == GRAPH).sum()),
+        lost_threads=len(owners),
+        # The longest distances are pauses of the recording.
+        spacing=float(apart[: int(_MOST * len(apart))].mean()) if len(apart) >= _FEW_CALLS else None,
+    )
+
+
+def _starts_nothing(s: Ints, e: Ints, role: NDArray[np.int8], of: tuple[Ints, Ints, Flags]) -> Flags:
+    """Return which launches of a thread are not expected to start work: those that a stream capture only records, and
+    those inside another launch, which has the work.
+
+    ``of`` contains the calls of the thread, the launches among them in question, and which calls were executed.
+    """
+    import numpy as np
+
+    own, mine, executed = of
+    begun, ended = (np.sort(s[own[role[own] == which]]) for which in (CAPTURE_BEGIN, CAPTURE_END))
+    nothing: Flags = np.searchsorted(begun, s[mine]) > np.searchsorted(ended, s[mine])
+    outer = own[executed[own] & ((role[own] == LAUNCH) | (role[own] == GRAPH))]
+    if len(outer):
+        outer = outer[np.argsort(s[outer], kind="stable")]
+        around = outer[np.maximum(np.searchsorted(s[outer], s[mine], side="right") - 1, 0)]
+        nothing |= (s[around] <= s[mine]) & (e[around] >= e[mine])
+    return nothing
 
 
 class _CallIndex:

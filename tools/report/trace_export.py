@@ -18,8 +18,8 @@ from ...analysis.base.temporary_files import draft_of
 from ...analysis.base.text import count_text, visible
 from ...analysis.store.store import Store
 from ...analysis.timeline.rules import rules
-from ...analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, timeline
-from ...analysis.timeline.trace import Trace, ranges_of, usable_events
+from ...analysis.timeline.timeline import Timeline, TimelineRequest, timeline
+from ...analysis.timeline.trace import Trace, lane_name, ranges_of, usable_events
 from ...analysis.workload import Workload
 from ..base.progress import report
 

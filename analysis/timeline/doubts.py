@@ -1,0 +1,182 @@
+"""Doubts about a trace: clocks that differ, and records that are missing.
+
+A profiler that runs out of buffers, records a sample or does not know a queue drops events without saying so. What is
+missing shows in what is left: launches without work on the device, replays of a graph with fewer nodes than others,
+devices that fall silent, and correlation ids that are far apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..base.text import count_text
+from ..catalogue.thresholds import threshold
+from .rules import rules
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, lane_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LOST_PCT = threshold("timeline.lost_pct")
+_SILENT = threshold("timeline.silent_device")
+_SAMPLED_IDS = threshold("timeline.sampled_ids")
+_FAMILIES = 64
+"""The number of different replays of graphs that are compared."""
+
+
+@dataclass(frozen=True)
+class TraceDoubt:
+    """A doubt about a trace; ``of`` is what it affects: causes of idle time, busy time of devices, or what it contains.
+
+    Events that are missing affect busy times too, so every figure of an incomplete trace is suspect.
+    """
+
+    code: str
+    of: Literal["causes", "busy", "events"]
+    text: str
+
+
+def doubts(trace: Trace) -> list[TraceDoubt]:
+    """Return all doubts about a trace."""
+    return [
+        *_about_times(trace),
+        *_lost_launches(trace),
+        *_lost_nodes(trace),
+        *_silent_devices(trace),
+        *_sampled(trace),
+    ]
+
+
+def _about_times(trace: Trace) -> list[TraceDoubt]:
+    import numpy as np
+
+    work, limits, doubted = trace.work, rules().limits, list[TraceDoubt]()
+    asked = work.a0 != NONE
+    share = 100 * float(asked.mean())
+    early = asked & (work.s < work.a0)
+    if share and (part := 100 * int(early.sum()) / int(asked.sum())) >= limits.early_pct:
+        ahead = float(np.median((work.a0 - work.s)[early]))
+        text = (
+            f"{part:.0f} % of the device's work starts before the call that launched it (by {ahead / 1e3:.3g} us, "
+            "median): the clocks of host and device differ, so the causes of idle time are uncertain."
+        )
+        doubted.append(TraceDoubt("clocks_differ", "causes", text))
+    if trace.calls and 100 - share >= limits.unasked_pct:
+        text = (
+            f"{100 - share:.0f} % of the device's work has no recorded host call (no call with its correlation id), "
+            "so the cause of the idle time before it is unknown."
+        )
+        doubted.append(TraceDoubt("not_asked_for", "causes", text))
+    kernels = work.of((COMPUTE, COMMUNICATION))
+    if kernels.any() and (none := 100 * float((work.e == work.s)[kernels].mean())) >= limits.instant_pct:
+        text = f"{none:.0f} % of the kernels have zero duration in the profile: the device is busier than reported."
+        doubted.append(TraceDoubt("no_length", "busy", text))
+    return doubted
+
+
+def _lost_launches(trace: Trace) -> list[TraceDoubt]:
+    """Doubt a trace in which launches have no work on the device, with the time in which they were made."""
+    launches = trace.launches
+    lost = launches.lost
+    if lost is None or not len(lost) or 100 * len(lost) / launches.calls < _LOST_PCT:
+        return []
+    start = trace.whole.start
+    text = f"{len(lost)} of {count_text(launches.calls, 'launch')} ({100 * len(lost) / launches.calls:.3g} %)"
+    if launches.lost_replays:
+        text += f", {launches.lost_replays} of them of graphs,"
+    text += " left no work in the trace: they were made "
+    if lost[-1] < launches.first:
+        text += f"in the first {(launches.first - start) / 1e6:.4g} ms, before all others (records were overwritten)"
+    elif lost[0] > launches.last:
+        text += f"after {(lost[0] - start) / 1e6:.4g} ms, behind all others (recording stopped, or the buffer was full)"
+    else:
+        text += f"between {(lost[0] - start) / 1e6:.4g} and {(lost[-1] - start) / 1e6:.4g} ms"
+    if launches.lost_threads > 1:
+        text += f", by {launches.lost_threads} threads"
+    return [TraceDoubt("lost_launches", "events", f"{text}. The device is busier than the trace shows.")]
+
+
+def _lost_nodes(trace: Trace) -> list[TraceDoubt]:
+    """Doubt a trace in which replays of a graph have fewer nodes than most replays of the same graph."""
+    import numpy as np
+
+    replay = trace.launches.replay
+    if replay is None:
+        return []
+    families = _replays(trace, replay)
+    lost = short = expected = 0
+    where: list[int] = []
+    for size, times, first, kernels in families:
+        expected += size * times
+        for other_size, other_times, _, other in families:
+            # Most replays of a graph are complete; a part of them is contained in a complete one.
+            if other_size > size and other_times > times and not kernels - other:
+                lost += (other_size - size) * times
+                expected += (other_size - size) * times
+                short += times
+                where.append(int(trace.work.s[first]))
+                break
+    if not lost or 100 * lost / expected < _LOST_PCT:
+        return []
+    at = (min(where) - trace.whole.start) / 1e6
+    number = len(np.unique(replay[replay >= 0]))
+    text = (
+        f"{lost} of {expected} nodes of graphs are missing ({100 * lost / expected:.3g} %): {short} of "
+        f"{count_text(number, 'replay')} have fewer nodes than the others, the first at {at:.4g} ms. The device is "
+        "busier than the trace shows."
+    )
+    return [TraceDoubt("lost_nodes", "events", text)]
+
+
+def _replays(trace: Trace, replay: NDArray[np.int32]) -> list[tuple[int, int, int, Counter[int]]]:
+    """Return the different replays of graphs: nodes, how often it occurs, the first place of one, and its kernels."""
+    import numpy as np
+
+    mine = np.flatnonzero(replay >= 0)
+    numbers, which, sizes = np.unique(replay[mine], return_inverse=True, return_counts=True)
+    # Replays with the same sum of random numbers, one for each kernel, consist of the same nodes.
+    kernels = trace.work.kernel[mine]
+    marks = np.random.default_rng(0).integers(2**40, size=int(kernels.max(initial=0)) + 2)
+    sums = np.bincount(which, weights=marks[kernels].astype(np.float64), minlength=len(numbers))
+    _, one, times = np.unique(np.stack([sums, sizes.astype(np.float64)]), axis=1, return_index=True, return_counts=True)
+    families = []
+    for n in np.argsort(-times, kind="stable")[:_FAMILIES]:
+        nodes = np.flatnonzero(which == one[n])
+        found_kernels = Counter(kernels[nodes].tolist())
+        families.append((int(sizes[one[n]]), int(times[n]), int(mine[nodes[0]]), found_kernels))
+    return families
+
+
+def _silent_devices(trace: Trace) -> list[TraceDoubt]:
+    """Doubt a trace in which some devices stop working long before most others, or start long after them."""
+    if len(trace.lanes) < 2:
+        return []
+    work = trace.work
+    spans = [(int(work.s[lane.first]), int(work.e[lane.first : lane.last].max())) for lane in trace.lanes]
+    start, end = min(s for s, _ in spans), max(e for _, e in spans)
+    shares = sorted((e - s) / max(end - start, 1) for s, e in spans)
+    silent = [(lane, s, e) for lane, (s, e) in zip(trace.lanes, spans, strict=True) if e - s < _SILENT * (end - start)]
+    if not silent or shares[len(shares) // 2] < 1 - _SILENT / 2:
+        return []
+    lane, s, e = silent[0]
+    text = (
+        f"{len(silent)} of {count_text(len(spans), 'device')} work during a part of the trace only: "
+        f"{lane_name(lane.rank, lane.device)} from {(s - trace.whole.start) / 1e6:.4g} to "
+        f"{(e - trace.whole.start) / 1e6:.4g} ms. Records may be missing."
+    )
+    return [TraceDoubt("silent_devices", "events", text)]
+
+
+def _sampled(trace: Trace) -> list[TraceDoubt]:
+    """Doubt a trace whose calls are far apart by their ids, although a profiler numbers all calls."""
+    spacing = trace.launches.spacing
+    if spacing is None or spacing < _SAMPLED_IDS:
+        return []
+    text = (
+        f"The correlation ids of successive host calls are {spacing:.3g} apart on average: the trace is a sample, or "
+        "most calls were not recorded. Idle time may be work that is missing."
+    )
+    return [TraceDoubt("sampled", "events", text)]
