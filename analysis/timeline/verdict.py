@@ -39,7 +39,7 @@ class ApplicationFinding:
     advice: Sequence[str] = ()
     falsify: str | None = None
     gains: Sequence[AdviceGain] = ()
-    """The gain of each piece of advice, in the same order."""
+    """The gain of each piece of advice, in the same order; empty if none is known."""
 
 
 @dataclass(frozen=True)
