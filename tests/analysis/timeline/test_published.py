@@ -1,4 +1,4 @@
-"""Traces and figures that other people published: the same shares over the same time span, and no sure verdict beside."""
+"""Traces and figures that other people published: equal shares over the same time span, and no sure verdict beside."""
 
 from __future__ import annotations
 
