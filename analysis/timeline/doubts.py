@@ -14,7 +14,7 @@ from typing import Literal
 from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, lane_name
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, is_same, lane_name
 
 _LOST_PCT = threshold("timeline.lost_pct")
 _SILENT = threshold("timeline.silent_device")
@@ -123,21 +123,21 @@ def _lost_nodes(trace: Trace) -> list[TraceDoubt]:
 def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
     """Return the different replays of graphs: nodes, how often it occurs, the first place of one, and its kernels.
 
-    Empty unless there are several.
+    Empty if all have the same number of nodes.
     """
     import numpy as np
 
     replay, kernel = trace.launches.replay, trace.work.kernel
     if replay is None:
         return []
+    sizes = np.bincount(replay + 1)[1:]
+    known = np.flatnonzero(sizes)
+    if not len(known) or is_same(sizes[known]):
+        return []
     # Replays with the same sum of random numbers, one for each kernel, consist of the same nodes.
     marks = np.random.default_rng(0).integers(2**32, size=int(kernel.max(initial=0)) + 2).astype(np.float64)
     sums = np.bincount(replay + 1, weights=marks[kernel])[1:]
-    sizes = np.bincount(replay + 1)[1:]
-    known = np.flatnonzero(sizes)
     _, one, times = np.unique(sums[known], return_index=True, return_counts=True)
-    if len(one) < 2:
-        return []
     families = []
     for n in np.argsort(-times, kind="stable")[:_FAMILIES]:
         nodes = np.flatnonzero(replay == known[one[n]])

@@ -114,8 +114,8 @@ def _is_repeated(numbers: NDArray[np.int32]) -> Flags:
     """Return which of the numbers, -1 excepted, occur earlier in the array too."""
     import numpy as np
 
-    places = np.arange(len(numbers))
-    first = np.empty(int(numbers.max(initial=-1)) + 2, dtype=np.int64)
+    places = np.arange(len(numbers), dtype=np.int32)
+    first = np.empty(int(numbers.max(initial=-1)) + 2, dtype=np.int32)
     first[numbers[::-1]] = places[::-1]  # the first place of a number is written last
     repeated: Flags = (numbers >= 0) & (first[numbers] != places)
     return repeated
