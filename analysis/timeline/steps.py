@@ -28,6 +28,7 @@ _MOST = 200_000
 _CANDIDATES = 8
 _COVERED = threshold("timeline.steps_cover")
 _KERNELS_COVERED = threshold("timeline.kernel_steps_cover")
+_KERNELS_WORK = threshold("timeline.kernel_steps_work")
 _NEGLIGIBLE_IDLE = threshold("timeline.negligible_idle")
 _ALIKE = 0.5
 _TOGETHER = 64
@@ -230,9 +231,12 @@ def _by_kernels(trace: Trace) -> Steps | None:
         return None
     repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
     starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
-    if _covered_share(trace, starts, False) < _KERNELS_COVERED or _leaves_idle_out(trace, starts, False):
-        return None
-    return _make_steps("kernels", trace.kernel_names([again])[again], starts)
+    # A program may set up for longer than it repeats. Layers of a single pass after a pause look the same, so a verdict
+    # on such steps is not certain where the whole trace differs (``Timeline``).
+    for setup, least in ((False, _KERNELS_COVERED), (True, _KERNELS_WORK)):
+        if _covered_share(trace, starts, setup) >= least and not _leaves_idle_out(trace, starts, setup):
+            return _make_steps("kernels", trace.kernel_names([again])[again], starts)
+    return None
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
