@@ -94,7 +94,7 @@ def compare_workloads(
             description='fused or split kernels: {"name": ["regex before", "regex after"]}',
         ),
     ] = None,
-    checked: Annotated[bool | None, Field(description="whether the program's own check passed")] = None,
+    checked: Annotated[bool | None, Field(description="whether its own check passed")] = None,
     metrics: Annotated[SomeMetrics | None, Field(description="to show, as for compute_metrics")] = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,

@@ -59,7 +59,7 @@ _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range
 
 
 _Normalization = Annotated[
-    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="what counts are divided by")
+    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
 ]
 _Aggregation = Annotated[Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")]
 _Detail = Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")]

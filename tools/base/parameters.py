@@ -137,7 +137,7 @@ Replay = Annotated[
 ]
 HypothesisText = Annotated[
     Sentence | None,
-    Field(description="expected effect of the change; for the log"),
+    Field(description="expected effect; for the log"),
 ]
 ChangeText = Annotated[Sentence | None, Field(description="what was changed; for the log")]
 Tags = Annotated[
