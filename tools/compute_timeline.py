@@ -152,8 +152,16 @@ def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:
 
 def _round_finding(finding: ApplicationFinding, first: bool) -> ApplicationFinding:
     """Round a finding for the answer; all but the first are shortened to their main evidence and advice."""
-    told = replace(finding, share_pct=round(finding.share_pct, 2), speedup_bound=_three(finding.speedup_bound))
-    return told if first else replace(told, evidence=told.evidence[:2], advice=told.advice[:1], falsify=None)
+    gains = [replace(gain, upper=_three(gain.upper), expected=_three(gain.expected)) for gain in finding.gains]
+    told = replace(
+        finding,
+        share_pct=round(finding.share_pct, 2),
+        speedup_bound=_three(finding.speedup_bound),
+        gains=gains if any(gain.upper is not None for gain in gains) else [],
+    )
+    if first:
+        return told
+    return replace(told, evidence=told.evidence[:2], advice=told.advice[:1], gains=told.gains[:1], falsify=None)
 
 
 def _split(whole: Busy, within: Busy) -> Table:

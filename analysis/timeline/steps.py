@@ -152,7 +152,7 @@ def _by_range(trace: Trace, sources: str) -> Steps | None:
             continue
         setup = sources == _OWN
         if _covered_share(trace, starts, setup) >= _COVERED and not _leaves_idle_out(trace, starts, setup):
-            return _make_steps("range", str(plain), starts)
+            return _make_steps("range", str(plain).replace("##", "#"), starts)  # ProfilerStep#12
     return None
 
 

@@ -21,6 +21,7 @@ from .slow_rank import Balance, SlowRank, balance, slow_rank
 from .trace import Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
 from .verdict import (
+    AdviceGain,
     ApplicationFinding,
     ApplicationVerdict,
     HeightName,
@@ -143,26 +144,22 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         verdict=ApplicationVerdict("unknown", 0.0, None, None),
     )
     made.doubts = doubts(trace)
-    _suspect_figures(made)
-    about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), _uneven_in_judgement(made))
+    made.figures = _doubted_figures(made)
+    uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
+    about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), uneven)
     judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     if made.selected == "steady" and _differs(made):
-        _tell_whole_story(made, over_all)
+        made.verdict, made.findings = _with_whole_story(made, over_all)
     made.findings = _with_ranks(made)
     return made
 
 
-def _uneven_in_judgement(made: Timeline) -> float:
-    return _uneven_pct(made.balance) if made.balance and made.slow else 0.0
-
-
-def _suspect_figures(made: Timeline) -> None:
-    """Mark the figures of a trace that lost events as suspect."""
-    lost = [doubt for doubt in made.doubts if doubt.of == "events"]
-    if lost:
-        reason = f"the trace is incomplete ({', '.join(doubt.code for doubt in lost)})"
-        made.figures = [replace(f, status="suspect", reason=reason) if f.status == "ok" else f for f in made.figures]
+def _doubted_figures(made: Timeline) -> list[activity_tables.TimelineFigure]:
+    """Return the figures, which are suspect if events are missing."""
+    lost = ", ".join(doubt.code for doubt in made.doubts if doubt.of == "events")
+    reason = f"the trace is incomplete ({lost})"
+    return [replace(f, status="suspect", reason=reason) if lost and f.status == "ok" else f for f in made.figures]
 
 
 def _expected_savings(made: Timeline) -> dict[str, float]:
@@ -204,20 +201,23 @@ def _differs(made: Timeline) -> bool:
     return any(abs(a - b) > _OTHER_STORY for a, b in pairs)
 
 
-def _tell_whole_story(made: Timeline, over_all: Mapping[int, Busy]) -> None:
-    """Add to the first claim what the whole trace shows, and limit the confidence in steps that kernels define."""
+def _with_whole_story(
+    made: Timeline, over_all: Mapping[int, Busy]
+) -> tuple[ApplicationVerdict, list[ApplicationFinding]]:
+    """Return the verdict and the findings with what the whole trace shows added to the first claim.
+
+    The confidence in steps that kernels define is limited if the whole trace leads to another verdict.
+    """
+    wall, (first, *others) = made.whole.wall, made.findings
     by_cause = idle.find(made.trace, Within([made.trace.whole])).causes
-    about = JudgedWindow(f"the whole trace ({made.whole.wall / len(over_all) / 1e6:.4g} ms)", {}, {})
+    about = JudgedWindow(f"the whole trace ({wall / len(over_all) / 1e6:.4g} ms)", {}, {})
     judged, findings = verdict.judge(made.trace, over_all, by_cause, about)
-    told = findings[0].claim if findings and judged.height != "unknown" else "The whole trace has another profile."
-    text = f"{told[0].upper()}{told[1:]}" if not findings else told
-    idle_pct = 100 * made.whole.idle / max(made.whole.wall, 1)
-    first = made.findings[0]
-    other = f"{first.claim} But the whole trace is another story (GPU idle {idle_pct:.1f} %). {text}"
-    made.findings = [replace(first, claim=other), *made.findings[1:]]
-    if judged.height != made.verdict.height and made.steps and not made.steps.certain:
-        most = min(made.verdict.confidence, rules().limits.doubted)
-        made.verdict = replace(made.verdict, confidence=most)
+    story = f"But the whole trace is another story (GPU idle {100 * made.whole.idle / max(wall, 1):.1f} %)."
+    claim = f"{first.claim} {story}" + ("" if judged.height == "unknown" else f" {findings[0].claim}")
+    kept = made.verdict
+    if judged.height != kept.height and made.steps and not made.steps.certain:
+        kept = replace(kept, confidence=min(kept.confidence, rules().limits.doubted))
+    return kept, [replace(first, claim=claim), *others]
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,11 @@ def _with_ranks(made: Timeline) -> list[ApplicationFinding]:
         return made.findings
     if any(f.height == "communication" for f in made.findings):
         more = made.slow.advice if made.slow else ()
-        return [replace(f, advice=[*more, *f.advice]) if f.height == "communication" else f for f in made.findings]
+        unknown = [AdviceGain() for _ in more]
+        return [
+            replace(f, advice=[*more, *f.advice], gains=[*unknown, *f.gains]) if f.height == "communication" else f
+            for f in made.findings
+        ]
     told = _of_ranks(ranks, made.slow)
     gone = _uneven_pct(ranks)
     why = [made.slow.claim] if made.slow else []

@@ -41,7 +41,7 @@ class ApplicationFinding:
     advice: Sequence[str] = ()
     falsify: str | None = None
     gains: Sequence[AdviceGain] = ()
-    """The gain of each piece of advice, in the same order."""
+    """The gain of each piece of advice, in the same order; empty if none is known."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,10 @@ def judge(
 def cap_confidence(judged: ApplicationVerdict, of: Set[str]) -> ApplicationVerdict:
     """Return the verdict with its confidence limited because of doubts about times.
 
-    Doubts about busy times affect every verdict, those about causes of idle time only verdicts that rest on causes.
+    Doubts about busy times and missing events affect every verdict, those about causes of idle time only verdicts that
+    rest on causes.
     """
-    counts = "busy" in of or ("causes" in of and judged.height not in ("gpu", "copies"))
+    counts = bool(of & {"busy", "events"}) or ("causes" in of and judged.height not in ("gpu", "copies"))
     return replace(judged, confidence=min(judged.confidence, rules().limits.doubted)) if counts else judged
 
 

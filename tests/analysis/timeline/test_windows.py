@@ -1,0 +1,148 @@
+"""Windows of verdicts: steps are what the program calls so, or what covers the device's time; the claim names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rooflens.tests.analysis.timeline.test_made import CASES, MS, US, told
+from rooflens.tests.timelines import Made
+
+
+def layers(count: int, start: int, made: Made | None = None) -> Made:
+    """A forward pass: per layer a GEMM, an attention and a norm, which are launched without pauses."""
+    made = made or Made()
+    for layer in range(count):
+        t = start + layer * 300 * US
+        for at, name in enumerate(("gemm", "attention", "norm")):
+            made.launch(name, (t + at * 100 * US, t + (at * 100 + 5) * US),
+                        (t + (at * 100 + 6) * US, t + (at * 100 + 99) * US))  # fmt: skip
+    return made
+
+
+def one_forward_pass_among_pauses() -> Made:
+    """As in a decode trace: 465 ms in which one kernel ran before, then one graph of 36 layers."""
+    made = Made()
+    made.launch("arange", (0, 10 * US), (20 * US, 25 * US))
+    call = made.host("hipGraphLaunch", 464 * MS, 464 * MS + 20 * US)
+    for node in range(3 * 36):
+        t = 464 * MS + 30 * US + node * 90 * US
+        made.add("kernel", ("gemm", "attention", "norm")[node % 3], t, t + 88 * US, device_id=0, stream=7,
+                 correlation=call)  # fmt: skip
+    return made
+
+
+def test_layers_of_one_forward_pass_are_no_steps_and_the_pause_is_the_verdict(tmp_path: Path) -> None:
+    analysed = told(tmp_path, one_forward_pass_among_pauses())
+    assert analysed.steps is None and analysed.selected == "whole"
+    assert analysed.idle_pct > 97 and analysed.verdict.height != "gpu"
+    assert "% of the whole trace (473.7 ms)" in analysed.findings[0].claim
+
+
+def test_layers_that_were_launched_one_by_one_after_a_long_pause_are_no_steps(tmp_path: Path) -> None:
+    made = Made()
+    made.launch("embed", (0, 5 * US), (10 * US, 30 * US))
+    analysed = told(tmp_path, layers(36, 11 * MS, made))
+    assert analysed.steps is None and analysed.idle_pct == pytest.approx(53.8, abs=0.1)
+    assert analysed.verdict.height == "host"
+
+
+def test_five_kernels_of_a_long_trace_do_not_speak_for_it(tmp_path: Path) -> None:
+    """322 ms between pooling kernels, in a trace of 41.6 s."""
+    made = Made()
+    made.launch("setup", (0, 5 * US), (10 * US, 20 * US))
+    for i in range(5):
+        t = 20_000 * MS + i * 80 * MS
+        made.launch("pool", (t, t + 5 * US), (t + 10 * US, t + 60 * MS))
+    made.launch("last", (41_600 * MS, 41_600 * MS + 5 * US), (41_600 * MS + 10 * US, 41_600 * MS + 20 * US))
+    analysed = told(tmp_path, made)
+    assert analysed.steps is None
+    assert (analysed.verdict.height, round(analysed.idle_pct)) == ("host", 99)
+
+
+@pytest.mark.parametrize("iterations", [2, 3])
+def test_iterations_that_the_profiler_numbers_beat_the_layers_in_them(tmp_path: Path, iterations: int) -> None:
+    """Two are too few to be divided into steps, but layers must not take their place."""
+    made = Made()
+    for i in range(iterations):
+        made.range(f"ProfilerStep#{i}", i * 12 * MS, (i + 1) * 12 * MS)
+        layers(36, i * 12 * MS, made)
+    steps = told(tmp_path, made).steps
+    if iterations == 2:
+        assert steps is None
+    else:
+        assert steps is not None and steps.certain
+        assert (steps.name, steps.durations) == ("ProfilerStep#", [12 * MS] * (iterations - 1))
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_ranges_called_step_win_over_three_equal_kernels_in_each(tmp_path: Path, calls: bool) -> None:
+    """Without host calls, a step begins with the first kernel that starts in its range."""
+    made = Made()
+    for i in range(8):
+        t = i * 4 * MS
+        made.range("step", t, t + 3900 * US)
+        for k in range(3):
+            made.launch("gemm", (t + k * MS, t + k * MS + 5 * US), (t + k * MS + 10 * US, t + k * MS + 900 * US))
+    if not calls:
+        made.events = [e for e in made.events if e["kind"] == "kernel"]
+    steps = told(tmp_path, made).steps
+    assert steps is not None and (steps.by, steps.name) == ("range", "step")
+    assert steps.durations == [4 * MS] * 7
+
+
+def test_steps_of_uneven_length_are_steps_if_the_program_calls_them_so(tmp_path: Path) -> None:
+    made, t = Made(), 0
+    for length in (3, 30, 9, 90, 1, 27, 50, 2):
+        made.range("train_step", t, t + length * MS)
+        for k in range(length):
+            start = t + k * MS
+            made.launch("gemm", (start, start + 5 * US), (start + 10 * US, start + 900 * US))
+        t += length * MS
+    steps = told(tmp_path, made).steps
+    assert steps is not None and steps.name == "train_step" and len(steps.durations) == 7
+
+
+def test_a_replay_of_a_graph_is_one_step_however_often_its_kernels_repeat(tmp_path: Path) -> None:
+    made = Made()
+    for i in range(6):
+        t = i * 5 * MS
+        call = made.host("hipGraphLaunch", t, t + 20 * US)
+        for node in range(40):
+            start = t + 25 * US + node * 120 * US
+            made.add("kernel", ("gemm", "norm")[node % 2], start, start + 110 * US, device_id=0, stream=7,
+                     correlation=call)  # fmt: skip
+    steps = told(tmp_path, made).steps
+    assert steps is not None and steps.by == "kernels" and not steps.certain
+    assert steps.durations == [5 * MS] * 5
+
+
+def test_functions_of_python_are_no_steps(tmp_path: Path) -> None:
+    made = Made()
+    for i, kernel in enumerate("abcdefgh"):
+        t = i * MS
+        made.range("torch/nn/modules/module.py(1): _call_impl", t, t + 900 * US, source="python")
+        made.launch(kernel, (t, t + 5 * US), (t + 10 * US, t + 800 * US))
+    assert told(tmp_path, made).steps is None
+
+
+def test_the_claim_of_steps_says_what_the_whole_trace_shows_where_that_differs(tmp_path: Path) -> None:
+    """Busy steps after a setup in which the device is idle nearly all the time."""
+    made = Made()
+    made.launch("setup", (0, 5 * US), (10 * US, 20 * US))
+    for i in range(10):
+        t = 200 * MS + i * 10 * MS
+        made.range("step", t, t + 10 * MS)
+        made.launch("gemm", (t, t + 5 * US), (t + 10 * US, t + 9990 * US))
+    analysed = told(tmp_path, made)
+    claim = analysed.findings[0].claim
+    assert analysed.verdict.height == "gpu"
+    assert claim.startswith("The GPU executes kernels for 99.8 % of 9 steady steps (90 ms).")
+    assert "the whole trace is another story (GPU idle 66." in claim and "the whole trace (300 ms)" in claim
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_claim_names_its_window(tmp_path: Path, case: str) -> None:
+    analysed = told(tmp_path, CASES[case][0]())
+    wall = f"({analysed.wall_ns / 1e6:.4g} ms)"
+    assert all(wall in finding.claim for finding in analysed.findings if finding.falsify)
