@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from .rules import rules
 from .trace import COMMUNICATION, COMPUTE, NONE, Trace, lane_name
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _LOST_PCT = threshold("timeline.lost_pct")
 _SILENT = threshold("timeline.silent_device")
 _SAMPLED_IDS = threshold("timeline.sampled_ids")
-_FAMILIES = 64
+_FAMILIES = 32
 """The number of different replays of graphs that are compared."""
 
 
@@ -101,52 +97,51 @@ def _lost_launches(trace: Trace) -> list[TraceDoubt]:
 
 def _lost_nodes(trace: Trace) -> list[TraceDoubt]:
     """Doubt a trace in which replays of a graph have fewer nodes than most replays of the same graph."""
-    import numpy as np
-
-    replay = trace.launches.replay
-    if replay is None:
-        return []
-    families = _replays(trace, replay)
-    lost = short = expected = 0
+    families = _replays(trace)
+    lost = short = 0
     where: list[int] = []
     for size, times, first, kernels in families:
-        expected += size * times
-        for other_size, other_times, _, other in families:
-            # Most replays of a graph are complete; a part of them is contained in a complete one.
-            if other_size > size and other_times > times and not kernels - other:
-                lost += (other_size - size) * times
-                expected += (other_size - size) * times
-                short += times
-                where.append(int(trace.work.s[first]))
-                break
+        # Most replays of a graph are complete, and an incomplete one is a part of them.
+        complete = max(
+            (other for other, often, _, more in families if often > times and other > size and not kernels - more),
+            default=size,
+        )
+        if complete > size:
+            lost, short = lost + (complete - size) * times, short + times
+            where.append(int(trace.work.s[first]))
+    expected = lost + sum(size * times for size, times, *_ in families)
     if not lost or 100 * lost / expected < _LOST_PCT:
         return []
-    at = (min(where) - trace.whole.start) / 1e6
-    number = len(np.unique(replay[replay >= 0]))
     text = (
         f"{lost} of {expected} nodes of graphs are missing ({100 * lost / expected:.3g} %): {short} of "
-        f"{count_text(number, 'replay')} have fewer nodes than the others, the first at {at:.4g} ms. The device is "
-        "busier than the trace shows."
+        f"{count_text(sum(times for _, times, *_ in families), 'replay')} have fewer nodes than the others, the first "
+        f"at {(min(where) - trace.whole.start) / 1e6:.4g} ms. The device is busier than the trace shows."
     )
     return [TraceDoubt("lost_nodes", "events", text)]
 
 
-def _replays(trace: Trace, replay: NDArray[np.int32]) -> list[tuple[int, int, int, Counter[int]]]:
-    """Return the different replays of graphs: nodes, how often it occurs, the first place of one, and its kernels."""
+def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
+    """Return the different replays of graphs: nodes, how often it occurs, the first place of one, and its kernels.
+
+    Empty unless there are several.
+    """
     import numpy as np
 
-    mine = np.flatnonzero(replay >= 0)
-    numbers, which, sizes = np.unique(replay[mine], return_inverse=True, return_counts=True)
+    replay, kernel = trace.launches.replay, trace.work.kernel
+    if replay is None:
+        return []
     # Replays with the same sum of random numbers, one for each kernel, consist of the same nodes.
-    kernels = trace.work.kernel[mine]
-    marks = np.random.default_rng(0).integers(2**40, size=int(kernels.max(initial=0)) + 2)
-    sums = np.bincount(which, weights=marks[kernels].astype(np.float64), minlength=len(numbers))
-    _, one, times = np.unique(np.stack([sums, sizes.astype(np.float64)]), axis=1, return_index=True, return_counts=True)
+    marks = np.random.default_rng(0).integers(2**32, size=int(kernel.max(initial=0)) + 2).astype(np.float64)
+    sums = np.bincount(replay + 1, weights=marks[kernel])[1:]
+    sizes = np.bincount(replay + 1)[1:]
+    known = np.flatnonzero(sizes)
+    _, one, times = np.unique(sums[known], return_index=True, return_counts=True)
+    if len(one) < 2:
+        return []
     families = []
     for n in np.argsort(-times, kind="stable")[:_FAMILIES]:
-        nodes = np.flatnonzero(which == one[n])
-        found_kernels = Counter(kernels[nodes].tolist())
-        families.append((int(sizes[one[n]]), int(times[n]), int(mine[nodes[0]]), found_kernels))
+        nodes = np.flatnonzero(replay == known[one[n]])
+        families.append((len(nodes), int(times[n]), int(nodes[0]), Counter(kernel[nodes].tolist())))
     return families
 
 

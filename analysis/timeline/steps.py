@@ -28,9 +28,10 @@ _MOST = 200_000
 _CANDIDATES = 8
 _COVERED = threshold("timeline.steps_cover")
 _KERNELS_COVERED = threshold("timeline.kernel_steps_cover")
-_KERNELS_WORK = threshold("timeline.kernel_steps_work")
 _NEGLIGIBLE_IDLE = threshold("timeline.negligible_idle")
 _ALIKE = 0.5
+_LAST_STEPS = 2
+"""Steps reach the end of the work if no more than this many of their length follow the start of the last one."""
 _TOGETHER = 64
 """How often the repeating kernel may occur in one step."""
 _TREND = count_threshold("timeline.trend_steps")
@@ -176,6 +177,18 @@ def _covered_share(trace: Trace, starts: Sequence[int], setup: bool) -> float:
     return max(share, last * float(lengths[within].sum(dtype="f8") / max(lengths.sum(dtype="f8"), 1.0)))
 
 
+def _follow_setup(trace: Trace, starts: Sequence[int]) -> bool:
+    """Whether only a setup comes before the steps: they reach the end of the device's work and contain most of it.
+
+    Layers of the only forward pass of a trace look the same, so the verdict on such steps is not certain.
+    """
+    work, step = trace.work, (starts[-1] - starts[0]) / (len(starts) - 1)
+    if int(work.e.max()) - starts[-1] > _LAST_STEPS * step or _leaves_idle_out(trace, starts, setup=True):
+        return False
+    lengths, inside = work.e - work.s, work.s >= starts[0]
+    return bool(lengths[inside].sum(dtype="f8") >= _ALIKE * lengths.sum(dtype="f8"))
+
+
 def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
     """Whether steps leave out more idle time of the devices than they contain, not counting what comes before them if
     it is ``setup``. A small share of the span is never too much."""
@@ -231,12 +244,10 @@ def _by_kernels(trace: Trace) -> Steps | None:
         return None
     repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
     starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
-    # A program may set up for longer than it repeats. Layers of a single pass after a pause look the same, so a verdict
-    # on such steps is not certain where the whole trace differs (``Timeline``).
-    for setup, least in ((False, _KERNELS_COVERED), (True, _KERNELS_WORK)):
-        if _covered_share(trace, starts, setup) >= least and not _leaves_idle_out(trace, starts, setup):
-            return _make_steps("kernels", trace.kernel_names([again])[again], starts)
-    return None
+    whole = _covered_share(trace, starts, False) >= _KERNELS_COVERED and not _leaves_idle_out(trace, starts, False)
+    if not (whole or _follow_setup(trace, starts)):
+        return None
+    return _make_steps("kernels", trace.kernel_names([again])[again], starts)
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:

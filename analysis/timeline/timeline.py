@@ -37,6 +37,7 @@ _NAMED = 3
 _MOST_WINDOWS = 20_000
 _LONG_NAME = 80
 _OTHER_STORY = threshold("timeline.other_story_points")
+_COVERED = threshold("timeline.certain_steps_cover")
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,13 @@ def _parts(times: Busy, idle_ns: int) -> list[float]:
 def _differs(made: Timeline) -> bool:
     """Whether the parts of the time in the windows differ much from those of the devices' whole time span.
 
-    The start before the first work and the end after the last do not count.
+    The start before the first work and the end after the last do not count. Steps that are not certain differ as soon
+    as they leave out a large part of that span.
     """
     work, whole = made.trace.work, made.trace.whole
+    span = int(work.e.max() - work.s.min())
+    if made.steps and not made.steps.certain and made.wall_ns < _COVERED * span:
+        return True
     ends = sum(
         int(work.s[lane.first]) - whole.start + whole.end - int(work.e[lane.first : lane.last].max())
         for lane in made.trace.lanes
@@ -206,16 +211,19 @@ def _with_whole_story(
 ) -> tuple[ApplicationVerdict, list[ApplicationFinding]]:
     """Return the verdict and the findings with what the whole trace shows added to the first claim.
 
-    The confidence in steps that kernels define is limited if the whole trace leads to another verdict.
+    The confidence in steps that kernels define is limited, because the rest of the trace may belong to them.
     """
     wall, (first, *others) = made.whole.wall, made.findings
     by_cause = idle.find(made.trace, Within([made.trace.whole])).causes
     about = JudgedWindow(f"the whole trace ({wall / len(over_all) / 1e6:.4g} ms)", {}, {})
     judged, findings = verdict.judge(made.trace, over_all, by_cause, about)
-    story = f"But the whole trace is another story (GPU idle {100 * made.whole.idle / max(wall, 1):.1f} %)."
+    story = (
+        f"But that is {100 * made.wall_ns * len(over_all) / max(wall, 1):.3g} % of the whole trace, in which the GPU"
+    )
+    story += f" is idle for {100 * made.whole.idle / max(wall, 1):.1f} %."
     claim = f"{first.claim} {story}" + ("" if judged.height == "unknown" else f" {findings[0].claim}")
     kept = made.verdict
-    if judged.height != kept.height and made.steps and not made.steps.certain:
+    if made.steps and not made.steps.certain:
         kept = replace(kept, confidence=min(kept.confidence, rules().limits.doubted))
     return kept, [replace(first, claim=claim), *others]
 

@@ -145,8 +145,8 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
     made = [np.empty(len(at), dtype=np.int64) for _ in range(2 if one else 3)]
     everywhere = True
     executed = np.zeros(len(calls) + 1, dtype=bool)  # the last element is for work without a known call
-    graphs = seen.groups.launch[g] == GRAPH
-    replay = np.full(len(at), -1, dtype=np.int32) if graphs.any() else None
+    graphs = np.append(seen.groups.launch[g] == GRAPH, False)  # likewise
+    replay = np.empty(len(at), dtype=np.int32) if graphs.any() else None
     for piece in pieces(0, len(at)):
         sought = events.correlation[at[piece]]
         call = known.find(pid[piece], sought)
@@ -156,7 +156,7 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
             column[piece][miss] = NONE
         executed[call] = True
         if replay is not None:
-            replay[piece] = np.where(miss | ~graphs[call], -1, call)
+            replay[piece] = np.where(graphs[call], call, -1)
         if not one:
             made[2][piece] = np.where(miss, NONE, thread[call])
         everywhere = everywhere and not miss.any()
@@ -170,33 +170,35 @@ def _compare_launches(events: Events, seen: Seen, calls: Ints, known: _CallIndex
     """Compare the launches among ``calls`` with ``executed``, which says whether a call is the first one of work."""
     import numpy as np
 
-    g, s = events.g[calls], events.s[calls]
+    g = events.g[calls]
     role = seen.groups.launch[g]
     launching = (role == LAUNCH) | (role == GRAPH)
-    done = s[launching & executed]
-    if not len(done):
+    if not (launching & executed).any():
         return Launches()
+    # The longest distances are pauses of the recording.
+    apart = np.sort(np.diff(np.unique(events.correlation[calls[:_SOME]])))
+    spacing = float(apart[: int(_MOST * len(apart))].mean()) if len(apart) >= _FEW_CALLS else None
+    compared = Launches(calls=int(np.count_nonzero(launching)), spacing=spacing)
     lost = np.flatnonzero(launching & ~executed)
     if len(lost):
         # A call inside another one may have the same id, of which the outer call is the first.
-        same_id = known.find(seen.groups.pid[g[lost]], events.correlation[calls[lost]])
-        lost = lost[~executed[same_id]]
-    threads = np.stack([seen.groups.pid[g], seen.groups.thread[g]]) if len(lost) else np.empty((2, 0))
-    owners = np.unique(threads[:, lost], axis=1).T
-    for owner in owners:
+        lost = lost[~executed[known.find(seen.groups.pid[g[lost]], events.correlation[calls[lost]])]]
+    if not len(lost):
+        return compared
+    s, e = events.s[calls], events.e[calls]
+    threads = np.stack([seen.groups.pid[g], seen.groups.thread[g]])
+    for owner in np.unique(threads[:, lost], axis=1).T:
         own = np.flatnonzero((threads == owner[:, None]).all(axis=0))
         mine = lost[np.isin(lost, own)]
-        lost = np.setdiff1d(lost, mine[_starts_nothing(s, events.e[calls], role, (own, mine, executed))])
-    apart = np.sort(np.diff(np.unique(events.correlation[calls[:_SOME]])))
-    return Launches(
-        calls=int(launching.sum()),
+        lost = np.setdiff1d(lost, mine[_starts_nothing(s, e, role, (own, mine, executed))])
+    done = s[launching & executed]
+    return replace(
+        compared,
         first=int(done.min()),
         last=int(done.max()),
         lost=np.sort(s[lost]),
         lost_replays=int((role[lost] == GRAPH).sum()),
-        lost_threads=len(owners),
-        # The longest distances are pauses of the recording.
-        spacing=float(apart[: int(_MOST * len(apart))].mean()) if len(apart) >= _FEW_CALLS else None,
+        lost_threads=np.unique(threads[:, lost], axis=1).shape[1],
     )
 
 

@@ -39,12 +39,35 @@ def test_layers_of_one_forward_pass_are_no_steps_and_the_pause_is_the_verdict(tm
     assert "% of the whole trace (473.7 ms)" in analysed.findings[0].claim
 
 
-def test_layers_that_were_launched_one_by_one_after_a_long_pause_are_no_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("annotated", [True, False])
+def test_layers_that_were_launched_one_by_one_after_a_long_pause_are_no_certain_steps(
+    tmp_path: Path, annotated: bool
+) -> None:
+    """Where nothing says what a step is, they may be steps after a setup; the claim says both."""
     made = Made()
     made.launch("embed", (0, 5 * US), (10 * US, 30 * US))
+    if annotated:
+        made.range("step[EXTEND bs=1 toks=512]", 0, 22 * MS)
     analysed = told(tmp_path, layers(36, 11 * MS, made))
-    assert analysed.steps is None and analysed.idle_pct == pytest.approx(53.8, abs=0.1)
-    assert analysed.verdict.height == "host"
+    if annotated:
+        assert analysed.steps is None and analysed.idle_pct == pytest.approx(53.8, abs=1)
+        assert analysed.verdict.height == "host"
+    else:
+        assert analysed.verdict.confidence <= 0.5
+        assert "of 35 repetitions (10.5 ms). But that is 48." in (analysed.findings[0].claim)
+
+
+def test_what_precedes_the_steps_may_be_a_setup_but_what_follows_them_may_not(tmp_path: Path) -> None:
+    for last, known in ((0, True), (100, False)):
+        made = Made()
+        made.launch("setup", (0, 5 * US), (10 * US, 20 * US))
+        for i in range(10):
+            t = (100 + i) * MS
+            made.launch("gemm", (t, t + 5 * US), (t + 10 * US, t + 900 * US))
+        if last:
+            t = (110 + last) * MS
+            made.launch("teardown", (t, t + 5 * US), (t + 10 * US, t + 20 * US))
+        assert (told(tmp_path / str(last), made).steps is not None) == known
 
 
 def test_five_kernels_of_a_long_trace_do_not_speak_for_it(tmp_path: Path) -> None:
@@ -138,7 +161,8 @@ def test_the_claim_of_steps_says_what_the_whole_trace_shows_where_that_differs(t
     claim = analysed.findings[0].claim
     assert analysed.verdict.height == "gpu"
     assert claim.startswith("The GPU executes kernels for 99.8 % of 9 steady steps (90 ms).")
-    assert "the whole trace is another story (GPU idle 66." in claim and "the whole trace (300 ms)" in claim
+    assert "But that is 30 % of the whole trace, in which the GPU is idle for 66." in claim
+    assert "the whole trace (300 ms)" in claim
 
 
 @pytest.mark.parametrize("case", CASES)
