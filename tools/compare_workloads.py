@@ -83,7 +83,7 @@ def compare_workloads(
     baseline: Annotated[Reference, Field(description="the workload before the change")],
     candidate: Annotated[
         Reference | Versions,
-        Field(description="the workload after it; several are compared with the baseline in one table"),
+        Field(description="the workload after it, or several"),
     ],
     kernel: KernelName = None,
     by: By = "kernel",
@@ -91,13 +91,11 @@ def compare_workloads(
         dict[Reference, Patterns] | None,
         Field(
             max_length=GROUPS,
-            description='split or fused kernels as one: {"name": ["regex before", "regex after"]}',
+            description='fused or split kernels: {"name": ["regex before", "regex after"]}',
         ),
     ] = None,
-    checked: Annotated[bool | None, Field(description="whether the program's own check passed")] = None,
-    metrics: Annotated[
-        SomeMetrics | None, Field(description="show these instead of those that changed most, as for compute_metrics")
-    ] = None,
+    checked: Annotated[bool | None, Field(description="whether its own check passed")] = None,
+    metrics: Annotated[SomeMetrics | None, Field(description="to show, as for compute_metrics")] = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
     detail: Detail = "summary",

@@ -59,12 +59,10 @@ _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range
 
 
 _Normalization = Annotated[
-    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="what counts are divided by")
+    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
 ]
-_Aggregation = Annotated[
-    Literal["sum_ratio", "mean"], Field(description="sum / sum over dispatches, or the mean of ratios")
-]
-_Detail = Annotated[Literal["summary", "full"], Field(description="full: all rows and digits, q1, median, q3, std")]
+_Aggregation = Annotated[Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")]
+_Detail = Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")]
 
 
 class MetricsResult(Result):
@@ -108,20 +106,20 @@ def compute_metrics(
     kernel: KernelNameInFull = None,
     by: Annotated[
         By | None,
-        Field(description="a row per kernel, launch configuration, traced operator, or range (NVTX, ROCTX)"),
+        Field(description="what a row is (ranges: NVTX, ROCTX)"),
     ] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
     normalization: _Normalization = "per_kernel",
     aggregation: _Aggregation = "sum_ratio",
     detail: _Detail = "summary",
-    order_by: Annotated[Reference | None, Field(description="metric: the kernel with its largest value first")] = None,
-    total: Annotated[bool, Field(description="also the sum of counts over the launches")] = False,
+    order_by: Annotated[Reference | None, Field(description="metric; its largest value first")] = None,
+    total: Annotated[bool, Field(description="sums over launches too")] = False,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
     offset: Offset = 0,
 ) -> MetricsResult:
-    """Metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
-    reason. Start with overview."""
+    """Metrics of a workload (bandwidths, hit rates, stalls, ...) with unit, peak, status and reason. Start with
+    overview."""
     by, unknown = _grouping(by or ("kernel" if order_by else None), by_kernel), dict[str, str]()
     if total and (normalization, aggregation) != ("per_kernel", "sum_ratio"):
         raise BadArgument("total needs counts per launch", fix="Omit normalization and aggregation")

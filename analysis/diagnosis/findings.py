@@ -21,7 +21,6 @@ from ..rooflines import limits
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.loads import Load, label_of, loads_by_signal, loads_text
 from ..workload import Workload
-from .account import AccountPart, wave_time_account
 from .evidence import (
     GATE,
     UNDECIDED,
@@ -34,7 +33,16 @@ from .evidence import (
     verdict_confidence,
     weigh,
 )
-from .kernel_figures import Case, DiagnosisSubject, above_their_whole, find_doubt_dependent, find_undefined, subjects
+from .kernel_figures import (
+    AccountPart,
+    Case,
+    DiagnosisSubject,
+    above_their_whole,
+    find_doubt_dependent,
+    find_undefined,
+    subjects,
+    wave_time_account,
+)
 
 _MOST = 8
 """The most metrics in one request; for more, a preset is better."""

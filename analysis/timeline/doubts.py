@@ -42,7 +42,7 @@ def doubts(trace: Trace) -> list[TraceDoubt]:
         *_lost_launches(trace),
         *_lost_nodes(trace),
         *_silent_devices(trace),
-        *_sampled(trace),
+        *_sampling_doubts(trace),
     ]
 
 
@@ -165,7 +165,7 @@ def _silent_devices(trace: Trace) -> list[TraceDoubt]:
     return [TraceDoubt("silent_devices", "events", text)]
 
 
-def _sampled(trace: Trace) -> list[TraceDoubt]:
+def _sampling_doubts(trace: Trace) -> list[TraceDoubt]:
     """Doubt a trace whose calls are far apart by their ids, although a profiler numbers all calls."""
     spacing = trace.launches.spacing
     if spacing is None or spacing < _SAMPLED_IDS:

@@ -15,13 +15,20 @@ from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
 from .doubts import TraceDoubt, doubts
-from .gains import AdviceGain, expected_from_graphs, expected_from_pinning
 from .idle import Gap, Idle
 from .rules import rules
 from .slow_rank import Balance, SlowRank, balance, slow_rank
 from .trace import Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
-from .verdict import ApplicationFinding, ApplicationVerdict, HeightName, JudgedWindow
+from .verdict import (
+    AdviceGain,
+    ApplicationFinding,
+    ApplicationVerdict,
+    HeightName,
+    JudgedWindow,
+    expected_from_graphs,
+    expected_from_pinning,
+)
 
 _GAPS, _FEW_GAPS = 30, 3
 """The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
@@ -140,7 +147,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     made.doubts = doubts(trace)
     made.figures = _doubted_figures(made)
     uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
-    about = JudgedWindow(_window_text(made), _evidence(made), _expected(made), uneven)
+    about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), uneven)
     judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     if made.selected == "steady" and _differs(made):
@@ -156,7 +163,7 @@ def _doubted_figures(made: Timeline) -> list[activity_tables.TimelineFigure]:
     return [replace(f, status="suspect", reason=reason) if lost and f.status == "ok" else f for f in made.figures]
 
 
-def _expected(made: Timeline) -> dict[str, float]:
+def _expected_savings(made: Timeline) -> dict[str, float]:
     """Return what changes of one kind are expected to save, in % of the wall time."""
     wall = made.total.wall
     link = made.trace.workload.manifest.link

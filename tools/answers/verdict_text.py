@@ -8,9 +8,9 @@ from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import Advice
 from ...analysis.catalogue.vocabulary import limit_words
-from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
+from ...analysis.diagnosis.kernel_figures import AccountPart
 from ...analysis.timeline.timeline import Application
 from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..base.results import TextBlock, table

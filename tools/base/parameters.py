@@ -89,7 +89,7 @@ KernelNameInFull = Annotated[
     Pattern | None,
     Field(description='name (RE2 pattern), or rank by time: "#1", "#1,#3"; "#1.2": its 2nd launch configuration'),
 ]
-By = Annotated[Literal["kernel", "launch"], Field(description="launch: launch configurations separately")]
+By = Annotated[Literal["kernel", "launch"], Field(description="launch: configurations apart")]
 Dispatches = Annotated[
     Annotated[list[Annotated[int, Field(ge=0, le=LARGEST_ID)]], Field(max_length=DISPATCH_IDS)]
     | Annotated[str, Field(max_length=DISPATCH_CHARACTERS), AfterValidator(_ids)]
@@ -137,7 +137,7 @@ Replay = Annotated[
 ]
 HypothesisText = Annotated[
     Sentence | None,
-    Field(description="expected effect of the change; for the log"),
+    Field(description="expected effect; for the log"),
 ]
 ChangeText = Annotated[Sentence | None, Field(description="what was changed; for the log")]
 Tags = Annotated[

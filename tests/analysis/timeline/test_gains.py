@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.store.manifest import PcieLink
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.gains import Savings, speedup
 from rooflens.analysis.timeline.timeline import timeline
-from rooflens.analysis.timeline.verdict import ApplicationFinding
+from rooflens.analysis.timeline.verdict import ApplicationFinding, Savings, speedup
 from rooflens.analysis.workload import Workload
 from rooflens.tests.analysis.timeline.test_made import CASES, MS, US, shares, told
 from rooflens.tests.timelines import Made, publish
