@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -242,18 +242,17 @@ def _said_once(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     said: dict[Advice, str] = {}
     short = []
     for d in diagnoses:
-        findings = [
-            replace(
-                f,
-                advice=[
-                    a.model_copy(update={"do": _begun(a.do), "source": said[a]}) if a in said else a for a in f.advice
-                ],
-            )
-            for f in d.findings
-        ]
-        said = {a: f"as for #{d.number}" for f in d.findings for a in f.advice} | said
+        findings = [replace(f, advice=[_shorten_if_said(a, said) for a in f.advice]) for f in d.findings]
+        said = {a: f"#{d.number}" for f in d.findings for a in f.advice} | said
         short.append(replace(d, findings=findings))
     return short
+
+
+def _shorten_if_said(advice: Advice, said: Mapping[Advice, str]) -> Advice:
+    """Return the advice, shortened to its beginning if an earlier kernel shows it in full."""
+    if advice not in said:
+        return advice
+    return advice.model_copy(update={"do": _begun(advice.do), "shown_for": said[advice]})
 
 
 def _begun(text: str) -> str:

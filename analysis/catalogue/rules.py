@@ -35,10 +35,12 @@ class Advice(CatalogueModel):
 
     do: str
     source: str
+    shown_for: str | None = None
+    """The kernel for which an answer shows this advice in full; here it is then shortened to its beginning."""
 
     @pydantic.model_serializer
     def __str__(self) -> str:
-        return f"{self.do} ({self.source})"
+        return f"{self.do} ({self.source if self.shown_for is None else f'as for {self.shown_for}'})"
 
 
 class Rule(CatalogueModel):

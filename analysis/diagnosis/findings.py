@@ -204,7 +204,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         undecided=[
             *undecided_reasons(case, open_rules),
             *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
-            *([f"{subsystem}: unless {' or '.join(unknown)} explains it, whose load is unknown"] if unknown else []),
+            *_explained_by_unknown_loads(subsystem, unknown),
         ],
         wave_time=wave_time_account(case.target, case.values),
         units=list(case.view.loads) if case.view else [],
@@ -222,6 +222,12 @@ def _unknown_loads(case: Case, chosen: Weighed | None) -> list[str]:
     if chosen is None or chosen.rule.kind != "part" or case.view is None:
         return []
     return [load.label for load in case.view.loads if load.decides and load.pct is None]
+
+
+def _explained_by_unknown_loads(subsystem: str, units: list[str]) -> list[str]:
+    """Say that units with an unknown load could explain the waiting; nothing if there are none."""
+    named = " and ".join(units)
+    return [f"{subsystem}: not certain, because the load of {named} is unknown and could explain it"] if units else []
 
 
 def _bound_kind(case: Case, chosen: Weighed | None) -> Bound:

@@ -63,7 +63,7 @@ def test_more_than_the_memory_delivers_is_the_infinity_cache_and_no_certain_verd
     assert "the cache in front of it" in pipes["why"]
     (kernel,) = diagnose_bottleneck(store, "copy").kernels
     assert (kernel.verdict.subsystem, kernel.verdict.confidence) == ("latency", 0.45)
-    assert any("unless device memory" in text for text in kernel.undecided)
+    assert any("the load of device memory" in text for text in kernel.undecided)
     assert any(f.subsystem == "latency" and "95.5 % of their life" in f.claim for f in kernel.findings)
 
 

@@ -133,7 +133,7 @@ def _finding_lines(finding: Finding) -> list[str]:
 
 def _advice_text(advice: Advice) -> str:
     """What to do; the document that recommends it is in the structured answer."""
-    return advice.do if not advice.do.endswith("...") else str(advice)
+    return advice.do if advice.shown_for is None else str(advice)
 
 
 def _evidence_text(one: Evidence) -> str:

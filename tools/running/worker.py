@@ -75,7 +75,7 @@ class ForkedCall:
 
     def __init__(self, call: Callable[[], None], variables: Mapping[str, str], prepare: Callable[[], None]) -> None:
         pipes = [os.pipe(), os.pipe()]
-        writers = [writer for _, writer in pipes]
+        readers, writers = zip(*pipes, strict=True)
 
         def life() -> None:
             prepare()
@@ -89,11 +89,15 @@ class ForkedCall:
             sys.stdout.flush()
 
         try:
-            self.pid = fork(life, keep=tuple(writers), talkative=True)
+            self.pid = fork(life, keep=writers, talkative=True)
+        except OSError:
+            for reader in readers:
+                os.close(reader)
+            raise
         finally:
             for writer in writers:
                 os.close(writer)
-        self.stdout, self.stderr = (os.fdopen(reader, "rb", 0) for reader, _ in pipes)
+        self.stdout, self.stderr = (os.fdopen(reader, "rb", 0) for reader in readers)
 
     def wait(self, timeout: float | None = None) -> int:
         """Return how it ended, as subprocess.Popen does; raise subprocess.TimeoutExpired if it still runs then."""
