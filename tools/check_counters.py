@@ -20,15 +20,16 @@ from .base.parameters import DeviceName, MetricNames, WaitSeconds
 from .device.machine.model import Device, Roots
 from .device.machine.survey import survey
 from .get_run import RunResult, run_result
-from .profile_command import Order, Steering, begin
 from .running import counter_check
 from .running import start as launch
 from .running.command import inherited_environment
 from .running.drivers import registry
 from .running.job import CallStep
-from .running.profiled_program import parse_metrics, subject
+from .running.profile_start import ProfileTask, start_profile
+from .running.profiled_program import subject
 from .running.profiler_choice import choose, facts
 from .running.request import ProfileRequest
+from .running.run_state import ProfileRun
 
 _TIMEOUT_S = 1800.0
 _EVERY = (1, 100)
@@ -85,12 +86,12 @@ def check_counters(
         target=choice.target,
         facts=facts(choice.device),
     )
-    order = Order(
-        profiled, choice, request, planned, Steering("auto", list(_EVERY), None, parse_metrics(names)),
-        name=f"check of {choice.profiler.name} on {choice.target}", tags=["check"], timeout_s=_TIMEOUT_S,
-        must_end_well=True,
+    stated = ProfileRun(
+        run_id=run_id, name=f"check of {choice.profiler.name} on {choice.target}", tags=["check"], metrics=names,
+        timeout_s=_TIMEOUT_S,
     )  # fmt: skip
-    begin(store, order, run_id, CallStep.of("comparing", counter_check.judge, run_id=run_id))
+    task = ProfileTask(profiled, choice, request, planned, must_end_well=True)
+    start_profile(store, stated, task, CallStep.of("comparing", counter_check.judge, run_id=run_id))
     return run_result(store, folder, wait_s)
 
 

@@ -185,7 +185,7 @@ def _next(
     lines = NextCall(
         tool="find_hotspots", arguments={"workload": workload}, why="which lines of the longest kernel take the time"
     )
-    first = [*([where] if run.timeline else []), *([lines] if run.hotspots else [])]
+    first = [*([where] if run.request.timeline else []), *([lines] if run.request.hotspots else [])]
     arch = result.get("arch")
     if arch not in catalog.targets_with_metrics() or not result.get("counters"):
         return [*first, kernels]

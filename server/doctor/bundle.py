@@ -221,10 +221,12 @@ def _sections_of_failed_run(
     folder: Path, record: runs.ProfileRun | runs.BenchmarkRun, state: runs.RunState, scrubber: Scrubber
 ) -> list[Section]:
     # Fields are listed by name, so that new fields are not included unnoticed. Variables are only counted.
-    told = ("kind", "steps", "timeout_s", "profiler", "profiler_version", "target", "replay", "counters", "mode", "gpu")
+    told = ("kind", "steps", "timeout_s", "profiler", "profiler_version", "counters", "mode", "gpu")
     asked = record.model_dump(include=set(told))
     if isinstance(record, runs.ProfileRun):
+        request = record.request
         asked |= {"command": scrubber.command(record.command), "variables": len(record.variables)}
+        asked |= {"target": request.target, "replay": request.replay}
     ended = state.model_dump(
         include={"state", "finished", "cut", "step", "fault", "status", "problem", "partial", "warnings"}
     )

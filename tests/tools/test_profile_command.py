@@ -63,7 +63,7 @@ def test_the_record_of_a_run_says_what_was_run_and_how(store: Store, profile: Pr
     run = read_record(store.run_folder(done.run_id))
     assert isinstance(run, ProfileRun)
     assert (run.name, run.command, run.cwd) == ("mine", f"{sys.executable} -c pass", str(tmp_path))
-    assert (run.profiler, run.target, run.steps, run.variables) == ("perf", "cpu", ["run_1"], ["SIZE"])
+    assert (run.profiler, run.request.target, run.steps, run.variables) == ("perf", "cpu", ["run_1"], ["SIZE"])
     assert "page-faults" in run.counters["run_1"] and (run.tags, run.change) == (["a"], "unrolled")
 
 

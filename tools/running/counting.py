@@ -124,11 +124,16 @@ def _counted_passes(merged: MergedProfile) -> Iterator[tuple[str, int]]:
 def _by_launch(run: ProfileRun) -> bool:
     """Whether the cost of counting grows with the launches (kernel replay) rather than with the runs of the program."""
     driver = registry.sampler(run.profiler)
-    return driver is not None and driver.REPLAY == run.replay == "kernel"
+    return driver is not None and driver.REPLAY == run.request.replay == "kernel"
 
 
 def _path(store: Store, run: ProfileRun) -> Path:
-    key = [run.profiler, run.profiler_version or "", run.replay, run.device_uuid or f"{run.target} {run.host}"]
+    key = [
+        run.profiler,
+        run.profiler_version or "",
+        run.request.replay,
+        run.device_uuid or f"{run.request.target} {run.host}",
+    ]
     return store.root / FOLDER / f"{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:32]}.json"
 
 
@@ -151,21 +156,6 @@ _SHOWN, _SHOWN_CHARACTERS = 5, 80
 _LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
 """Without a budget, everything together takes ``_TIMES`` times a timing-only call, but at least ``_LEAST_S`` seconds.
 If that does not cover enough of the time, it may take up to ``_MOST_S`` seconds."""
-
-
-class CountingRequest(pydantic.BaseModel):
-    """What to count, as requested; it does not contain the command, which may contain secrets."""
-
-    profiler: str
-    request: ProfileRequest
-    features: dict[str, Any]
-    metrics: list[str]
-    program: str
-    out: str
-    launches: int | None = None
-    budget_s: float | None = None
-    may_take_turns: bool = False
-    """Whether groups of counters may take turns between launches if one run for each would take too long."""
 
 
 @dataclass(frozen=True)
@@ -199,49 +189,55 @@ class TimedLaunches:
 
 
 def plan_counting(
-    store: Store, progress: CallProgress, run_id: str, asked: dict[str, Any], took_s: float
+    store: Store, progress: CallProgress, run_id: str, selection: dict[str, str | None], took_s: float
 ) -> dict[str, Any]:
-    """Return the counting steps, planned from the results of the timing run, and remarks on them; see ``Job.plan``."""
+    """Return the counting steps, planned from the results of the timing run, and remarks on them; see ``Job.plan``.
+
+    ``selection`` has the fields ``kernel`` and ``range`` of the request, which the stored record has without secrets.
+    """
     progress(0.0, "choosing the launches to count")
-    wanted = CountingRequest.model_validate(asked)
     folder = store.run_folder(run_id)
     record = read_record(folder)
     assert isinstance(record, ProfileRun)
-    driver = registry.sampler(wanted.profiler)
+    run = record.model_copy(
+        update={"request": replace(record.request, kernel=selection["kernel"], range=selection["range"])}
+    )
+    driver = registry.sampler(run.profiler)
     assert driver is not None
+    out = folder / run.out
     try:
-        launches = timed_launches(folder / record.out, wanted.request.range)
+        launches = timed_launches(out, run.request.range)
     except Problem as problem:
         unknown = driver.RANGES and isinstance(problem, NoRanges)
         # If the program failed by itself before its first launch, it would fail again.
-        if (wanted.request.range is not None and not unknown) or read_state(folder).fault:
+        if (run.request.range is not None and not unknown) or read_state(folder).fault:
             raise
-        return _without_times(driver, wanted, problem)
-    launches, remarks = _countable(launches, wanted)
-    budget_s, most_s = _budget(wanted, took_s)
+        return _without_times(driver, run, out, problem)
+    launches, remarks = _countable(launches, run)
+    budget_s, most_s = _budget(run, took_s)
 
     def cost_of(request: ProfileRequest) -> Cost:
         return corrected_estimate(store, record, driver.cost(request, took_s))
 
-    wanted, more = _fitting(wanted, cost_of(wanted.request), budget_s)
-    cost = cost_of(wanted.request)
-    chosen = choose_launches(launches.configurations, wanted.launches, cost, budget_s)
+    run, more = _fitting(run, cost_of(run.request), budget_s)
+    cost = cost_of(run.request)
+    chosen = choose_launches(launches.configurations, run.launches, cost, budget_s)
     if most_s > budget_s and chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
-        chosen = cover_time(launches.configurations, wanted.launches, cost, most_s)
+        chosen = cover_time(launches.configurations, run.launches, cost, most_s)
         budget_s = min(most_s, max(budget_s, chosen.estimate_s))
     request = replace(
-        wanted.request,
+        run.request,
         kernel=None,
         busy_s=sum(c.total_ns for c in launches.configurations) / 1e9,
-        sample=_sample(driver, launches, chosen, whole=wanted.request.range is None),
+        sample=_sample(driver, launches, chosen, whole=run.request.range is None),
     )
-    planned = _steps(driver, request, wanted)
+    planned = _counting_steps(driver, request, run, out)
     share = 1 / max(1, len(planned))
     each = budget_s * share if driver.REPLAY == "kernel" else budget_s
     steps = [
         replace(
             step,
-            within_s=_limit(chosen, wanted, each),
+            within_s=_limit(chosen, run, each),
             estimate_s=chosen.estimate_s * share,
             launches=chosen.counted,
         )
@@ -250,7 +246,7 @@ def plan_counting(
     remarks += [*more, *_selection_remarks(chosen, launches, took_s, cost)]
     if chosen.estimate_s > budget_s:
         remarks.append(_too_long(chosen, cost.estimate_s(0), budget_s))
-    within_s = budget_s if wanted.budget_s is not None and wanted.request.replay == "application" else None
+    within_s = budget_s if run.budget_s is not None and run.request.replay == "application" else None
     return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
 
 
@@ -284,21 +280,21 @@ def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
     return TimedLaunches(list(configurations.values()), numbered, readable, groups, range_filter)
 
 
-def _without_times(driver: SamplingDriver, wanted: CountingRequest, problem: Problem) -> dict[str, Any]:
+def _without_times(driver: SamplingDriver, run: ProfileRun, out: Path, problem: Problem) -> dict[str, Any]:
     """Plan to count some launches of every configuration, because the timing run reported no launches."""
-    each = wanted.launches or USUAL_LAUNCHES
-    request = replace(wanted.request, sample=LaunchSample((), 0, each)) if driver.REPLAY == "kernel" else wanted.request
+    each = run.launches or USUAL_LAUNCHES
+    request = replace(run.request, sample=LaunchSample((), 0, each)) if driver.REPLAY == "kernel" else run.request
     remark = (
         f"The timing run reported no launches ({problem.what}): {count_text(each, 'launch')} of every "
         "configuration will be counted."
     )
-    return {"steps": [asdict(step) for step in _steps(driver, request, wanted)], "remarks": [remark]}
+    return {"steps": [asdict(step) for step in _counting_steps(driver, request, run, out)], "remarks": [remark]}
 
 
-def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedLaunches, list[str]]:
+def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches, list[str]]:
     """Return the launches of requested kernels that can be counted, and remarks on the others."""
     kernels = list(launches.readable)
-    if pattern := wanted.request.kernel:
+    if pattern := run.request.kernel:
         hits = set(matching(pattern, [*launches.readable.values(), *kernels]))
         kernels = [name for name, text in launches.readable.items() if name in hits or text in hits]
         if not kernels:
@@ -310,7 +306,7 @@ def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedL
                 near(pattern, known) or f"the longest are {shown}",
                 "The timing run, which is kept, lists them all",
             )
-    if wanted.request.replay != "kernel":
+    if run.request.replay != "kernel":
         return launches.only(kernels), []
     waiting = [name for name in kernels if _TOGETHER.search(name)]
     alone = [name for name in kernels if name not in waiting]
@@ -323,39 +319,39 @@ def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedL
     return launches.only(alone), [remark]
 
 
-def _budget(wanted: CountingRequest, took_s: float) -> tuple[float, float]:
+def _budget(run: ProfileRun, took_s: float) -> tuple[float, float]:
     """Return the seconds for counting, and the seconds that it may take if those do not cover enough of the time.
 
     Time for saving is subtracted and, if no budget was given, also for the diagnosis. A given budget is never extended.
     """
-    if wanted.budget_s:
-        given = max(0.0, wanted.budget_s - took_s - _AROUND_S)
+    if run.budget_s:
+        given = max(0.0, run.budget_s - took_s - _AROUND_S)
         return given, given
     usual = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
     around_s = took_s + 2 * _AROUND_S
     return max(0.0, usual - around_s), max(0.0, _MOST_S - around_s)
 
 
-def _fitting(wanted: CountingRequest, cost: Cost, budget_s: float) -> tuple[CountingRequest, list[str]]:
+def _fitting(run: ProfileRun, cost: Cost, budget_s: float) -> tuple[ProfileRun, list[str]]:
     """Return the request, with fewer runs of the program if the planned ones do not fit, and a remark about it."""
-    passes, runs_s = len(wanted.request.passes), cost.run_s
-    if passes <= 1 or wanted.request.replay != "application" or runs_s <= budget_s:
-        return wanted, []
+    passes, runs_s = len(run.request.passes), cost.run_s
+    if passes <= 1 or run.request.replay != "application" or runs_s <= budget_s:
+        return run, []
     why = (
         f"{count_text(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
         f"{budget_s:.0f} s left"
     )
-    if wanted.may_take_turns and wanted.request.range is None:
-        changed = wanted.model_copy(update={"request": replace(wanted.request, replay="iteration")})
+    if run.may_take_turns and run.request.range is None:
+        changed = run.model_copy(update={"request": replace(run.request, replay="iteration")})
         return changed, [
             f"{why}: counters take turns between launches in one run. Raise budget_s or use replay='application'."
         ]
-    if wanted.budget_s is None:
-        return wanted, [f"{why}; set budget_s to limit them."]
+    if run.budget_s is None:
+        return run, [f"{why}; set budget_s to limit them."]
     fewer = max(1, int(passes * budget_s / runs_s))
-    planned = plan(wanted.request.target, wanted.metrics, max_passes=fewer)
+    planned = plan(run.request.target, run.metrics, max_passes=fewer)
     lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
-    changed = wanted.model_copy(update={"request": replace(wanted.request, passes=planned.passes)})
+    changed = run.model_copy(update={"request": replace(run.request, passes=planned.passes)})
     return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
 
 
@@ -378,21 +374,21 @@ def _sample(
     return LaunchSample(chosen.kernels, chosen.skip, chosen.launches, numbers_of(mine, chosen.skip, chosen.launches))
 
 
-def _steps(driver: SamplingDriver, request: ProfileRequest, wanted: CountingRequest) -> list[Step]:
-    features = driver.restore_features(wanted.features)
-    steps = driver.steps(replace(request, command=()), features, program=wanted.program, out=wanted.out)
+def _counting_steps(driver: SamplingDriver, request: ProfileRequest, run: ProfileRun, out: Path) -> list[Step]:
+    features = driver.restore_features(run.features)
+    steps = driver.steps(replace(request, command=()), features, program=run.program, out=str(out))
     return [driver.with_progress(step) for step in steps if step.name != "timing"]
 
 
-def _limit(chosen: CountingChoice, wanted: CountingRequest, budget_s: float) -> float | None:
+def _limit(chosen: CountingChoice, run: ProfileRun, budget_s: float) -> float | None:
     """Return the seconds after which a step is ended, or None.
 
     That is the budget if one was given, otherwise a multiple of the estimate. A run of the whole program leaves no
     results when it is ended early, so it may exceed the budget by half.
     """
-    if wanted.request.replay == "application":
-        return None if wanted.budget_s is None else max(1.5 * budget_s, 10.0)
-    return max(budget_s, 10.0) if wanted.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
+    if run.request.replay == "application":
+        return None if run.budget_s is None else max(1.5 * budget_s, 10.0)
+    return max(budget_s, 10.0) if run.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
 
 
 def _selection_remarks(chosen: CountingChoice, launches: TimedLaunches, took_s: float, cost: Cost) -> list[str]:

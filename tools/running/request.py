@@ -48,8 +48,8 @@ class LaunchSample:
 class ProfileRequest:
     """What to profile, independent of the profiler and the machine."""
 
-    command: tuple[str, ...]
-    """Argument list of the program; never a shell line."""
+    command: tuple[str, ...] = ()
+    """Argument list of the program; never a shell line. Empty where it must not be stored."""
     passes: tuple[tuple[str, ...], ...] = ()
     """Counters of each pass, under the target's names; empty if only times are wanted."""
     kernel: str | None = None

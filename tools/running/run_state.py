@@ -29,6 +29,7 @@ from ...analysis.store.manifest import Binary, PcieLink
 from ...analysis.store.store import Store, write_atomically
 from ..base.progress import report
 from .processes import ProcessId, alive, end_all, host, this_process
+from .request import ProfileRequest
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINAL = ("done", "failed", "cancelled")
@@ -68,7 +69,7 @@ class ProblemText(pydantic.BaseModel):
         return _PROBLEMS.get(self.kind, Problem)(self.what, self.why, self.fix)
 
 
-class _RunRecord(pydantic.BaseModel):
+class _RunRecord(pydantic.BaseModel, frozen=True):
     """The request as stored in the run's folder, without the values of any variables."""
 
     run_id: str
@@ -85,8 +86,11 @@ class _RunRecord(pydantic.BaseModel):
     """Notes that were known before the run started."""
 
 
-class ProfileRun(_RunRecord):
-    """A program run under a profiler: the request, and how its result is stored."""
+class ProfileRun(_RunRecord, frozen=True):
+    """A program run under a profiler: what is asked, of which device and profiler, and how the result is stored.
+
+    The call, the planning of counting steps, the supervisor and the import all read this record.
+    """
 
     kind: Literal["profile"] = "profile"
     command: str = ""
@@ -96,24 +100,29 @@ class ProfileRun(_RunRecord):
     cwd: str = ""
     variables: list[str] = []
     """Names of the variables that the caller set."""
-    profiler: str = ""
-    profiler_version: str | None = None
-    target: str = ""
-    device_uuid: str | None = None
-    """Set if the program could use only this device."""
-    link: PcieLink | None = None
-    """PCIe link of the chosen device."""
     host: str = ""
     commit: str | None = None
     branch: str | None = None
     """Branch of the work tree that the program ran in, or of the CI job."""
-    kernel: str | None = None
-    launches: tuple[int, int] | None = None
-    replay: str = ""
-    timeline: bool = False
-    """Whether a timeline was requested."""
-    hotspots: bool = False
-    """Whether instruction samples were requested."""
+    profiler: str = ""
+    profiler_version: str | None = None
+    program: str = ""
+    """Path or name of the profiler's program."""
+    features: dict[str, Any] = {}
+    """What this version of the profiler supports, as its driver stores it."""
+    device_uuid: str | None = None
+    """Set if the program could use only this device."""
+    link: PcieLink | None = None
+    """PCIe link of the chosen device."""
+    request: ProfileRequest = ProfileRequest()
+    """What to profile, without the command, and without secrets in names."""
+    metrics: list[str] = []
+    """The requested metrics and presets."""
+    launches: int | None = None
+    """Number of launches to count of each launch configuration, if the caller chose one."""
+    budget_s: float | None = None
+    may_take_turns: bool = False
+    """Whether groups of counters may take turns between launches if one run for each would take too long."""
     counters: dict[str, list[str]] = {}
     """Step -> the counters requested from it."""
     tags: list[str] = []
@@ -123,7 +132,7 @@ class ProfileRun(_RunRecord):
     """What the plan cannot provide; stored with the workload."""
 
 
-class BenchmarkRun(_RunRecord):
+class BenchmarkRun(_RunRecord, frozen=True):
     """Ceilings measured on a device."""
 
     kind: Literal["benchmark"] = "benchmark"

@@ -59,7 +59,7 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
 
     def amend(manifest: Manifest, merged: MergedProfile) -> None:
         manifest.name, manifest.tags = run.name, [*run.tags, PARTIAL] if state.problem else run.tags
-        manifest.arch = manifest.arch or run.target
+        manifest.arch = manifest.arch or run.request.target
         manifest.device_uuid, manifest.link = run.device_uuid, run.link
         manifest.command, manifest.host = run.command, manifest.host or run.host
         manifest.binary = run.binary

@@ -40,7 +40,7 @@ def start(store: Store, job: Job) -> None:
     """
     run_id = job.run.run_id
     folder = store.run_folder(run_id)
-    job.run.steps = [step.name for step in job.steps]
+    job.run = job.run.model_copy(update={"steps": [step.name for step in job.steps]})
     job.store, job.locks = store.address, lock_folder()
     job.inherited, job.secrets = inherited_environment(os.environ), secrets(os.environ, job.variables)
     write(folder, job.run)

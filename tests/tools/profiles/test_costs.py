@@ -22,8 +22,11 @@ PROGRAM_S = 2.0 + 1.2 * ALONE_S
 
 
 def profiled(**more: Any) -> ProfileRun:
-    known = {"profiler": "ncu", "profiler_version": "2025.3", "replay": "kernel", "device_uuid": "GPU-1", **more}
-    return ProfileRun(run_id="run-0000000000000000", name="x", timeout_s=1, counters={"pass_1": METRICS}, **known)
+    request = ProfileRequest(replay=more.pop("replay", "kernel"), target=more.pop("target", ""))
+    known = {"profiler": "ncu", "profiler_version": "2025.3", "request": request, "device_uuid": "GPU-1", **more}
+    return ProfileRun(
+        run_id="run-0000000000000000", name="x", timeout_s=1, **{"counters": {"pass_1": METRICS}, **known}
+    )
 
 
 def merged(launches: int, *names: str) -> Any:
@@ -84,8 +87,8 @@ def test_a_run_that_tells_too_little_is_not_kept(store: Store, how: RunState, la
 
 
 def test_where_every_pass_is_a_run_the_runs_are_corrected(store: Store) -> None:
-    amd = profiled(profiler="rocprofv3", replay="application")
-    amd.counters = {"pass_1": ["SQ_WAVES"], "pass_2": ["GRBM_COUNT"]}
+    counters = {"pass_1": ["SQ_WAVES"], "pass_2": ["GRBM_COUNT"]}
+    amd = profiled(profiler="rocprofv3", replay="application", counters=counters)
     took = RunState(took_s={"timing": 10.0, "pass_1": 30.0, "pass_2": 36.0})
     assert learn(store, amd, took, merged(0, "pass_1", "pass_2")) == pytest.approx(66 / 22)
     assert corrected_estimate(store, amd, Cost(22.0, 0.001)).run_s == pytest.approx(66.0)
@@ -116,8 +119,7 @@ def test_a_store_that_cannot_be_written_to_keeps_nothing_and_nobody_suffers(tmp_
 
 def test_the_plan_counts_more_where_launches_were_cheap_and_says_what_it_rests_on(run: Run) -> None:  # noqa: F811
     few = run.planned(budget_s=40)
-    mine = ProfileRun(run_id=run.id, name="step", timeout_s=60, out="out/step", profiler="ncu", replay="kernel")
-    mine.counters = {"pass_1": METRICS}
+    mine = profiled(profiler_version=None, device_uuid=None, target="sm_90", out="out/step")
     write(run.store.run_folder(run.id), mine)
     learn(run.store, mine, state(PROGRAM_S + 1000 * 0.013), merged(1000))
     more = run.planned(budget_s=40)

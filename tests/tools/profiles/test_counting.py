@@ -13,9 +13,9 @@ from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
 from rooflens.tools.running import counting
-from rooflens.tools.running.counting import CountingRequest, plan_counting, timed_launches
+from rooflens.tools.running.counting import plan_counting, timed_launches
 from rooflens.tools.running.request import ProfileRequest, Replay
-from rooflens.tools.running.run_state import ProfileRun, RunState, write
+from rooflens.tools.running.run_state import ProfileRun, RunState, read_record, write
 
 TIMES = Path(__file__).parent / "ncu" / "data" / "h200_training_step_times.csv.gz"
 """674 launches with their times, kernels under their mangled names."""
@@ -40,11 +40,11 @@ class Run:
     ) -> dict[str, Any]:
         passes = plan("sm_90", ["diagnosis", "roofline"]).passes
         request = ProfileRequest((), passes, kernel=kernel, replay=replay, target="sm_90")
-        wanted = CountingRequest(
-            profiler="ncu", request=request, features={"version": [2025, 3]}, metrics=["diagnosis"], program="ncu",
-            out=str(self.timing.parent), **asked,
-        )  # fmt: skip
-        return plan_counting(self.store, lambda *_: None, self.id, wanted.model_dump(mode="json"), took_s)  # type: ignore[arg-type]
+        folder = self.store.run_folder(self.id)
+        about = {"profiler": "ncu", "features": {"version": [2025, 3]}, "metrics": ["diagnosis"], "program": "ncu"}
+        write(folder, read_record(folder).model_copy(update={**about, "request": request, **asked}))
+        selection = {"kernel": kernel, "range": None}
+        return plan_counting(self.store, lambda *_: None, self.id, selection, took_s)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rooflens.tests.standins.ncu_filters import DEFAULT, Launch, page
 from rooflens.tests.tools.profiles.cupti.made import END, START, Recording
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.running.counting import CountingRequest, plan_counting
+from rooflens.tools.running.counting import plan_counting
 from rooflens.tools.running.request import ProfileRequest
 from rooflens.tools.running.run_state import ProfileRun, RunState, write
 
@@ -82,11 +82,13 @@ class Node:
     def count(self, program: Program, *, process: bool = True, **asked: Any) -> dict[str, Any]:
         program.recording.put(self.out / "timing" / "node_100.record")
         request = ProfileRequest((), ((COUNTER,),), range=asked.pop("range"), replay="kernel", target="sm_90")
-        wanted = CountingRequest(
-            profiler="ncu", request=request, features={"version": [2025, 3], "whole_process": process},
-            metrics=[COUNTER], program="ncu", out=str(self.out), **{"launches": 2, **asked},
+        run = ProfileRun(
+            run_id=self.id, name="step", timeout_s=60, out="out/step", profiler="ncu", program="ncu", metrics=[COUNTER],
+            features={"version": [2025, 3], "whole_process": process}, request=request, **{"launches": 2, **asked},
         )  # fmt: skip
-        answer = plan_counting(self.store, lambda *_: None, self.id, wanted.model_dump(mode="json"), 1.0)  # type: ignore[arg-type]
+        write(self.store.run_folder(self.id), run)
+        selection = {"kernel": None, "range": request.range}
+        answer = plan_counting(self.store, lambda *_: None, self.id, selection, 1.0)  # type: ignore[arg-type]
         (step,) = answer["steps"]
         for name, text in step["files"].items():
             path = self.out / name

@@ -1,0 +1,245 @@
+"""Start a profile: describe the run, arrange its first steps, and hand it to a supervisor."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any
+
+from ...analysis.base.problems import BadArgument, Problem
+from ...analysis.planning.plan import PassPlan
+from ...analysis.store.manifest import Binary
+from ...analysis.store.store import Store
+from ..base.untrusted_text import plain_text
+from ..device.machine.model import Device, Roots
+from ..device.machine.programs import ask
+from ..device.machine.sensors import Sensor
+from ..isolation.child import name_of
+from ..profiles.registry import load_readers
+from . import start as launch
+from .command import inherited_environment, redact, secrets
+from .counting import plan_counting
+from .drivers import registry
+from .drivers.registry import ProfilerDriver as Driver
+from .job import CallStep, Job, Step
+from .profiled_program import ProfileSubject, listens
+from .profiler_choice import DeviceChoice
+from .program_revision import identify_binary, revision
+from .request import ProfileRequest
+from .run_state import OUT, ProfileRun
+
+_HELP_S = 20.0
+_NAMED = 8
+"""Maximum metrics named in a note; plan_profile names all of them."""
+_COMMAND = 2000
+
+
+@dataclass(frozen=True)
+class ProfileTask:
+    """What a run needs beyond its record: the program with its secrets, the device with its locks, and the passes."""
+
+    subject: ProfileSubject
+    choice: DeviceChoice
+    request: ProfileRequest
+    """With the command."""
+    planned: PassPlan
+    must_end_well: bool = False
+    """Whether the launches of a program that failed are useless."""
+
+
+def start_profile(store: Store, stated: ProfileRun, task: ProfileTask, finish: CallStep) -> None:
+    """Start a run that was created with ``new_run``; ``finish`` is called with the results of its steps.
+
+    ``stated`` has what the caller requests; what follows from the task is added to the record here. If a Problem is
+    raised, the run is discarded.
+    """
+    try:
+        run = _describe_run(stated, task)
+        steps, planning, run = _arrange_steps(run, task, str(store.run_folder(run.run_id) / run.out))
+        launch.start(store, _job(run, task, steps, planning, finish))
+    except Problem:
+        launch.discard(store, stated.run_id)
+        raise
+
+
+def _describe_run(stated: ProfileRun, task: ProfileTask) -> ProfileRun:
+    """Return the record of a run with the program, the device and the profiler, without secrets."""
+    profiled, choice, request = task.subject, task.choice, task.request
+    hidden = secrets(os.environ, profiled.given)
+    checked_out = revision(profiled.folder)
+    kernel, range_name = (text and redact(text, hidden) for text in (request.kernel, request.range))
+    # Formats that do not contain the program's name are named after their folder.
+    folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", profiled.title)[:80].lstrip(".") or "profile"
+    about = {
+        "out": f"{OUT}/{folder}",
+        "command": redact(plain_text(profiled.line, _COMMAND), hidden),
+        "binary": _binary(profiled, hidden),
+        "cwd": redact(profiled.folder, hidden),
+        "variables": sorted(profiled.given),
+        "host": os.uname().nodename,
+        "commit": checked_out.commit,
+        "branch": checked_out.branch,
+        "profiler": choice.profiler.name,
+        "profiler_version": choice.profiler.version,
+        "program": choice.path,
+        "device_uuid": choice.device.uuid if len(choice.locks) == 1 else None,
+        "link": choice.device.link,
+        "request": replace(request, command=(), kernel=kernel, range=range_name),
+        "warnings": _warnings(task.planned, stated.metrics),
+    }
+    return stated.model_copy(update=about)
+
+
+def _job(run: ProfileRun, task: ProfileTask, steps: Sequence[Step], planning: CallStep | None, finish: CallStep) -> Job:
+    """Return the job for the supervisor."""
+    profiled, choice = task.subject, task.choice
+    return Job(
+        run=run,
+        steps=[replace(step, lasting=step.lasting and not task.must_end_well) for step in steps],
+        plan=planning,
+        program=list(profiled.command),
+        finish=finish,
+        preparation=name_of(load_readers),
+        cwd=profiled.folder,
+        variables={**choice.mask, **profiled.given},
+        devices=choice.locks,
+        sensors=_sensors(choice.device),
+    )
+
+
+def _sensors(device: Device) -> list[Sensor]:
+    """Return the sensors to sample while the program runs: the chosen device, if its PCI address is known."""
+    return [Sensor(device.vendor, device.pci, device.uuid, str(Roots().at("sys")))] if device.pci else []
+
+
+def _binary(profiled: ProfileSubject, hidden: Sequence[str]) -> Binary | None:
+    """Return the file that the command runs; None for a process that is already running."""
+    if not profiled.command:
+        return None
+    searched = {**inherited_environment(os.environ), **profiled.given}.get("PATH", os.defpath)
+    identity = identify_binary(profiled.command, profiled.folder, searched)
+    return (
+        identity.model_copy(update={"path": redact(plain_text(identity.path, _COMMAND), hidden)}) if identity else None
+    )
+
+
+def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[Step], CallStep | None, ProfileRun]:
+    """Return the first steps, the call that plans further ones, and the record with the counters, features and notes.
+
+    A timing run comes first, after which a sample is counted; if sampling is impossible or not wanted, these are all
+    steps.
+    """
+    request, choice = task.request, task.choice
+    driver = registry.profiler(run.profiler)
+    features = _features(driver, choice.path, request) if choice.profiler.path else driver.features_of(None)
+    run = run.model_copy(
+        update={
+            "features": asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
+            "may_take_turns": run.may_take_turns and getattr(features, "turns", False),
+        }
+    )
+
+    def arranged(
+        steps: list[Step], notes: list[str], planning: CallStep | None = None
+    ) -> tuple[list[Step], CallStep | None, ProfileRun]:
+        counters = {step.name: list(step.counters) for step in steps}
+        return steps, planning, run.model_copy(update={"counters": counters, "notes": notes})
+
+    steps = driver.steps(request, features, program=choice.path, out=out)
+    driver_notes = [note.text for note in driver.notes(request, features)]
+    alone = request.launches is not None or request.pid is not None
+    sampler = None if alone else registry.sampler(driver.NAME)
+    _check_range(driver, request, sampled=sampler is not None)
+    if request.pid is not None:
+        return arranged(steps, [*_attached_notes(request), *driver_notes, *choice.warnings])
+    if sampler is None:
+        if request.timeline and (tracer := registry.sampler(driver.NAME)):
+            traced = tracer.times(request, features, program=choice.path, out=out)
+            steps = [traced, *(step for step in steps if step.name != traced.name)]
+        return arranged(steps, [*_notes(task.planned, steps, choice), *driver_notes])
+    first = sampler.times(request, features, program=choice.path, out=out)
+    counts = bool(request.passes or request.hotspots)
+    within = run.budget_s / 2 if run.budget_s is not None and counts else run.budget_s
+    selection = {"kernel": request.kernel, "range": request.range}
+    planning = CallStep.of("planning", plan_counting, run_id=run.run_id, selection=selection)
+    return arranged(
+        [replace(sampler.with_progress(first), within_s=within)],
+        _sampling_notes(task.planned, first, choice, driver_notes, request),
+        planning if counts else None,
+    )
+
+
+def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> None:
+    """Raise BadArgument if launches inside a range cannot be selected, neither by its name nor by the launch numbers of
+    a timing run."""
+    if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
+        return
+    raise BadArgument(
+        f"{driver.NAME} cannot restrict counting to a range like this",
+        "it requires ncu, or rocprofv3 with one run for each pass and no launches=[first, last]",
+        "Omit range and select after the profile: dispatches.range_id names the range of every launch",
+    )
+
+
+def _features(driver: Driver, path: str, request: ProfileRequest) -> Any:
+    """Return the features of the installed version of a profiler, according to its own output."""
+
+    def output_of(option: str) -> str:
+        answer = ask([path, option], _HELP_S)
+        return f"{answer.out}\n{answer.err}"
+
+    features = driver.features(output_of("--help"), output_of("--version"))
+    if request.hotspots and isinstance(driver, registry.ListingDriver):
+        return driver.add_sampling_methods(features, output_of(driver.SAMPLING_LIST))
+    return features
+
+
+def _attached_notes(request: ProfileRequest) -> list[str]:
+    """Return notes on what happens to a process that is attached to."""
+    pid = request.pid or 0
+    notes = [f"rocprofv3 is attached to process {pid} for {request.attached_s:g} s; budget_s sets how long."]
+    if not listens(pid):
+        notes.append(
+            f"Process {pid} has no thread rocp-bg-attach, through which newer versions attach: if there are no "
+            "results, it was started without ROCP_TOOL_ATTACH=1."
+        )
+    return notes
+
+
+def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
+    """Return warnings about explicitly requested metrics that the plan cannot provide; they are stored with the
+    workload. Presets also contain metrics of other targets, which cause no warning."""
+    missing = [(word, why) for word, why in planned.unsupported.items() if word in named]
+    warnings = [f"{word}: not collected, {why}" for word, why in missing[:_NAMED]]
+    if planned.left_out:
+        warnings.append(f"Skipped because of max_passes: {_some(list(planned.left_out))}.")
+    return warnings
+
+
+def _notes(planned: PassPlan, steps: Sequence[Step], choice: DeviceChoice) -> list[str]:
+    runs = f"{len(steps)} run{'s' * (len(steps) > 1)} of the program under {choice.profiler.name}"
+    notes = [f"{runs} on {choice.target}: {', '.join(step.name for step in steps[:20])}.", *choice.warnings]
+    if planned.split:
+        notes.append(f"Computed from counters of different runs: {_some(planned.split)}.")
+    if len(choice.locks) > 1:
+        notes.append(f"The run has all {len(choice.locks)} GPUs to itself; gpu= with an index selects one of them.")
+    return notes
+
+
+def _sampling_notes(
+    planned: PassPlan, first: Step, choice: DeviceChoice, of_driver: list[str], request: ProfileRequest
+) -> list[str]:
+    """Return notes on a run that counts a sample after its timing run."""
+    what = "its times and timeline" if request.timeline else "its times"
+    notes = [f"First {first.name}: the program runs on {choice.target} for {what}."]
+    if planned.passes or request.hotspots:
+        notes[0] += f" Then {choice.profiler.name} counts a representative sample of launches."
+        notes += of_driver
+    return [*notes, *_notes(planned, [], choice)[1:]]
+
+
+def _some(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
