@@ -14,8 +14,8 @@ from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument, BadInput
 from ..analysis.base.text import count_text
 from ..analysis.comparison import experiment_log
-from ..analysis.comparison.compare import ComparedPair, Comparison, compare
-from ..analysis.comparison.experiment_log import ExperimentEntry, ExperimentOutcome
+from ..analysis.comparison.compare import Comparison, compare
+from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
 from ..analysis.comparison.time_ratio import TimeVerdict
 from ..analysis.comparison.work import Answer
@@ -239,25 +239,11 @@ def _log(store: Store, steps: list[Comparison], about: ExperimentEntry, result: 
         result.notes.append("Not recorded in the experiment log: the store is open for reading only.")
         return
     for c in steps:
-        outcomes = [_outcome(pair, c.other_gpu is not None) for pair in c.pairs]
+        outcomes = [experiment_log.outcome_of(pair, c.other_gpu) for pair in c.pairs]
         binary = c.after.workload.manifest.binary
         noted_for = {"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes, "binary": binary}
         entry = about.model_copy(update=noted_for)
         result.logged = experiment_log.record(store, entry).id
-
-
-def _outcome(compared: ComparedPair, other_gpu: bool) -> ExperimentOutcome:
-    effect = None if other_gpu else compared.effect
-    return ExperimentOutcome(
-        kernel=compared.pair.label,
-        kernels=list(dict.fromkeys((*compared.pair.before, *compared.pair.after))),
-        verdict=compared.verdict,
-        why=compared.why,
-        speedup=effect.speedup if effect else None,
-        low=effect.low if effect else None,
-        high=effect.high if effect else None,
-        same_work=compared.work.answer,
-    )
 
 
 def _next(comparison: Comparison) -> list[NextCall]:

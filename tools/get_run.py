@@ -15,9 +15,10 @@ from ..analysis.base.problems import NotFound, StoreProblem
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store.store import Store
+from .answers.rounds import Round
 from .answers.sentences import sentence
 from .base.parameters import Reference, WaitSeconds
-from .base.results import NextCall, Result, Table, table
+from .base.results import NextCall, Result, Table, TextBlock, table
 from .code_objects.triton import PLACES, caches, sources
 from .device.benchmarks import outcomes as peak_tables
 from .device.counter_check import report as check_report
@@ -56,11 +57,29 @@ class RunResult(Result):
     """For check_counters: the expected and the measured value of each metric for kernels of known work."""
     questions: Table | None = None
     """For check_counters: questions that documentation leaves open, and the answers of this device."""
+    round: Round | None = None
+    """For profile_command: the change since the baseline, what limits the program now, and what to try next."""
     result: dict[str, Any] = {}
     """The result of another kind of run."""
     output: str | None = None
     """The end of the output of the failed step, preferably of its standard error."""
     warnings: list[str] = []
+
+    def blocks(self) -> list[TextBlock] | None:
+        """Return the round and the kernels, if there is a round; the answer says how the run ended."""
+        if self.round is None:
+            return None
+        warnings = [f"warning: {text}" for text in self.own_warnings]
+        about = [f"run: {self.run_id}, {self.state} after {self.elapsed_s:g} s", *warnings]
+        kernels = [TextBlock("kernels", self.kernels)] if self.kernels else []
+        sources = [TextBlock("sources", self.sources)] if self.sources else []
+        output = [TextBlock("output", self.output.splitlines())] if self.output else []
+        return [TextBlock("", about), self.round.block(), *kernels, *sources, *output]
+
+    @property
+    def own_warnings(self) -> list[str]:
+        """Return the warnings that do not repeat the problem."""
+        return [text for text in self.warnings if not (self.problem and self.problem in text)]
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """For a check, the maximum number of confirmed metrics that are listed; all wrong ones are listed."""
@@ -84,6 +103,8 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
     ended_ns = state.ended_ns if final and state.ended_ns else time.time_ns()
     result = dict(state.result)
     workload = result.pop("workload", None)
+    about_round = result.pop("round", None)
+    round_result = Round.model_validate(about_round) if about_round and final else None
     # The notes on the plan are stored as warnings of the workload; here they are part of the notes.
     warnings = [text for text in [*state.warnings, *result.pop("warnings", [])] if text not in state.remarks]
     kernels, lost = _kernels(store, workload)
@@ -100,6 +121,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         kernels=kernels,
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
+        round=round_result,
         notes=[*run.notes, *state.remarks],
         next=_next(run, state, workload, result),
     )
@@ -125,7 +147,7 @@ def _outcome(run: RunResult) -> str:
     outcome = ""
     if run.workload:
         outcome = sentence("run.workload", workload=run.workload)
-    if run.kernels and run.kernels.rows:
+    if run.kernels and run.kernels.rows and not (run.round and run.round.limited_by):
         first = dict(zip(run.kernels.columns, run.kernels.rows[0], strict=True))
         if first.get("pct") is not None:
             outcome += sentence("run.longest", kernel=short(str(first["kernel"])), share=first["pct"])
@@ -134,9 +156,13 @@ def _outcome(run: RunResult) -> str:
         count = count_text(run.ceilings.total_rows or 0, "ceiling")
         outcome = sentence("run.ceilings", count=count, **{n: first.get(n) for n in ("ceiling", "value", "unit")})
     state = "partial" if run.partial and run.state == "failed" else run.state
-    return sentence(
+    ending = sentence(
         f"run.{state}", progress=run.progress, elapsed_s=run.elapsed_s, outcome=outcome, problem=run.problem or ""
     ).strip()
+    if run.round is None:
+        return ending
+    said = (run.round.sentences(), ending) if run.state == "done" else (ending, run.round.sentences())
+    return " ".join(said).strip()
 
 
 def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str]]:

@@ -77,7 +77,7 @@ def plot(
     store: Store,
     kind: Annotated[Kind, Field(description="what to draw")],
     workload: Annotated[
-        Reference, Field(description='id, name or "latest"; for roofline also "cpu" or a GPU uuid (only its ceilings)')
+        Reference, Field(description='id, name or "latest"; roofline: also "cpu" or a GPU uuid (ceilings)')
     ],
     candidate: Annotated[Reference | None, Field(description="compare: the workload after the change")] = None,
     kernel: KernelName = None,

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ..analysis.base.problems import BadArgument
 from ..analysis.store.store import Store
+from .answers.rounds import save_round
 from .base.arguments import checked_labels
 from .base.parameters import (
     LONGEST_RUN_S,
@@ -34,9 +35,8 @@ from .base.untrusted_text import plain_log_text
 from .device.machine.model import Roots
 from .device.machine.survey import survey
 from .get_run import RunResult, run_result
-from .running import saving
 from .running import start as launch
-from .running.command import inherited_environment
+from .running.command import check_command, inherited_environment
 from .running.drivers import registry
 from .running.job import CallStep
 from .running.profile_start import ProfileTask, start_profile
@@ -59,25 +59,25 @@ _Metrics = Annotated[
     MetricNames | None,
     Field(description="as for compute_metrics; timeline, hotspots too; [] only times; default: overview, diagnosis"),
 ]
-_Cwd = Annotated[FilePath | None, Field(description="absolute folder to run it in")]
+_Cwd = Annotated[FilePath | None, Field(description="absolute folder")]
 _Env = Annotated[
     dict[Reference, Word] | None,
-    Field(max_length=VARIABLES, description="further environment variables; never stored"),
+    Field(max_length=VARIABLES, description="further variables; never stored"),
 ]
 _Gpu = Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')]
 _Timeout = Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")]
 _Launches = Annotated[
     LaunchCount | Launches | None,
-    Field(description="number per launch configuration (default 5), or first and last: [2, 5]"),
+    Field(description="per launch configuration (default 5), or first and last: [2, 5]"),
 ]
-_Budget = Annotated[
-    float | None, Field(gt=0, le=LONGEST_RUN_S, description="total seconds, kept by counting less; default: up to 90")
-]
+_Budget = Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="total seconds; default: up to 90")]
 _Range = Annotated[Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")]
 _Pid = Annotated[
     int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
 ]
-_Repeats = Annotated[int, Field(ge=1, le=1000, description="timing runs, in addition to those for counters")]
+_Repeats = Annotated[int, Field(ge=1, le=1000, description="timing runs")]
+_Check = Annotated[CommandWords | None, Field(description="test that runs first; nothing is profiled if it fails")]
+_Baseline = Annotated[Reference | None, Field(description="workload to compare with; keeps its kernel=")]
 _Name = Annotated[Reference | None, Field(description="name of the workload; default: the program's")]
 
 
@@ -102,14 +102,21 @@ def profile_command(
     tags: Tags | None = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
+    check: _Check = None,
+    baseline: _Baseline = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program for its times, then count launches that make up 95 % of them, and store a workload. Answers
-    after at most wait_s with a run_id for get_run; the run continues even if the call is cancelled."""
+    """Run a program for its times, count launches that make up 95 % of them, store a workload, and say what changed and
+    what to try. After wait_s it answers with a run_id for get_run; the run continues, even if the call is cancelled."""
     label, tags = checked_labels(name, tags)
     profiled = subject(command, pid, cwd, env or {}, inherited_environment(os.environ))
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give a smaller value")
+    if check is not None:
+        check_command(check, cwd, env or {}, inherited_environment(os.environ))
+    earlier = store.resolve(baseline) if baseline is not None else None
+    if earlier is not None and kernel is None:
+        kernel = earlier.kernel_filter
     asked = parse_metrics(metrics)
     choice = choose(
         survey(Roots()), gpu, profiler, {**inherited_environment(os.environ), **profiled.given}, counts=asked.counts
@@ -131,12 +138,13 @@ def profile_command(
         timeline=asked.timeline,
         hotspots=asked.hotspots,
     )
-    task = ProfileTask(profiled, choice, request, planned)
+    task = ProfileTask(profiled, choice, request, planned, check=tuple(check or ()))
     run_id, run_folder = launch.new_run(store)
     stated = ProfileRun(
         run_id=run_id, name=label or profiled.title or "profile", tags=tags, timeout_s=timeout_s,
         hypothesis=plain_log_text(hypothesis), change=plain_log_text(change), metrics=list(asked.metrics),
         launches=launches if isinstance(launches, int) else None, budget_s=budget_s, may_take_turns=replay == "auto",
+        baseline=earlier.id if earlier else None,
     )  # fmt: skip
-    start_profile(store, stated, task, CallStep.of("import", saving.save, run_id=run_id))
+    start_profile(store, stated, task, CallStep.of("import", save_round, run_id=run_id))
     return run_result(store, run_folder, wait_s)

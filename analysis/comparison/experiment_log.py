@@ -9,9 +9,11 @@ from typing import Literal, NamedTuple
 
 import pydantic
 
+from ..base.notes import Reason
 from ..base.problems import StoreProblem
 from ..store.manifest import Binary, read_small
 from ..store.store import Store, new_id, write_atomically
+from .compare import ComparedPair
 from .matching import base_name
 
 _FOLDER = "note"
@@ -49,6 +51,21 @@ class ExperimentEntry(pydantic.BaseModel):
     binary: Binary | None = None
     """The file that was profiled for it."""
     outcomes: list[ExperimentOutcome] = []
+
+
+def outcome_of(compared: ComparedPair, other_gpu: Reason | None) -> ExperimentOutcome:
+    """The result of a comparison for one pair of kernels; without a speed-up if the GPUs differ (``other_gpu``)."""
+    effect = compared.effect if other_gpu is None else None
+    return ExperimentOutcome(
+        kernel=compared.pair.label,
+        kernels=list(dict.fromkeys((*compared.pair.before, *compared.pair.after))),
+        verdict=compared.verdict,
+        why=compared.why,
+        speedup=effect.speedup if effect else None,
+        low=effect.low if effect else None,
+        high=effect.high if effect else None,
+        same_work=compared.work.answer,
+    )
 
 
 class EarlierExperiment(NamedTuple):

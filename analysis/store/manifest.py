@@ -110,6 +110,8 @@ class Manifest(pydantic.BaseModel):
     """The commit of the profiled sources, if known (tools/running/program_revision.py)."""
     branch: str | None = None
     tags: Annotated[list[str], pydantic.FailFast()] = []
+    kernel_filter: str | None = None
+    """The regular expression that selected the counted kernels, if rooflens profiled them."""
     multiplexed: str | None = None
     """How the groups of counters took turns, if each launch of a kernel collected a different one."""
     sampled: bool = False

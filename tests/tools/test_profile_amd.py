@@ -37,6 +37,7 @@ from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.import_profile import ImportResult, import_profile
 from rooflens.tools.plan_profile import PlanResult, plan_profile
 from rooflens.tools.query_counters import query_counters
+from rooflens.tools.running import profile_start
 from rooflens.tools.running import start as launch
 
 APP = [sys.executable, application.__file__]
@@ -67,6 +68,7 @@ class Node:
         self.patch.setenv("PATH", f"{self.programs}:{os.environ['PATH']}")
         roots = Roots(base=self.folder / "root", search=str(self.programs), site=None)
         self.patch.setattr(profiling, "Roots", lambda: roots)
+        self.patch.setattr(profile_start, "Roots", lambda: roots)
         return self
 
     def profile(self, *arguments: str, **options: Any) -> RunResult:

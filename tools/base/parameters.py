@@ -82,7 +82,7 @@ Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 
 CountedKernels = Annotated[Pattern | None, Field(description="RE2: count only these kernels")]
 MostPasses = Annotated[MaxPasses | None, Field(description="most passes")]
-WorkloadName = Annotated[Reference, Field(description='id, id prefix, name or "latest"')]
+WorkloadName = Annotated[Reference, Field(description='id, name or "latest"')]
 KernelName = Annotated[Pattern | None, Field(description="name (RE2) or rank: #1,#3; #1.2")]
 """The short description. Only KernelNameInFull explains ranks, to keep the schemas of the other tools short."""
 KernelNameInFull = Annotated[
@@ -99,7 +99,7 @@ Dispatches = Annotated[
 Datatype = Annotated[
     Reference | None,
     Field(
-        description="operations: default floating point; iop, a type (f16, i8), one of a pipe (matrix.bf16), or all "
+        description="default floating point; iop, a type (f16, i8), one of a pipe (matrix.bf16), or all "
         "(a point each)"
     ),
 ]
@@ -128,7 +128,7 @@ WaitSeconds = Annotated[
     Field(
         ge=0,
         le=LONGEST_ASKED_S,
-        description="seconds to wait, at most 50",
+        description="seconds, at most 50",
     ),
 ]
 Replay = Annotated[
@@ -137,9 +137,9 @@ Replay = Annotated[
 ]
 HypothesisText = Annotated[
     Sentence | None,
-    Field(description="expected effect; for the log"),
+    Field(description="expected effect (logged)"),
 ]
-ChangeText = Annotated[Sentence | None, Field(description="what was changed; for the log")]
+ChangeText = Annotated[Sentence | None, Field(description="what was changed (logged)")]
 Tags = Annotated[
     list[Reference],
     Field(max_length=TAG_LABELS, description='labels: ["v2", "tuned"]'),

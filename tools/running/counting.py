@@ -376,7 +376,7 @@ def _sample(
 
 def _counting_steps(driver: SamplingDriver, request: ProfileRequest, run: ProfileRun, out: Path) -> list[Step]:
     features = driver.restore_features(run.features)
-    steps = driver.steps(replace(request, command=()), features, program=run.program, out=str(out))
+    steps = driver.steps(replace(request, command=()), features, program=run.profiler_path, out=str(out))
     return [driver.with_progress(step) for step in steps if step.name != "timing"]
 
 

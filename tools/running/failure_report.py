@@ -12,7 +12,7 @@ from pathlib import Path
 from ...analysis.base.text import visible
 from ..base.profile_files import head
 from .known_failures import PROGRAM, explain_failure, messages
-from .run_state import LOGS, UNFINISHED, ProblemText, ProfileRun, RunState
+from .run_state import CHECK, LOGS, UNFINISHED, ProblemText, ProfileRun, RunState
 
 LINES = 15
 """Maximum number of log lines in an answer."""
@@ -96,7 +96,7 @@ def explain_run_failure(run: ProfileRun, state: RunState, folder: Path, problem:
 
 def last_lines(run: ProfileRun, state: RunState, folder: Path) -> str:
     """Return the last lines that the failed program printed. Output of rooflens' own calls is only logged."""
-    if state.fault not in (state.steps or run.steps):
+    if state.fault != CHECK and state.fault not in (state.steps or run.steps):
         return ""
     banner = messages(run.profiler)
     err, out = (_log(folder, state.fault, stream) for stream in ("err", "out"))

@@ -84,6 +84,8 @@ class Job(pydantic.BaseModel):
     run: Record
     """The part that is stored."""
     steps: list[Step | CallStep]
+    check: Step | None = None
+    """A command that runs before the steps; if its exit status is not 0, the run ends without measuring anything."""
     plan: CallStep | None = None
     """Called after the first step with its duration as ``took_s``. Returns further ``steps`` as data, without the
     program's command, ``remarks``, and optionally ``within_s``, the total time for these steps in seconds: steps that

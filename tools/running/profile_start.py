@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
@@ -28,7 +29,7 @@ from .profiled_program import ProfileSubject, listens
 from .profiler_choice import DeviceChoice
 from .program_revision import identify_binary, revision
 from .request import ProfileRequest
-from .run_state import OUT, ProfileRun
+from .run_state import CHECK, OUT, ProfileRun
 
 _HELP_S = 20.0
 _NAMED = 8
@@ -45,6 +46,8 @@ class ProfileTask:
     request: ProfileRequest
     """With the command."""
     planned: PassPlan
+    check: tuple[str, ...] = ()
+    """Argument list of the command that checks the program's results; empty if there is none."""
     must_end_well: bool = False
     """Whether the launches of a program that failed are useless."""
 
@@ -83,10 +86,11 @@ def _describe_run(stated: ProfileRun, task: ProfileTask) -> ProfileRun:
         "branch": checked_out.branch,
         "profiler": choice.profiler.name,
         "profiler_version": choice.profiler.version,
-        "program": choice.path,
+        "profiler_path": choice.path,
         "device_uuid": choice.device.uuid if len(choice.locks) == 1 else None,
         "link": choice.device.link,
         "request": replace(request, command=(), kernel=kernel, range=range_name),
+        "check": redact(plain_text(shlex.join(task.check), _COMMAND), hidden),
         "warnings": _warnings(task.planned, stated.metrics),
     }
     return stated.model_copy(update=about)
@@ -98,6 +102,7 @@ def _job(run: ProfileRun, task: ProfileTask, steps: Sequence[Step], planning: Ca
     return Job(
         run=run,
         steps=[replace(step, lasting=step.lasting and not task.must_end_well) for step in steps],
+        check=Step(CHECK, task.check) if task.check else None,
         plan=planning,
         program=list(profiled.command),
         finish=finish,

@@ -38,6 +38,8 @@ CANCEL, OUT, LOGS, UNFINISHED, CLOCKS = "cancel", "out", "logs", "unfinished", "
 """File and folder names in a run's folder; ``out`` has one folder per step, ``unfinished`` that of the failed step."""
 CANCELLED = "cancelled"
 """Key with which the result of a call states that the call ended early because the run was cancelled."""
+CHECK = "check"
+"""Name of the step that checks the results of the program before anything is measured."""
 SUPERVISOR_LOG = "supervisor.log"
 """Output of the supervisor itself, which is empty unless there is a bug."""
 _RECORD_FILE, STATE_FILE = "request.json", "state.json"
@@ -106,7 +108,7 @@ class ProfileRun(_RunRecord, frozen=True):
     """Branch of the work tree that the program ran in, or of the CI job."""
     profiler: str = ""
     profiler_version: str | None = None
-    program: str = ""
+    profiler_path: str = ""
     """Path or name of the profiler's program."""
     features: dict[str, Any] = {}
     """What this version of the profiler supports, as its driver stores it."""
@@ -130,6 +132,10 @@ class ProfileRun(_RunRecord, frozen=True):
     change: str = ""
     warnings: list[str] = []
     """What the plan cannot provide; stored with the workload."""
+    check: str = ""
+    """The command that checks the program's results, in one line, without secrets."""
+    baseline: str | None = None
+    """Id of the workload to compare the new one with."""
 
 
 class BenchmarkRun(_RunRecord, frozen=True):
@@ -173,6 +179,8 @@ class RunState(pydantic.BaseModel):
     """The step that failed or was stopped."""
     status: int | None = None
     """Exit status of the step at fault; negative values are signals."""
+    check: Literal["passed", "failed"] | None = None
+    """The result of the check; None if there is none, or it did not end."""
     problem: ProblemText | None = None
     partial: bool = False
     """Whether ``result`` is based on only some of the steps."""

@@ -62,7 +62,7 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
         manifest.arch = manifest.arch or run.request.target
         manifest.device_uuid, manifest.link = run.device_uuid, run.link
         manifest.command, manifest.host = run.command, manifest.host or run.host
-        manifest.binary = run.binary
+        manifest.binary, manifest.kernel_filter = run.binary, run.request.kernel
         manifest.commit, manifest.branch = run.commit, run.branch
         planned = state.remarks if merged.sampled or state.cut or state.skipped else []
         merged.warnings[:0] = [

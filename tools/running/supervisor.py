@@ -65,6 +65,17 @@ def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> Pr
     )
 
 
+def check_failure(outcome: ProgramOutcome) -> ProblemText:
+    """Describe a failed check of the program's results."""
+    ending = f"could not be started ({outcome.unstarted})" if outcome.unstarted else signal_name(outcome.status or 0)
+    return ProblemText(
+        kind="BadInput",
+        what=f"The check ended with {ending}" if not outcome.unstarted else f"The check {ending}",
+        why="the results are not correct, or the check itself does not work, so nothing was profiled",
+        fix="Correct the program; the end of the check's output is in the answer",
+    )
+
+
 def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
     """Describe a step that ended well without results, or whose results its profiler could not convert."""
     if unreadable:
@@ -168,7 +179,8 @@ class Supervisor:
                     return
                 self.watch.start_clock(self.job.run.timeout_s)
                 self._save(state="running", started_ns=time.time_ns())
-                self._steps()
+                if self.job.check is None or self._passes_check(self.job.check):
+                    self._steps()
         finally:
             end_all(self.job.run.run_id, 0, below=os.getpid())
             if self.state.state in ("queued", "running"):
@@ -197,6 +209,24 @@ class Supervisor:
                 return reason
             time.sleep(_POLL_S)
         return self.watch.reason()
+
+    def _passes_check(self, check: Step) -> bool:
+        """Run the check of the program's results; return whether it passed, else end the run."""
+        self._save(step=check.name, activity="checking the results")
+        env = {**self.job.inherited, **self.job.variables}
+        program = ProgramSpec(check.argv, self.job.cwd, env, self._logs(check))
+        outcome = run_program(program, self.watch, self.job.secrets)
+        self._remark(check.name, outcome)
+        if outcome.ended_well:
+            self._save(check="passed", step=None)
+            return True
+        self.state.fault, self.state.status = check.name, outcome.status
+        if outcome.stopped:
+            self._end_stopped(outcome.stopped)
+        else:
+            self.state.check = "failed"
+            self._end("failed", check_failure(outcome))
+        return False
 
     def _steps(self) -> None:
         steps = list(self.job.steps)

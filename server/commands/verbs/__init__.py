@@ -166,6 +166,13 @@ VERBS = (
         "passes",
     ),
     Verb(
+        "round",
+        "profile_command",
+        "check the results of a program, profile it, compare it with a baseline, and say what to try next",
+        "round check=./check.sh baseline=v0 change='wider loads' -- ./app input.dat",
+        (_PROGRAM,),
+    ),
+    Verb(
         "profile",
         "profile_command",
         "run a program under the profiler and store what it measures",

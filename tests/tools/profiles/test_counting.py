@@ -41,7 +41,14 @@ class Run:
         passes = plan("sm_90", ["diagnosis", "roofline"]).passes
         request = ProfileRequest((), passes, kernel=kernel, replay=replay, target="sm_90")
         folder = self.store.run_folder(self.id)
-        about = {"profiler": "ncu", "features": {"version": [2025, 3]}, "metrics": ["diagnosis"], "program": "ncu"}
+        about = {
+            "budget_s": None,
+            "launches": None,
+            "profiler": "ncu",
+            "features": {"version": [2025, 3]},
+            "metrics": ["diagnosis"],
+            "profiler_path": "ncu",
+        }
         write(folder, read_record(folder).model_copy(update={**about, "request": request, **asked}))
         selection = {"kernel": kernel, "range": None}
         return plan_counting(self.store, lambda *_: None, self.id, selection, took_s)  # type: ignore[arg-type]

@@ -83,8 +83,9 @@ class Node:
         program.recording.put(self.out / "timing" / "node_100.record")
         request = ProfileRequest((), ((COUNTER,),), range=asked.pop("range"), replay="kernel", target="sm_90")
         run = ProfileRun(
-            run_id=self.id, name="step", timeout_s=60, out="out/step", profiler="ncu", program="ncu", metrics=[COUNTER],
-            features={"version": [2025, 3], "whole_process": process}, request=request, **{"launches": 2, **asked},
+            run_id=self.id, name="step", timeout_s=60, out="out/step", profiler="ncu", profiler_path="ncu",
+            metrics=[COUNTER], features={"version": [2025, 3], "whole_process": process}, request=request,
+            **{"launches": 2, **asked},
         )  # fmt: skip
         write(self.store.run_folder(self.id), run)
         selection = {"kernel": None, "range": request.range}

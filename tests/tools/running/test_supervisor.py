@@ -12,6 +12,7 @@ from rooflens.tools.running import run_state as runs
 from rooflens.tools.running import saving
 from rooflens.tools.running import start as launch
 from rooflens.tools.running.job import CallStep
+from rooflens.tools.running.request import ProfileRequest
 
 from .conftest import LONG_S, Bench, gone
 
@@ -264,7 +265,7 @@ def test_stopping_everything_ends_queued_and_running_runs_at_once(bench: Bench) 
 SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "yax_before"
 SAVED = {
     "finish": CallStep.of("import", saving.save), "name": "mine", "tags": ["a"],
-    "target": "gfx90a", "command": "./app", "host": "here", "warnings": ["w"],
+    "request": ProfileRequest(target="gfx90a"), "command": "./app", "host": "here", "warnings": ["w"],
 }  # fmt: skip
 """A run that becomes a workload."""
 LEAVE_SAMPLE = (
