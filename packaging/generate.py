@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DESCRIPTION = ROOT / "packaging" / "description.md"
 """The text for package indexes. The MCP registry looks for its server name in it, as proof of ownership."""
 PAGE = ROOT / "docs" / "how-to" / "connect_an_assistant.md"
-SKILL_PROMPT = "optimize_kernel"
+SKILL_PROMPT = "optimize_program"
 """The prompt whose text is also the skill of the plugin; its slash command refers to the skill."""
 NOBODY = "OWNER"
 """Placeholder for the publisher until pyproject.toml names a repository; the registry rejects this name."""

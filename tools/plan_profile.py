@@ -145,7 +145,7 @@ _Metrics = Annotated[
 _Version = Annotated[Reference | None, Field(description='its version there: "1.0.0"')]
 _Command = Annotated[CommandWords | None, Field(description='argument list: ["./app"]')]
 _Launches = Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")]
-_Range = Annotated[Reference | None, Field(description="count only in this range (NVTX): name or path")]
+_Range = Annotated[Reference | None, Field(description="only in this range (NVTX)")]
 _Pid = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")]
 
 

@@ -71,12 +71,10 @@ _Launches = Annotated[
     Field(description="per launch configuration (default 5), or first and last: [2, 5]"),
 ]
 _Budget = Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="total seconds; default: up to 90")]
-_Range = Annotated[Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")]
-_Pid = Annotated[
-    int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
-]
+_Range = Annotated[Reference | None, Field(description="only in this range (NVTX, ROCTX)")]
+_Pid = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")]
 _Repeats = Annotated[int, Field(ge=1, le=1000, description="timing runs")]
-_Check = Annotated[CommandWords | None, Field(description="test that runs first; nothing is profiled if it fails")]
+_Check = Annotated[CommandWords | None, Field(description="test to run first; if it fails, nothing is profiled")]
 _Baseline = Annotated[Reference | None, Field(description="workload to compare with; keeps its kernel=")]
 _Name = Annotated[Reference | None, Field(description="name of the workload; default: the program's")]
 

@@ -67,7 +67,7 @@ compute_metrics (preset "overview" first, then panels or subsystems like "l2", "
 "#1.2" its second launch configuration, by="launch" tells all apart) ->
 diagnose_bottleneck (what holds a kernel back, evidence, what to try) -> compute_roofline, compute_occupancy (why) ->
 compare_workloads (did a change help, and was it the same work) -> query_counters for any other question in SQL (DuckDB;
-tables: rooflens://schema). search_metrics explains a metric. The prompt optimize_kernel is the whole loop.
+tables: rooflens://schema). search_metrics explains a metric. The prompt optimize_program is the whole loop.
 workload accepts an id, a unique id prefix, a name or "latest"; of a parameter's choices the first is the default.
 Every figure has a unit and a status: null means not collected, never zero, and the
 reason says why; "suspect" and "impossible" figures must not be trusted.

@@ -22,7 +22,7 @@ from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = {tool.name: tool for tool in toolbox.TOOLS}
-NAMES = ("answer_question", "compare_versions", "explain_profile", "optimize_kernel", "plan_counters")
+NAMES = ("answer_question", "compare_versions", "explain_profile", "optimize_program", "plan_counters")
 TOKENS = 1_500
 """About four characters each: a prompt must leave a small context free for the work."""
 _TARGET = "gfx942"
@@ -163,7 +163,7 @@ def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() ->
     assert start == "" and set(stated) == {"name", "description"}
     assert stated["name"] == path.parent.name and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
     assert len(stated["description"]) <= 1024 and ": " not in stated["description"]
-    loop = next(p for p in resources.prompts() if p.name == "optimize_kernel")
+    loop = next(p for p in resources.prompts() if p.name == "optimize_program")
     assert text == loop.fill({}, [*TOOLS, resources.ANY_SERVER])
     assert len(text.splitlines()) < 500
 

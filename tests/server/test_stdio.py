@@ -174,7 +174,7 @@ def test_a_request_that_cannot_be_served_gets_its_code(
 def test_an_unknown_name_is_told_with_known_ones(raw: _Raw) -> None:
     tool = raw.ask({"id": 1, "method": "tools/call", "params": {"name": "compute_metric", "arguments": {}}})
     prompt = raw.ask({"id": 1, "method": "prompts/get", "params": {"name": "zzz"}})
-    assert "compute_metrics" in tool["error"]["message"] and "optimize_kernel" in prompt["error"]["message"]
+    assert "compute_metrics" in tool["error"]["message"] and "optimize_program" in prompt["error"]["message"]
 
 
 def test_a_line_of_64_megabytes_is_answered_without_being_held(raw: _Raw) -> None:

@@ -99,8 +99,7 @@ Dispatches = Annotated[
 Datatype = Annotated[
     Reference | None,
     Field(
-        description="default floating point; iop, a type (f16, i8), one of a pipe (matrix.bf16), or all "
-        "(a point each)"
+        description="default floating point; iop, a type (f16, i8), one of a pipe (matrix.bf16), or all (a point each)"
     ),
 ]
 CeilingSource = Annotated[

@@ -229,7 +229,7 @@ def plan_counting(
         run.request,
         kernel=None,
         busy_s=sum(c.total_ns for c in launches.configurations) / 1e9,
-        sample=_sample(driver, launches, chosen, whole=run.request.range is None),
+        sample=_sample(driver, launches, chosen, run.request),
     )
     planned = _counting_steps(driver, request, run, out)
     share = 1 / max(1, len(planned))
@@ -356,9 +356,10 @@ def _fitting(run: ProfileRun, cost: Cost, budget_s: float) -> tuple[ProfileRun, 
 
 
 def _sample(
-    driver: SamplingDriver, launches: TimedLaunches, chosen: CountingChoice, *, whole: bool
+    driver: SamplingDriver, launches: TimedLaunches, chosen: CountingChoice, asked: ProfileRequest
 ) -> LaunchSample | None:
-    """Return the sample to request from the profiler, or None for all launches if ``launches`` is the whole program."""
+    """Return the sample to request from the profiler, or None for all launches of the program."""
+    whole = asked.range is None
     names = {c.kernel for c in launches.configurations}
     every = chosen.counted == sum(c.launches for c in launches.configurations) and names == set(launches.readable)
     if driver.REPLAY == "kernel" and whole:
@@ -368,7 +369,7 @@ def _sample(
         each = chosen.launches
         expected = sorted(i for kernel, ids in launches.only(chosen.kernels).groups for i in ids[:each])
         return LaunchSample(chosen.kernels, 0, each, within=launches.within, expected=tuple(expected[:_MOST_EXPECTED]))
-    if whole and every and len(chosen.kernels) == len(names):
+    if whole and asked.kernel is None and every and len(chosen.kernels) == len(names):
         return None
     mine = launches.only(chosen.kernels).numbered
     return LaunchSample(chosen.kernels, chosen.skip, chosen.launches, numbers_of(mine, chosen.skip, chosen.launches))

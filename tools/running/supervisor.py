@@ -72,7 +72,7 @@ def check_failure(outcome: ProgramOutcome) -> ProblemText:
         kind="BadInput",
         what=f"The check ended with {ending}" if not outcome.unstarted else f"The check {ending}",
         why="the results are not correct, or the check itself does not work, so nothing was profiled",
-        fix="Correct the program; the end of the check's output is in the answer",
+        fix="Correct the program; the answer has the end of the check's output, if it printed anything",
     )
 
 
