@@ -14,7 +14,7 @@ from ....analysis.engine.evaluation import Figure, FigureRequest, figures
 from ....analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest, Store
 from ....analysis.workload import Workload
-from ..merging.merge import MergedProfile
+from ..merging.merge import StoredProfile
 from .imported_tables import LISTED, CheckResult, CheckResults, ImportedTables, some_names
 
 
@@ -26,7 +26,7 @@ class _DraftStore(Store):
         return path if path.exists() else None
 
 
-def contradictions(folder: Path, manifest: Manifest, merged: MergedProfile) -> dict[str, Doubt]:
+def contradictions(folder: Path, manifest: Manifest, merged: StoredProfile) -> dict[str, Doubt]:
     """Return metric -> doubt for metrics with an impossible value whose counters are not all from one pass."""
     target = manifest.arch or ""
     if target not in catalog.targets_with_metrics():
@@ -46,7 +46,7 @@ def contradictions(folder: Path, manifest: Manifest, merged: MergedProfile) -> d
     return {name: _doubt(target, of_one, merged) for name, of_one in joined.items()}
 
 
-def _doubt(target: str, beyond: list[Figure], merged: MergedProfile) -> Doubt:
+def _doubt(target: str, beyond: list[Figure], merged: StoredProfile) -> Doubt:
     worst = max(beyond, key=lambda f: abs(f.value or 0.0))
     read = frozenset[str]().union(*(f.reads for f in beyond)) & set(merged.counters) - {DURATION}
     kernels = tuple(dict.fromkeys(f.kernel or "" for f in beyond))

@@ -17,7 +17,7 @@ from ....analysis.catalogue.targets import find_target
 from ....analysis.catalogue.thresholds import threshold
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
-from ..merging.merge import MergedProfile
+from ..merging.merge import StoredProfile
 from . import clock_check, impossible_values
 from .contradictions import contradictions, uneven_replays
 from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
@@ -39,7 +39,7 @@ _NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
 
 
 def faults(
-    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile
+    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile
 ) -> list[CheckResult]:
     """Run all checks on the tables written to ``folder`` and return what looks wrong."""
     checks = [
@@ -223,7 +223,7 @@ def _run_spread(tables: ImportedTables) -> CheckResults:
         yield CheckResult("run_spread", f"{text}: smaller differences between two means are not significant.", (doubt,))
 
 
-def _contradictions(folder: Path, manifest: Manifest, merged: MergedProfile, known: Iterable[Doubt]) -> CheckResults:
+def _contradictions(folder: Path, manifest: Manifest, merged: StoredProfile, known: Iterable[Doubt]) -> CheckResults:
     """Report figures that contradict themselves in one sentence, unless another check already explains them."""
     above = [d for d in known if d.code == "above_100"]
     explained = [({c for d in above for c in d.counters}, d.seen_in) for d in above]

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,9 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import head, is_inside
 from ..merging.contract import PassTable
-from ..merging.merge import ACCUMULATE, MergedPass, as_replays
-from ..merging.xcd_instances import merge_xcds
+from ..merging.merge import ACCUMULATE
 from ..parsing.csv_file import long_pass, stage
-from ..parsing.sheet import LaunchSheet
+from ..parsing.sheet import LaunchSheet, merge_xcds
 
 if TYPE_CHECKING:
     import duckdb
@@ -126,18 +126,16 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
     return list(files.values()), warnings
 
 
-def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[MergedPass]:
-    """Return the passes of all files, with the counter names of the store; the first one provides the times."""
+def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[PassTable]:
+    """Return the passes of all files; the first one provides the times."""
     tables = [table for file in files for table in _tables(con, file, work)]
     if all(_RESULT_FILE.fullmatch(_stem(f)) for f in files):
-        return as_replays(_main_first(files[0].parent, tables))
+        return _main_first(files[0].parent, tables)
     if _REPLAY_FILE.fullmatch(_stem(files[0])) or len(tables) > len(files):
-        return as_replays(tables)
+        return tables
     main, *others = tables
-    joined = MergedPass(main, {c: c for c in main.counters})
-    for table in others:
-        table.instances = {}
-    return [joined, *(MergedPass(t, {c: _name_in_level_file(c, t.name) for c in t.counters}) for t in others)]
+    levels = (replace(t, instances={}, names={c: _name_in_level_file(c, t.name) for c in t.counters}) for t in others)
+    return [replace(main, names={c: c for c in main.counters}), *levels]
 
 
 def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_path
 from ....analysis.base.notes import Note
@@ -13,12 +14,10 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import is_inside
 from ...base.untrusted_text import bounded_name, visible_name
-from ..merging.merge import MergedPass
+from ..merging.contract import PassTable, parquet
 from ..parsing.csv_file import stage_columns
+from ..reader import ProfileFiles
 from .passes import session
-
-if TYPE_CHECKING:
-    import duckdb
 
 _FILES = "ml_api_trace_*_marker_api_trace.csv"
 _NEEDED = ("Function", "Correlation_Id", "GUID", "Start_Timestamp", "End_Timestamp", "Thread_Id", "Backend")
@@ -29,31 +28,51 @@ _CONTEXT = r":#\d+@"
 _BACKEND = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
-def write_ranges(con: duckdb.DuckDBPyConnection, folder: Path, main: MergedPass, out: Path) -> list[Note]:
-    """Write the table ranges if the folder has such a trace, and add the range of every launch to dispatches.
+@dataclass(frozen=True)
+class OperatorRanges:
+    """The ranges of operators, or only a note why they cannot be read; all are empty if the folder has no trace."""
+
+    table: str = ""
+    """SELECT with the columns of the table ranges."""
+    of_launches: str = ""
+    """SELECT with row and range_id of the launches of the main pass."""
+    notes: Sequence[Note] = ()
+
+
+def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> OperatorRanges:
+    """Return the ranges in the folder's trace of operators, and the range of every launch.
 
     If there are several passes, the trace of the main pass counts, because its launches are those of the workload. An
     unreadable trace is skipped with a note.
     """
-    files = sorted(f for f in folder.glob(_FILES) if is_inside(f, folder))
-    if not files:
-        return []
-    run = session(main.table.source)
-    file = next((f for f in files if run and session(f) == run), files[0])
+    traces = sorted(f for f in folder.glob(_FILES) if is_inside(f, folder))
+    if not traces:
+        return OperatorRanges()
+    run = session(main.source)
+    file = next((f for f in traces if run and session(f) == run), traces[0])
+    trace, launches, table = (files.work / f"operators_{what}.parquet" for what in ("trace", "launches", "ranges"))
     try:
-        trace, launches = out / "work" / "trace.parquet", out / "work" / "trace_launches.parquet"
-        stage_columns(con, file, _NEEDED, trace)
-        stage_columns(con, main.table.source, _LAUNCHES, launches)
+        stage_columns(files.con, file, _NEEDED, trace)
+        stage_columns(files.con, main.source, _LAUNCHES, launches)
     except BadInput as problem:
-        return [Note("left_out", f"{problem.text} The trace of operators was skipped.")]
-    count = write_table(con, _ranges(trace), out / "ranges.parquet")
-    with_range = _assign_ranges(con, out, launches)
-    total = main.table.rows
-    text = (
-        f"The table ranges contains {count_text(count, 'range')} of operators; {with_range} of "
-        f"{count_text(total, 'launch belongs', 'launches belong')} to one (range_id)."
+        return OperatorRanges(notes=[Note("left_out", f"{problem.text} The trace of operators was skipped.")])
+    count = write_table(files.con, _ranges(trace), table)
+    # Both ids count within a process, so launches of several processes get no range.
+    own = (
+        "SELECT TRY_CAST(Dispatch_ID AS BIGINT) AS dispatch_id, min(TRY_CAST(Correlation_Id AS BIGINT)) AS range_id "
+        f"FROM {parquet([launches])} WHERE (SELECT count(DISTINCT GUID) FROM {parquet([launches])}) = 1 GROUP BY 1"
     )
-    return [Note("ranges", text)]
+    known = f"SELECT DISTINCT range_id FROM {parquet([table])}"
+    of_launches = (
+        f"SELECT l.row, k.range_id FROM {main.launches} l LEFT JOIN ({own}) o ON o.dispatch_id = "
+        f"TRY_CAST(l.dispatch_id AS BIGINT) LEFT JOIN ({known}) k ON k.range_id = o.range_id"
+    )
+    (inside,) = files.con.execute(f"SELECT count(range_id) FROM ({of_launches})").fetchone() or (0,)
+    text = (
+        f"The table ranges contains {count_text(count, 'range')} of operators; {inside} of "
+        f"{count_text(main.rows, 'launch belongs', 'launches belong')} to one (range_id)."
+    )
+    return OperatorRanges(f"FROM {parquet([table])}", of_launches, [Note("ranges", text)])
 
 
 def _ranges(trace: Path) -> str:
@@ -77,29 +96,3 @@ def _ranges(trace: Path) -> str:
         f"CASE WHEN regexp_full_match(lower(Backend), '{_BACKEND.pattern}') THEN lower(Backend) END AS source "
         f"FROM ({parts}) WHERE start_ns IS NOT NULL AND end_ns >= start_ns ORDER BY start_ns, depth"
     )
-
-
-def _assign_ranges(con: duckdb.DuckDBPyConnection, out: Path, launches: Path) -> int:
-    """Assign every launch the range that its correlation id refers to; return how many have one.
-
-    Both ids count within a process, so launches of several processes get no range.
-    """
-    dispatches = out / "dispatches.parquet"
-    own = (
-        "SELECT TRY_CAST(Dispatch_ID AS BIGINT) AS dispatch_id, min(TRY_CAST(Correlation_Id AS BIGINT)) AS range_id "
-        f"FROM read_parquet({sql_path(launches)}) "
-        f"WHERE (SELECT count(DISTINCT GUID) FROM read_parquet({sql_path(launches)})) = 1 GROUP BY 1"
-    )
-    known = f"SELECT DISTINCT range_id FROM read_parquet({sql_path(out / 'ranges.parquet')})"
-    joined = out / "work" / "dispatches.parquet"
-    write_table(
-        con,
-        f"SELECT d.*, k.range_id FROM read_parquet({sql_path(dispatches)}, file_row_number = true) d "
-        f"LEFT JOIN ({own}) o USING (dispatch_id) LEFT JOIN ({known}) k ON k.range_id = o.range_id "
-        "ORDER BY d.file_row_number",
-        joined,
-    )
-    picks = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet({sql_path(joined)})"
-    write_table(con, picks, dispatches)
-    (with_range,) = con.execute(f"SELECT count(range_id) FROM read_parquet({sql_path(dispatches)})").fetchone() or (0,)
-    return int(with_range)
