@@ -94,7 +94,7 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
     ),
     Format(
         "ncu",
-        "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)",
+        "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw)",
         "ncu.read",
         by_rank=True,
     ),

@@ -18,10 +18,9 @@ from ....analysis.catalogue.thresholds import threshold
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import StoredProfile
-from . import clock_check, impossible_values
-from .contradictions import contradictions, uneven_replays
+from . import impossible_values
 from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
-from .impossible_values import RUNNING
+from .impossible_values import RUNNING, contradictions, uneven_replays
 
 if TYPE_CHECKING:
     import duckdb
@@ -243,14 +242,14 @@ def _contradictions(folder: Path, manifest: Manifest, merged: StoredProfile, kno
 
 _CHECKS = {  # vendor -> checks of its tables
     "amd": (
-        _waves, impossible_values.repeated_values, clock_check.amd_clock, impossible_values.zero_integrals,
+        _waves, impossible_values.repeated_values, impossible_values.amd_clock, impossible_values.zero_integrals,
         impossible_values.dead_counters, _broken_identities,
     ),
     "nvidia": (
-        _warps, impossible_values.no_instructions, clock_check.nvidia_clock,
+        _warps, impossible_values.no_instructions, impossible_values.nvidia_clock,
         impossible_values.above_whole, _ncu_replays,
         uneven_replays,
         _broken_identities,
     ),
-    "cpu": (_multiplexed_events, clock_check.cpu_clock, _run_spread),
+    "cpu": (_multiplexed_events, impossible_values.cpu_clock, _run_spread),
 }  # fmt: skip

@@ -157,7 +157,8 @@ class _ChromeTables:
         vendor = "amd" if tool == _ROCPROF else _vendor(name, con, self.decided)
         ranks = [place.rank for place in self.places if place.rank is not None]
         hosts = {place.host for place in self.places}
-        several = self._several
+        several, left_out = self._several, self.traces.left_out
+        notes_on_rest = [Note("not_read", f"{n} {what} of the trace were skipped.") for what, n in left_out.items()]
         return Profile(
             name=self.path.name if self.path.is_dir() else _stem(self.path),
             format=format,
@@ -169,13 +170,10 @@ class _ChromeTables:
             rank=ranks[0] if len(self.files) == len(ranks) == 1 else None,
             facts=facts,
             passes=[launches],
-            timeline=TimelineQueries(self._events(self.work), ranges, refusal=self._refusal),
+            timeline=TimelineQueries(self._events(self.work), ranges, refusal=self._refusal, notes=notes_on_rest),
             places=[p for n, p in enumerate(self.places) if n not in self.traces.damaged] if several else (),
             world_size=next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None) if several else None,
             warnings=[*damaged, *notes, *self.doubts],
-            notes=[
-                Note("not_read", f"{n} {what} of the trace were skipped.") for what, n in self.traces.left_out.items()
-            ],
         )
 
     def _tool(self) -> tuple[str, str | None]:

@@ -25,7 +25,7 @@ from ..reader import Profile, ProfileFiles
 from ..samples.sample_tables import HotspotQueries
 from . import code
 from .launches import DEVICE, stage
-from .pages import as_raw, has_page, read_pages
+from .pages import has_page, is_details_page, read_pages
 from .report import is_report, read_report, version_of
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".log", ".out")
 _SAME = 0.9
-_REPORT, _RAW, _DETAILS = range(3)
-_EXACT, _PRINTED = 1e-5, 1e-2
-"""Allowed relative difference of one duration between views: raw pages have six decimals, details pages two."""
+_EXACT = 1e-5
+"""Allowed relative difference of one duration between a report and its raw page, which has six decimals."""
 
 
 @dataclass
 class NcuTable:
-    """The launches of one file, from one page; ``rank`` orders views of the same launches, the best first."""
+    """The launches of one file, from one page."""
 
     file: Path
-    rank: int
+    is_report: bool
+    """Whether they are from a report, which is more precise than its pages."""
     sheet: LaunchSheet
     notes: list[Note]
     code: Path | None = None
@@ -79,7 +79,7 @@ def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
     if missing and not tables:
         raise missing
     distinct_tables: list[NcuTable] = []
-    for table in sorted(tables, key=lambda t: (t.rank, -len(t.counters()))):
+    for table in sorted(tables, key=lambda t: (not t.is_report, -len(t.counters()))):
         twin = next((k for k in distinct_tables if k.folder == table.folder and _shows(con, k, table)), None)
         if twin:
             text = f"{table.file.name} repeats the launches of {twin.file.name}, so it was skipped."
@@ -131,15 +131,10 @@ def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) 
     pages = [report_files.page] if report_files else read_pages(file, work, f"ncu_{start}")
     tables = []
     for number, page in enumerate(pages, start):
-        rank, notes, whole = _REPORT if report else _RAW, list[Note](), page
-        if page.is_details:
-            rank = _DETAILS
-            whole, notes = as_raw(page)
-            page.body.unlink()
-        sheet, more = stage(con, whole, work, f"ncu_{number}")
-        whole.body.unlink()
+        sheet, notes = stage(con, page, work, f"ncu_{number}")
+        page.body.unlink()
         listing, text = (report_files.code, report_files.text) if report_files else (None, None)
-        tables.append(NcuTable(file, rank, sheet, [*notes, *more], listing, text))
+        tables.append(NcuTable(file, report, sheet, notes, listing, text))
     return tables
 
 
@@ -158,7 +153,7 @@ def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bo
     """
     if one.sheet.rows != other.sheet.rows or not other.counters() <= one.counters():
         return False
-    if one.rank == other.rank:
+    if one.is_report == other.is_report:
         shared = [sql_name(c.header) for c in other.sheet.columns if c in one.sheet.columns]
         a, b = (f"FROM {t.sheet.relation(shared)}" for t in (one, other))
         return con.execute(f"({b} EXCEPT {a}) LIMIT 1").fetchone() is None
@@ -166,8 +161,9 @@ def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bo
         return False
     keys = ['"ncu kernel"', '"ncu duration"', *(['"ncu pid"'] if _both_have(one, other, "pid") else [])]
     a, b = (f"SELECT {', '.join(keys)}, row FROM {t.sheet.relation(keys)}" for t in (one, other))
-    near = _PRINTED if _DETAILS in (one.rank, other.rank) else _EXACT
-    same = f'a."ncu kernel" = b."ncu kernel" AND abs(a."ncu duration" - b."ncu duration") <= {near} * a."ncu duration"'
+    same = (
+        f'a."ncu kernel" = b."ncu kernel" AND abs(a."ncu duration" - b."ncu duration") <= {_EXACT} * a."ncu duration"'
+    )
     if '"ncu pid"' in keys:
         same += ' AND coalesce(a."ncu pid" = b."ncu pid", true)'
     row = con.execute(f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}").fetchone()
@@ -216,6 +212,8 @@ def read(files: ProfileFiles) -> Profile:
         raise BadInput(f"{path.name} contains no report or page of ncu", "no file has ID and Process ID in its header")
     source_pages = [file for file in sources if not is_report(file) and code.is_source_page(file)]
     launch_files = [file for file in sources if file not in source_pages]
+    exact_files = [file for file in launch_files if is_report(file) or not is_details_page(file)]
+    launch_files = exact_files or launch_files
     name = path.name.split(".")[0] if path.is_file() else path.name
     if not launch_files:
         unknown = [PassTable("main", source_pages[0])]

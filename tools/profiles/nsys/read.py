@@ -136,8 +136,7 @@ class _Export:
             facts=facts,
             passes=[launches],
             places=[self.place(self.db.path)],
-            timeline=TimelineQueries(self.events(), self.ranges(), refusal=self._refusal),
-            notes=notes,
+            timeline=TimelineQueries(self.events(), self.ranges(), refusal=self._refusal, notes=notes),
         )
 
     def _refusal(self, warnings: Sequence[Note]) -> BadInput:

@@ -97,9 +97,13 @@ def read(files: ProfileFiles) -> Profile:
         name=path.name if path.is_dir() else path.stem,
         vendor="amd" if amd.fetchone() else None,
         passes=[launches],
-        timeline=TimelineQueries(" UNION ALL ".join(events), _ranges(decided), refusal=lambda _: refusal),
+        timeline=TimelineQueries(
+            " UNION ALL ".join(events),
+            _ranges(decided),
+            refusal=lambda _: refusal,
+            notes=[Note("not_read", instants)] if packets.instants else [],
+        ),
         warnings=notes,
-        notes=[Note("not_read", instants)] if packets.instants else [],
     )
 
 

@@ -15,8 +15,7 @@ from ...base.profile_files import head, is_inside, small_table
 from ...base.untrusted_text import decimal, plain_text
 from ..reader import Profile, ProfileFiles
 from ..rocprofv3 import read as rocprofv3
-from .passes import files_of, read_passes, recordings, replays, sample_records, workload_folder
-from .trace import operator_ranges
+from .passes import files_of, operator_ranges, read_passes, recordings, replays, sample_records, workload_folder
 
 if TYPE_CHECKING:
     import duckdb

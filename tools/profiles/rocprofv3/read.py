@@ -26,7 +26,6 @@ from .activity import iterations, launches, timeline_of
 from .agents import Rocprofv3Agent, find_profiled_gpu, read_agents
 from .att import ThreadTrace, TracedLaunch, find_traces, trace_queries
 from .csv import read_csv, warn_of_cut_files
-from .grouping import assign_processes, by_pass, main_first
 from .hotspots import SampledProfile, sample_queries
 from .json import read_json
 from .outputs import (
@@ -39,7 +38,14 @@ from .outputs import (
     holds_output,
     trace_files,
 )
-from .recording import ProcessRecording, keep_one_target, settle_ranks_of_recordings
+from .recording import (
+    ProcessRecording,
+    assign_processes,
+    by_pass,
+    keep_one_target,
+    main_first,
+    settle_ranks_of_recordings,
+)
 from .rocpd import read_rocpd
 
 if TYPE_CHECKING:

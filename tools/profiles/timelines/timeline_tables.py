@@ -73,6 +73,7 @@ class TimelineQueries:
     """Returns the error for a timeline without usable events and ranges, from the warnings about skipped ones."""
     unassigned: str = ""
     """What to tell the user if the program has ranges but no device work belongs to any."""
+    notes: Sequence[Note] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         notes.append(_ranges_note(con, out, inside))
         if timeline.unassigned and not inside:
             notes.append(Note("ranges", timeline.unassigned))
+    notes += timeline.notes
     con.execute("DROP TABLE event_names")
     for file in work.glob("timeline_*.parquet"):
         file.unlink()
