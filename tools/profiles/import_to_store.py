@@ -134,13 +134,13 @@ def import_to_store(
                 manifest, stored = gather(con, source, folder, ranks[1], read)
             else:
                 manifest, stored = read_into(reader, con, source, folder, code=code)
-            manifest, stored = _completed(con, folder, manifest, stored, amend)
+            manifest, stored = _complete(con, folder, manifest, stored, amend)
             device_clocks.save(con, folder, samples)
         shutil.rmtree(work)
         return store.publish(folder, manifest), stored
 
 
-def _completed(
+def _complete(
     con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, stored: StoredProfile, amend: Amend
 ) -> tuple[Manifest, StoredProfile]:
     """Write the table ranks and check the figures; return the final manifest and summary."""

@@ -81,7 +81,7 @@ def write_profile(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -
     if profile.sampled:
         samples, more_warnings, more_notes = _add_samples(con, profile.sampled, out)
         warnings, notes = warnings + more_warnings, notes + more_notes
-    multiplexed = _multiplexed(con, profile, out)
+    multiplexed = _find_turns(con, profile, out)
     if multiplexed:
         warnings += incomplete_kernel_notes(con, out)
         notes += fill_rate_notes(con, out)
@@ -127,7 +127,7 @@ def _add_samples(con: duckdb.DuckDBPyConnection, sampled: Profile, out: Path) ->
     return stored.samples, [], [note for note in stored.notes if note.code in _NOTES_OF_SAMPLES]
 
 
-def _multiplexed(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -> str | None:
+def _find_turns(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -> str | None:
     """Return how groups of counters took turns between launches, or None if they did not."""
     if profile.multiplexed != DETECT or ((out / "counters.parquet").exists() and is_multiplexed(con, out)):
         return profile.multiplexed

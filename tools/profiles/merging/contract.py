@@ -162,7 +162,7 @@ class PassTable:
         low, high = self.sizes.get(column, (0, 0))
         return low != high
 
-    def prepared(self, con: duckdb.DuckDBPyConnection, work: Path) -> PassTable:
+    def prepare(self, con: duckdb.DuckDBPyConnection, work: Path) -> PassTable:
         """Return the pass with measured launches, and with values that are rows as one column per counter.
 
         The columns are written to files below ``work``.

@@ -112,7 +112,7 @@ def write_launches(
     The first pass is the main one, and its dispatches become those of the workload. Rows of the other passes are
     matched by (device, kernel, grid, ordinal); the number of matches is recorded in each pass and in the warnings.
     """
-    prepared = [table.prepared(con, folder / WORK) for table in tables]
+    prepared = [table.prepare(con, folder / WORK) for table in tables]
     matching = match(con, prepared)
     passes = [replace(p, matched=n) for p, n in zip(name_counters(prepared), matching.matched, strict=True)]
     warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings, *_impossible_sizes(passes[0].table)]

@@ -234,7 +234,7 @@ def read(files: ProfileFiles) -> Profile:
         )
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
     arch, (facts, no_clock) = arch_of(info), facts_of(info)
-    profile = _counted(files, folder) if replays(folder) else _recorded(files, folder)
+    profile = _read_counters(files, folder) if replays(folder) else _read_recordings(files, folder)
     tables, no_ceilings = stage_ceilings(files.con, folder, arch or "", text_of(info, "timestamp"))
     name = text_of(info, "name")
     return replace(
@@ -255,7 +255,7 @@ def read(files: ProfileFiles) -> Profile:
     )
 
 
-def _counted(files: ProfileFiles, folder: Path) -> Profile:
+def _read_counters(files: ProfileFiles, folder: Path) -> Profile:
     """Return the counters of the folder's CSV files, with the samples that a separate run collected, if any."""
     sources, left_out = files_of(folder)
     main, *others = read_passes(files.con, sources, files.work)
@@ -278,7 +278,7 @@ def _counted(files: ProfileFiles, folder: Path) -> Profile:
     )
 
 
-def _recorded(files: ProfileFiles, folder: Path) -> Profile:
+def _read_recordings(files: ProfileFiles, folder: Path) -> Profile:
     """Return the rocprofv3 output in the folder: databases that were kept, or the record of PC sampling."""
     sources = recordings(folder)
     return rocprofv3.read(replace(files, path=folder if len(sources) > 1 else sources[0]))

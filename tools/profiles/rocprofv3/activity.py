@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def iterations(con: duckdb.DuckDBPyConnection, main: Sequence[ProcessRecording]) -> str:
+def iterations(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording]) -> str:
     """Return SQL for row and ``iteration``, the number by which rocprofv3 counts the launches of a kernel.
 
     Empty unless the profile states the kernel symbol of every launch.
@@ -29,7 +29,9 @@ def iterations(con: duckdb.DuckDBPyConnection, main: Sequence[ProcessRecording])
         return ""
     # Launches are in the order of their ids.
     count = "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT)"
-    return f"SELECT row, {count} AS iteration FROM ({launches(main)})"
+    staged = work / "iterations.parquet"
+    write_table(con, f"SELECT row, {count} AS iteration FROM ({launches(main)})", staged)
+    return f"SELECT * FROM {parquet([staged])}"
 
 
 def launches(main: Sequence[ProcessRecording]) -> str:

@@ -294,7 +294,7 @@ def read(files: ProfileFiles) -> Profile:
     warnings += [*doubts, *other_agents]
     tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
     if passes:
-        tables[0] = replace(tables[0], more_columns=iterations(con, main))
+        tables[0] = replace(tables[0], more_columns=iterations(con, files.work, main))
     beside = [r for r in idle if not main or r.label == main[0].label]
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
     others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
