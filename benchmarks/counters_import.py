@@ -1,8 +1,8 @@
 """How long a folder of rocprofv3's CSV files with many launches takes to import, and with how much memory.
 
 `python benchmarks/counters_import.py FOLDER [--launches 1000000] [--passes 2] [--counters 3]` writes a made profile
-into FOLDER unless it is there already, imports it, and prints seconds and the largest memory of the process. Two versions
-are compared by running the file with each of them in turn, with the same folder.
+into FOLDER unless it is there already, imports it, and prints seconds and the largest memory of the process. To compare
+two versions, run the file with each of them in turn, with the same folder.
 """
 
 from __future__ import annotations

@@ -162,11 +162,7 @@ def _complete(
             "doubts": [*doubts_of_readers(read_warnings), *(doubt for one in checked for doubt in one.doubts)],
         }
     )
-    manifest.warnings = [
-        *read_warnings,
-        *(one.note for one in checked),
-        *missing_line_info(con, folder, manifest),
-    ]
+    manifest.warnings = [*read_warnings, *(one.note for one in checked), *missing_line_info(con, folder, manifest)]
     notes = [*notes_on_ranks, *stored.notes]
     return manifest, replace(stored, kernels=kernels, warnings=manifest.warnings, notes=notes)
 

@@ -65,22 +65,11 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
         "rocprof_compute.read",
         by_rank=True,
     ),
+    Format("torch", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)", "chrome.read:detect_torch"),
     Format(
-        "torch",
-        "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
-        "chrome.read:detect_torch",
+        "rocprof-trace", "trace of rocprof v1 --hip-trace or --sys-trace (results.json)", "chrome.read:detect_rocprof"
     ),
-    Format(
-        "rocprof-trace",
-        "trace of rocprof v1 --hip-trace or --sys-trace (results.json)",
-        "chrome.read:detect_rocprof",
-    ),
-    Format(
-        "rocprof",
-        "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)",
-        "rocprof.read",
-        by_rank=True,
-    ),
+    Format("rocprof", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read", by_rank=True),
     Format(
         "rocprofv3",
         "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
@@ -92,28 +81,12 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
         "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)",
         "rocprof.stats",
     ),
+    Format("ncu", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw)", "ncu.read", by_rank=True),
     Format(
-        "ncu",
-        "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw)",
-        "ncu.read",
-        by_rank=True,
+        "nsys", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read", by_rank=True
     ),
-    Format(
-        "nsys",
-        "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)",
-        "nsys.read",
-        by_rank=True,
-    ),
-    Format(
-        "cupti",
-        "folder or file of the rooflens recorder of kernel times (HOST_PID.record)",
-        "cupti.read",
-    ),
-    Format(
-        "perfetto",
-        "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
-        "perfetto.read",
-    ),
+    Format("cupti", "folder or file of the rooflens recorder of kernel times (HOST_PID.record)", "cupti.read"),
+    Format("perfetto", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)", "perfetto.read"),
     Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
 )
 _LOOKED_AT = 200

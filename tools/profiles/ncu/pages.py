@@ -127,8 +127,7 @@ def _check_header(page: NcuPage) -> None:
     name, columns = page.source.name, page.headers
     if len(columns) > size_limits.MOST_COLUMNS:
         raise BadInput(
-            f"{name} has {count_text(len(columns), 'column')}",
-            f"a profile may have at most {size_limits.MOST_COLUMNS}",
+            f"{name} has {count_text(len(columns), 'column')}", f"a profile may have at most {size_limits.MOST_COLUMNS}"
         )
     if "Invocations" in columns:
         raise BadInput(

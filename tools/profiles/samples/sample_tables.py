@@ -170,10 +170,7 @@ def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
     if not bad:
         return []
     return [
-        Note(
-            "samples_left_out",
-            f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.",
-        )
+        Note("samples_left_out", f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.")
     ]
 
 
