@@ -17,7 +17,7 @@ from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tools.profiles.checks.counter_checks import doubts_of_readers, faults
 from rooflens.tools.profiles.merging.contract import CounterColumns, PassTable
-from rooflens.tools.profiles.merging.merge import MergedPass, MergedProfile
+from rooflens.tools.profiles.merging.merge import MergedPass, StoredProfile
 
 SURE = 0.7
 _TOGETHER = 400
@@ -113,7 +113,7 @@ def _damaged(store: Store, of: Manifest, damages: Sequence[Damage], to: Store) -
             )
         shutil.copy(store.file(of, "passes"), folder)
         counted = con.execute(f"SELECT count(*) FROM {sql_path(folder / 'dispatches.parquet')}").fetchone() or (0,)
-        merged = MergedProfile(int(counted[0]), len(damages), of.counters, _passes(con, folder), [])
+        merged = StoredProfile(int(counted[0]), len(damages), of.counters, _passes(con, folder), [])
         found = faults(con, folder, of, merged)
         doubts = [*doubts_of_readers(of.warnings), *(doubt for one in found for doubt in one.doubts)]
         changed = {"doubts": doubts, "kernels": merged.kernels, "dispatches": merged.dispatches}

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
@@ -18,7 +19,7 @@ from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
 from .base.results import NextCall, Result, TextBlock
 from .profiles.import_to_store import as_one_folder, import_to_store, matches
-from .profiles.merging.merge import MergedProfile
+from .profiles.merging.merge import StoredProfile
 from .running.program_revision import revision
 
 _SIBLINGS, _FOLDERS = 2000, 2
@@ -65,11 +66,12 @@ def import_profile(
     gpu = targets.resolve_gpu(gpu)[0] if gpu is not None else None
     name, tags = checked_labels(name, tags)
 
-    def label(manifest: Manifest, merged: MergedProfile) -> None:
-        manifest.arch = _target(manifest, gpu)
-        manifest.name, manifest.tags = name or _apart(store, manifest, merged, source), tags
+    def label(manifest: Manifest, stored: StoredProfile) -> tuple[Manifest, list[Note]]:
         # The location of the profile is unrelated to the repository of the profiled program.
-        manifest.commit, manifest.branch = revision()
+        commit, branch = revision()
+        manifest = manifest.model_copy(update={"arch": _target(manifest, gpu), "commit": commit, "branch": branch})
+        own_name = name or _apart(store, manifest, stored, source)
+        return manifest.model_copy(update={"name": own_name, "tags": tags}), []
 
     with as_one_folder(_existing(path, several=True)) as source:
         code_files = _existing(code) if code is not None else []
@@ -112,7 +114,7 @@ def _summary(done: Manifest) -> str:
     )
 
 
-def _apart(store: Store, manifest: Manifest, merged: MergedProfile, source: Path) -> str:
+def _apart(store: Store, manifest: Manifest, merged: StoredProfile, source: Path) -> str:
     """Return the name that the profile states, with its folder appended if another profile already uses that name.
 
     Importing the same profile again keeps the name, which then refers to the newer workload.

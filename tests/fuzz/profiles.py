@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import lzma
 import shutil
@@ -223,17 +222,6 @@ def ncu_raw(draw: Draw) -> Spoilt:
 
 
 @cache
-def _details() -> list[list[str]]:
-    text = gzip.decompress((DATA / "small_details.csv.gz").read_bytes())
-    return _rows(text)[:160]
-
-
-@st.composite
-def ncu_details(draw: Draw) -> Spoilt:
-    return Spoilt({"details.csv": packed(draw, table(draw, _details()))}, "details.csv", 260)
-
-
-@cache
 def _report() -> bytes:
     return lzma.decompress((DATA / "small.ncu-rep.xz").read_bytes())
 
@@ -317,6 +305,6 @@ def recorder(draw: Draw) -> Spoilt:
 
 READERS: dict[str, Callable[[], st.SearchStrategy[Spoilt]]] = {
     "rocprofv3 CSV": rocprofv3_csv, "rocprofv3 JSON": rocprofv3_json, "rocpd": rocpd, "rocprof": rocprof,
-    "statistics": statistics, "rocprof-compute": workload_folder, "ncu raw": ncu_raw, "ncu details": ncu_details,
+    "statistics": statistics, "rocprof-compute": workload_folder, "ncu raw": ncu_raw,
     "ncu report": ncu_report, "recorder": recorder, "perf": perf, "code object": code_object,
 }  # fmt: skip

@@ -189,7 +189,6 @@ CASES = (
     _shared("rocprofv3/kernel_trace_truncated", TRACED),
     _shared("rocprofv3/rocprof_sys_mi350x.db", TRACED),
     _shared("ncu/small.ncu-rep", (*COUNTED, *LINES)),
-    _shared("ncu/small_details.csv", COUNTED),
     _shared("pc_sampling/pc_sampling_host_trap.csv", SAMPLED),
     _shared("pc_sampling/pc_sampling_stochastic_debug.csv", SAMPLED),
     _shared("traces/gpu_bound.json.gz", TRACED),

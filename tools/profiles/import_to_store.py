@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
@@ -27,10 +28,11 @@ from ..base.untrusted_text import plain_text
 from .checks.counter_checks import doubts_of_readers, faults
 from .merging.contract import parquet
 from .merging.gather import gather
-from .merging.merge import MergedProfile
-from .merging.ranks import rank_notes, sql_place
+from .merging.merge import StoredProfile
+from .merging.ranks import ProcessPlace, rank_notes, sql_place
 from .registry import ranks_of, reader_for
 from .samples.sample_tables import kernels_in
+from .writer import read_into
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,11 +41,10 @@ if TYPE_CHECKING:
 _KNOWN = ("rank", "host", "pid")
 
 
-def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, manifest: Manifest, merged: MergedProfile) -> None:
-    """Write the table ranks if the profile contains several distinguishable processes, and add notes about them."""
-    places = merged.places
+def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, places: Sequence[ProcessPlace]) -> int:
+    """Write the table ranks if the profile contains several processes; return the number of its rows."""
     if len(places) < 2:
-        return
+        return 0
     rows = ", ".join(f"({sql_place(place)})" for place in dict.fromkeys(places))
     places_sql = f"SELECT DISTINCT rank::INT AS rank, host::VARCHAR AS host, pid::BIGINT AS pid FROM (VALUES {rows}) "
     places_sql += "p(rank, host, pid)"
@@ -55,10 +56,7 @@ def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, manifest: Manifest, m
     stored = out / "dispatches.parquet"
     if stored.exists():
         select = _launch_sums(con, stored, places_sql)
-    manifest.ranks = write_table(con, f"{select} ORDER BY rank NULLS LAST, host, pid", out / "ranks.parquet")
-    notes, warnings = rank_notes(places, merged.world_size)
-    merged.notes[:0] = notes
-    merged.warnings += warnings
+    return write_table(con, f"{select} ORDER BY rank NULLS LAST, host, pid", out / "ranks.parquet")
 
 
 def _launch_sums(con: duckdb.DuckDBPyConnection, stored: Path, places_sql: str) -> str:
@@ -85,14 +83,12 @@ def _launch_sums(con: duckdb.DuckDBPyConnection, stored: Path, places_sql: str) 
 _MOST_KERNELS = 1000
 
 
-def missing_line_info(
-    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile
-) -> list[Note]:
+def missing_line_info(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest) -> list[Note]:
     """Return notes on the compiler flags that kernels need to get source lines; none if all samples have lines."""
     stored = folder / "samples.parquet"
     if not stored.is_file():
         return []
-    return advice(manifest, shares_without_lines(con, parquet([stored])), merged.dispatches)
+    return advice(manifest, shares_without_lines(con, parquet([stored])), manifest.dispatches)
 
 
 def shares_without_lines(con: duckdb.DuckDBPyConnection, samples: str) -> dict[str, float]:
@@ -109,17 +105,20 @@ def shares_without_lines(con: duckdb.DuckDBPyConnection, samples: str) -> dict[s
     return {kernel: float(share) for kernel, share in rows}
 
 
+Amend = Callable[[Manifest, StoredProfile], tuple[Manifest, list[Note]]]
+
+
 def import_to_store(
     store: Store,
     source: Path,
     format: str,
-    amend: Callable[[Manifest, MergedProfile], None],
+    amend: Amend,
     samples: Sequence[Mapping[str, Any]] = (),
     code: Sequence[Path] = (),
-) -> tuple[Manifest, MergedProfile]:
-    """Read the profile at ``source`` into a new workload and return its manifest and what was merged.
+) -> tuple[Manifest, StoredProfile]:
+    """Read the profile at ``source`` into a new workload and return its manifest and a summary of its tables.
 
-    ``amend`` may correct what the reader found about the profile as a whole, before its figures are checked.
+    ``amend`` returns the manifest with what the caller knows better than the reader, and warnings of its own.
     ``samples`` are readings of the device's sensors, which are stored with the workload. ``code`` are files that may
     contain the code of sampled kernels.
     """
@@ -131,27 +130,41 @@ def import_to_store(
         work.mkdir()
         with unreadable_as_bad_input(source), database(source, work) as con:
             if ranks:
-                manifest, merged = gather(con, source, folder, ranks[1], partial(reader.read, code=code))
+                read = partial(read_into, reader, code=code)
+                manifest, stored = gather(con, source, folder, ranks[1], read)
             else:
-                manifest, merged = reader.read(con, source, folder, code)
-            manifest.sampled = merged.sampled
-            write_ranks(con, folder, manifest, merged)
-            amend(manifest, merged)
-            check_results = faults(con, folder, manifest, merged)
-            manifest.doubts = [
-                *doubts_of_readers(merged.warnings),
-                *(doubt for one in check_results for doubt in one.doubts),
-            ]
-            merged.warnings += [one.note for one in check_results]
-            merged.warnings += missing_line_info(con, folder, manifest, merged)
+                manifest, stored = read_into(reader, con, source, folder, code=code)
+            manifest, stored = _complete(con, folder, manifest, stored, amend)
             device_clocks.save(con, folder, samples)
-            merged.kernels = merged.kernels or kernels_in(con, folder)
         shutil.rmtree(work)
-        manifest.name = plain_text(manifest.name, NAME_LIMIT) or "profile"
-        manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events
-        manifest.samples = merged.samples
-        manifest.counters, manifest.warnings = merged.counters, merged.warnings
-        return store.publish(folder, manifest), merged
+        return store.publish(folder, manifest), stored
+
+
+def _complete(
+    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, stored: StoredProfile, amend: Amend
+) -> tuple[Manifest, StoredProfile]:
+    """Write the table ranks and check the figures; return the final manifest and summary."""
+    ranks = write_ranks(con, folder, stored.places)
+    notes_on_ranks, warnings = rank_notes(stored.places, stored.world_size)
+    manifest = manifest.model_copy(update={"ranks": ranks, "sampled": stored.sampled})
+    manifest, own_warnings = amend(manifest, stored)
+    read_warnings = [*own_warnings, *stored.warnings, *warnings]
+    checked = faults(con, folder, manifest, stored)
+    kernels = stored.kernels or kernels_in(con, folder)
+    manifest = manifest.model_copy(
+        update={
+            "name": plain_text(manifest.name, NAME_LIMIT) or "profile",
+            "dispatches": stored.dispatches,
+            "kernels": kernels,
+            "events": stored.events,
+            "samples": stored.samples,
+            "counters": stored.counters,
+            "doubts": [*doubts_of_readers(read_warnings), *(doubt for one in checked for doubt in one.doubts)],
+        }
+    )
+    manifest.warnings = [*read_warnings, *(one.note for one in checked), *missing_line_info(con, folder, manifest)]
+    notes = [*notes_on_ranks, *stored.notes]
+    return manifest, replace(stored, kernels=kernels, warnings=manifest.warnings, notes=notes)
 
 
 _MOST = 100_000

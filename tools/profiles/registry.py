@@ -5,35 +5,27 @@ Readers from other packages, and our own reader of perf stat, are entry points (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from ...analysis.base.extensions import READERS, extensions
 from ...analysis.base.problems import BadArgument, BadInput, Problem, near
 from ..base.profile_files import head
 from .merging.gather import RankProfile, units_of
-from .reader import Reader, write_profile
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from ...analysis.store.store import Manifest
-    from .merging.merge import MergedProfile
+from .reader import Profile, ProfileFiles, Reader
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format and its reader: a Reader, which returns a profile as data, or the name of a module of this package.
+    """One format and its reader: an object, or the name of a module of this package with the functions of a Reader.
 
-    Such a module is imported when it is first needed. It has two functions: ``detect(path)`` (or another name, given
-    after a colon) returns whether a file or folder looks like the format, and ``read(con, path, out)`` writes the
-    tables of the profile into ``out``.
+    Such a module is imported when it is first needed. After a colon, the name of its function that detects the format
+    may follow, if it is not ``detect``.
     """
 
     name: str
@@ -41,8 +33,6 @@ class Format:
     files: str
     """Description of the files that belong to the format."""
     reader: str | Reader
-    takes_code: bool = False
-    """Whether the reader accepts files with the code of sampled kernels."""
     by_rank: bool = False
     """Whether a folder with one profile per rank is read rank by rank; other readers read all of it at once."""
 
@@ -53,18 +43,11 @@ class Format:
         module, _, name = self.reader.partition(":")
         return bool(getattr(self._module(module), name or "detect")(path))
 
-    def read(
-        self, con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
-    ) -> tuple[Manifest, MergedProfile]:
-        """Write the tables of the profile at ``path`` into ``out``; BadInput names the faulty file.
-
-        ``code`` are files that may contain the code of sampled kernels; readers that cannot use them do not get them.
-        """
-        if not isinstance(self.reader, str):
-            return write_profile(con, self.reader, path, out)
-        given = {"code": code} if self.takes_code else {}
-        manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
-        return manifest, merged
+    def read(self, files: ProfileFiles) -> Profile:
+        """Return the profile at ``files.path``; BadInput names the faulty file."""
+        reader = self._module(self.reader.partition(":")[0]) if isinstance(self.reader, str) else self.reader
+        profile: Profile = reader.read(files)
+        return profile
 
     def load(self) -> None:
         """Import the reader."""
@@ -80,59 +63,30 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
         "rocprof-compute",
         "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)",
         "rocprof_compute.read",
-        takes_code=True,
         by_rank=True,
     ),
+    Format("torch", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)", "chrome.read:detect_torch"),
     Format(
-        "torch",
-        "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
-        "chrome.read:detect_torch",
+        "rocprof-trace", "trace of rocprof v1 --hip-trace or --sys-trace (results.json)", "chrome.read:detect_rocprof"
     ),
-    Format(
-        "rocprof-trace",
-        "trace of rocprof v1 --hip-trace or --sys-trace (results.json)",
-        "chrome.read:detect_rocprof",
-    ),
-    Format(
-        "rocprof",
-        "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)",
-        "rocprof.read",
-        by_rank=True,
-    ),
+    Format("rocprof", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read", by_rank=True),
     Format(
         "rocprofv3",
         "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
         "*_counter_collection.csv, *_pc_sampling_*.csv, ui_output_*/code.json)",
         "rocprofv3.read",
-        takes_code=True,
     ),
     Format(
         "rocprof-stats",
         "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)",
         "rocprof.stats",
     ),
+    Format("ncu", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw)", "ncu.read", by_rank=True),
     Format(
-        "ncu",
-        "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)",
-        "ncu.read",
-        by_rank=True,
+        "nsys", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read", by_rank=True
     ),
-    Format(
-        "nsys",
-        "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)",
-        "nsys.read",
-        by_rank=True,
-    ),
-    Format(
-        "cupti",
-        "folder or file of the rooflens recorder of kernel times (HOST_PID.record)",
-        "cupti.read",
-    ),
-    Format(
-        "perfetto",
-        "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
-        "perfetto.read",
-    ),
+    Format("cupti", "folder or file of the rooflens recorder of kernel times (HOST_PID.record)", "cupti.read"),
+    Format("perfetto", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)", "perfetto.read"),
     Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
 )
 _LOOKED_AT = 200

@@ -31,8 +31,9 @@ from ...analysis.planning.sampling import (
 )
 from ...analysis.store.store import Store, write_atomically
 from ..base.profile_files import HOTSPOTS_STEP, WORK, database
-from ..profiles.merging.merge import MergedProfile
+from ..profiles.merging.merge import StoredProfile
 from ..profiles.registry import reader_for
+from ..profiles.writer import read_into
 from .drivers import registry
 from .drivers.registry import SamplingDriver
 from .job import Step
@@ -80,7 +81,7 @@ def corrected_estimate(store: Store, run: ProfileRun, estimate: Cost) -> Cost:
     return Cost(estimate.run_s * factor, estimate.launch_s * factor, known_by)
 
 
-def learn(store: Store, run: ProfileRun, state: RunState, merged: MergedProfile) -> float | None:
+def learn(store: Store, run: ProfileRun, state: RunState, merged: StoredProfile) -> float | None:
     """Store how long the counting of a run took; return the ratio to the built-in estimate, or None if it is not known.
 
     Nothing happens if the store cannot be written to.
@@ -99,7 +100,7 @@ def learn(store: Store, run: ProfileRun, state: RunState, merged: MergedProfile)
     return factor
 
 
-def _factor(run: ProfileRun, state: RunState, merged: MergedProfile) -> float | None:
+def _factor(run: ProfileRun, state: RunState, merged: StoredProfile) -> float | None:
     """Ratio of measured to estimated seconds of the counting steps; for kernel replay, without program startup."""
     driver = registry.sampler(run.profiler)
     alone_s = state.took_s.get("timing")
@@ -116,7 +117,7 @@ def _factor(run: ProfileRun, state: RunState, merged: MergedProfile) -> float | 
     return spent_s / estimate.estimate_s(launches) if spent_s >= _LEAST_TELLING_S else None
 
 
-def _counted_passes(merged: MergedProfile) -> Iterator[tuple[str, int]]:
+def _counted_passes(merged: StoredProfile) -> Iterator[tuple[str, int]]:
     """Yield the name of every pass with counters, and its number of launches."""
     return ((one.name, one.table.rows) for one in merged.passes if one.name != "timing")
 
@@ -259,7 +260,7 @@ def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
         work = folder / WORK
         work.mkdir()
         with database(path, work) as con:
-            reader_for(path, "auto").read(con, path, folder)
+            read_into(reader_for(path, "auto"), con, path, folder)
             table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
             stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
             number = "iteration" if "iteration" in stated else "ordinal"

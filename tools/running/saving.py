@@ -13,8 +13,9 @@ from ...analysis.launches import device_clocks
 from ...analysis.store.store import Manifest, Store
 from ..base.profile_files import WORK, database, unreadable_as_bad_input
 from ..profiles.import_to_store import import_to_store
-from ..profiles.merging.merge import MergedProfile
+from ..profiles.merging.merge import StoredProfile
 from ..profiles.registry import reader_for
+from ..profiles.writer import read_into
 from . import counting
 from .program_revision import native
 from .run_state import CLOCKS, UNFINISHED, ProblemText, ProfileRun, RunState, read_record, read_state
@@ -57,18 +58,19 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
     if state.problem:
         warnings.insert(0, _partial_text(run, state))
 
-    def amend(manifest: Manifest, merged: MergedProfile) -> None:
-        manifest.name, manifest.tags = run.name, [*run.tags, PARTIAL] if state.problem else run.tags
-        manifest.arch = manifest.arch or run.request.target
-        manifest.device_uuid, manifest.link = run.device_uuid, run.link
-        manifest.command, manifest.host = run.command, manifest.host or run.host
-        manifest.binary, manifest.kernel_filter = run.binary, run.request.kernel
-        manifest.commit, manifest.branch = run.commit, run.branch
-        planned = state.remarks if merged.sampled or state.cut or state.skipped else []
-        merged.warnings[:0] = [
-            Note("run", text) for text in [*warnings, *planned, *_missing_counters(run, state, merged)]
-        ]
-        merged.warnings += device_clocks.held_back_notes(samples)
+    def amend(manifest: Manifest, stored: StoredProfile) -> tuple[Manifest, list[Note]]:
+        known = {
+            "name": run.name,
+            "tags": [*run.tags, PARTIAL] if state.problem else run.tags,
+            "arch": manifest.arch or run.request.target,
+            "host": manifest.host or run.host,
+            "kernel_filter": run.request.kernel,
+            **{name: getattr(run, name) for name in ("device_uuid", "link", "command", "binary", "commit", "branch")},
+        }
+        planned = state.remarks if stored.sampled or state.cut or state.skipped else []
+        texts = [*warnings, *planned, *_missing_counters(run, state, stored)]
+        notes = [*(Note("run", text) for text in texts), *device_clocks.held_back_notes(samples)]
+        return manifest.model_copy(update=known), notes
 
     manifest, merged = import_to_store(store, folder / run.out, "auto", amend, samples, native(run.binary))
     counting.learn(store, run, state, merged)
@@ -85,7 +87,7 @@ def _readable(step: Path) -> bool:
             work = folder / WORK
             work.mkdir()
             with database(step, work) as con:
-                reader_for(step, "auto").read(con, step, folder)
+                read_into(reader_for(step, "auto"), con, step, folder)
     except Problem:
         return False
     return True
@@ -108,7 +110,7 @@ def _partial_text(run: ProfileRun, state: RunState) -> str:
     return f"Partial: {share}runs of the program ({', '.join(kept)}). {state.problem.problem().text}"
 
 
-def _missing_counters(run: ProfileRun, state: RunState, merged: MergedProfile) -> list[str]:
+def _missing_counters(run: ProfileRun, state: RunState, merged: StoredProfile) -> list[str]:
     """Warn about missing counters: profilers skip unknown counters with no more than a line in their messages."""
     wanted = {**run.counters, **state.counters}
     asked = [counter for step in [*state.finished, *state.cut] for counter in wanted.get(step, [])]
@@ -122,7 +124,7 @@ def _missing_counters(run: ProfileRun, state: RunState, merged: MergedProfile) -
     return [f"counters: The profiler was asked for {named} but returned no values: {why}."]
 
 
-def _summary(manifest: Manifest, merged: MergedProfile) -> dict[str, Any]:
+def _summary(manifest: Manifest, merged: StoredProfile) -> dict[str, Any]:
     return {
         "workload": manifest.id,
         "name": manifest.name,

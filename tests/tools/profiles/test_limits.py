@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, Problem
-from rooflens.tests.tools.profiles.ncu.conftest import DATA, LAUNCH
+from rooflens.tests.tools.profiles.ncu.conftest import LAUNCH
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, repeated, run
 from rooflens.tests.tools.profiles.rocprofv3.made_rocpd import write_rocpd
 from rooflens.tests.waiting import at_most
@@ -326,43 +326,6 @@ def test_half_a_character_in_a_name_is_replaced(bench, form):
     done = bench.load(file)
     assert done.dispatches in (1, 3)
     assert bench.store.scan()[1] == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda header: [{"Metric Name": "Metric Value", "Metric Value": "Metric Name"}.get(h, h) for h in header],
-        lambda header: ["Kernel Name" if h == "Section Name" else h for h in header],
-        lambda header: [h for h in header if h != "Metric Unit"] + ["Metric Value"],
-        lambda header: header[::-1],
-    ],
-    ids=["swapped", "twice", "value twice", "backwards"],
-)  # fmt: skip
-def test_a_details_page_with_other_headers_is_refused_in_words(bench, change):
-    with gzip.open(DATA / "small_details.csv.gz", "rt") as page:
-        rows = list(csv.reader(page))
-    with (bench.folder / "details.csv").open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([change(rows[0]), *rows[1:]])
-    with pytest.raises(BadInput):
-        bench.load(bench.folder / "details.csv", format="ncu")
-    assert bench.is_clean()
-
-
-@pytest.mark.parametrize("name", ["Rule Type", "Rule Description", "Estimated Speedup"])
-def test_a_details_page_whose_headers_stand_elsewhere_is_read_or_refused_in_words(bench, name):
-    """Rows without a rule end before the columns of rules: what stands there under another name is missing."""
-    with gzip.open(DATA / "small_details.csv.gz", "rt") as page:
-        header, *rows = csv.reader(page)
-    for other in ("ID", "Process Name", "Kernel Name", "Section Name", "Metric Name", "Metric Unit", "Metric Value"):
-        swapped = [{name: other, other: name}.get(h, h) for h in header]
-        with (bench.folder / "details.csv").open("w", newline="") as file:
-            csv.writer(file, quoting=csv.QUOTE_ALL).writerows([swapped, *rows[:60]])
-        try:
-            done = bench.load(bench.folder / "details.csv", format="ncu")
-        except BadInput as problem:
-            assert problem.why or problem.fix
-        else:
-            assert done.kernels and done.dispatches
 
 
 @pytest.mark.parametrize("file", ["/proc/kmsg", "/proc/self/mem", "/dev/zero", "/dev/null", "/dev/stdin"])

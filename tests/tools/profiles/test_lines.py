@@ -8,7 +8,6 @@ import duckdb
 import pytest
 from rooflens.analysis.store.manifest import Manifest
 from rooflens.tools.profiles.import_to_store import missing_line_info, shares_without_lines
-from rooflens.tools.profiles.merging.merge import MergedProfile
 
 ROWS = (
     "(VALUES ('a(int)', 'FADD', 7, 30), ('a(int)', 'FADD', NULL, 10), ('b(int)', 'FMUL', 3, 25), "
@@ -26,11 +25,10 @@ def test_shares_without_a_line_are_of_all_samples(con: duckdb.DuckDBPyConnection
 
 
 def test_the_flag_is_told_once_for_all_kernels_that_need_it(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    merged = MergedProfile(3, 3, [], [], [])
-    manifest = Manifest(name="x", format="ncu", vendor="nvidia", command="./app")
-    assert missing_line_info(con, tmp_path, manifest, merged) == []
+    manifest = Manifest(name="x", format="ncu", vendor="nvidia", command="./app", dispatches=3)
+    assert missing_line_info(con, tmp_path, manifest) == []
     con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
-    (note,) = missing_line_info(con, tmp_path, manifest, merged)
+    (note,) = missing_line_info(con, tmp_path, manifest)
     assert note.text.startswith("30 % of the samples have no source line: c and 1 more kernels (")
     assert "-lineinfo" in note.text
 
@@ -39,7 +37,5 @@ def test_a_page_without_lines_is_told_from_a_program_without_them(
     con: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
     con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
-    (note,) = missing_line_info(
-        con, tmp_path, Manifest(name="x", format="ncu", vendor="nvidia"), MergedProfile(0, 0, [], [], [])
-    )
+    (note,) = missing_line_info(con, tmp_path, Manifest(name="x", format="ncu", vendor="nvidia"))
     assert "import the report" in note.text and "-lineinfo" not in note.text

@@ -17,11 +17,10 @@ from ....analysis.catalogue.targets import find_target
 from ....analysis.catalogue.thresholds import threshold
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
-from ..merging.merge import MergedProfile
-from . import clock_check, impossible_values
-from .contradictions import contradictions, uneven_replays
+from ..merging.merge import StoredProfile
+from . import impossible_values
 from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
-from .impossible_values import RUNNING
+from .impossible_values import RUNNING, contradictions, uneven_replays
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,7 +38,7 @@ _NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
 
 
 def faults(
-    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile
+    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile
 ) -> list[CheckResult]:
     """Run all checks on the tables written to ``folder`` and return what looks wrong."""
     checks = [
@@ -223,7 +222,7 @@ def _run_spread(tables: ImportedTables) -> CheckResults:
         yield CheckResult("run_spread", f"{text}: smaller differences between two means are not significant.", (doubt,))
 
 
-def _contradictions(folder: Path, manifest: Manifest, merged: MergedProfile, known: Iterable[Doubt]) -> CheckResults:
+def _contradictions(folder: Path, manifest: Manifest, merged: StoredProfile, known: Iterable[Doubt]) -> CheckResults:
     """Report figures that contradict themselves in one sentence, unless another check already explains them."""
     above = [d for d in known if d.code == "above_100"]
     explained = [({c for d in above for c in d.counters}, d.seen_in) for d in above]
@@ -243,14 +242,14 @@ def _contradictions(folder: Path, manifest: Manifest, merged: MergedProfile, kno
 
 _CHECKS = {  # vendor -> checks of its tables
     "amd": (
-        _waves, impossible_values.repeated_values, clock_check.amd_clock, impossible_values.zero_integrals,
+        _waves, impossible_values.repeated_values, impossible_values.amd_clock, impossible_values.zero_integrals,
         impossible_values.dead_counters, _broken_identities,
     ),
     "nvidia": (
-        _warps, impossible_values.no_instructions, clock_check.nvidia_clock,
+        _warps, impossible_values.no_instructions, impossible_values.nvidia_clock,
         impossible_values.above_whole, _ncu_replays,
         uneven_replays,
         _broken_identities,
     ),
-    "cpu": (_multiplexed_events, clock_check.cpu_clock, _run_spread),
+    "cpu": (_multiplexed_events, impossible_values.cpu_clock, _run_spread),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from ....analysis.base.database import sql_name, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.store.doubts import Doubt
 from ....analysis.store.store import Manifest
-from ..merging.merge import MergedProfile
+from ..merging.merge import StoredProfile
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,7 +41,7 @@ CheckResults = Iterator[CheckResult]
 class ImportedTables:
     """The counters (alias c) joined with the dispatches (alias d), as written."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile) -> None:
         self.con, self.facts, self.merged, self.arch = con, manifest.facts, merged, manifest.arch
         counters, dispatches = (sql_path(folder / f"{name}.parquet") for name in ("counters", "dispatches"))
         counted = f"read_parquet({counters}, hive_partitioning = false)"

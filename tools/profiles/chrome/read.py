@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,10 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.catalogue.targets import identify, targets
-from ....analysis.store.store import Manifest, write_table
-from ...base.profile_files import WORK, files_below, head
+from ....analysis.store.store import write_table
+from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import LAUNCH, PassTable, parquet, row_of
-from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -24,9 +24,10 @@ from ..merging.ranks import (
     settle_ranks,
     sql_place,
 )
+from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import direction_of, is_call, is_pinned
 from ..timelines.nesting import pair
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .collect import ROLES, Traces, roles
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _MOST_FILES = 1024
 _NAMED = 4
 _RANGES = ("torch", "user", "python", "roctx")
 _DEVICE = ("kernel", "copy", "fill")
+_ROCPROF = "rocprof"
 _UNSTATED = "chrome"
 """Source of ranges from other programs."""
 
@@ -91,35 +93,32 @@ def _is_empty(file: Path) -> bool:
         return False
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the trace at ``path``, or the traces of all ranks in a folder, into tables under ``out``.
+def read(files: ProfileFiles) -> Profile:
+    """Return the trace at ``files.path``, or the traces of all ranks in a folder.
 
     Raises BadInput if a file is truncated, or has no event with a usable time.
     """
-    files = _files(path, None) or ([path] if path.is_file() else [])
-    if not files:
+    path = files.path
+    sources = _files(path, None) or ([path] if path.is_file() else [])
+    if not sources:
         raise BadInput(f"{path.name} contains no trace in Chrome's format", "no file in it has traceEvents")
-    if len(files) > _MOST_FILES:
+    if len(sources) > _MOST_FILES:
         raise BadInput(f"{path.name} contains more than {_MOST_FILES:,} traces", fix="Import fewer of them")
-    traces, damaged = Traces(con, out / WORK), list[Note]()
-    if len(files) == 1:
-        traces.read(files[0])
+    traces, damaged = Traces(files.con, files.work), list[Note]()
+    if len(sources) == 1:
+        traces.read(sources[0])
     else:
-        damaged = [note for file in files if (note := traces.read_of_many(file))]
-    if len(damaged) == len(files):
+        damaged = [note for file in sources if (note := traces.read_of_many(file))]
+    if len(damaged) == len(sources):
         raise BadInput(f"No trace in {path.name} could be read", " ".join(n.text for n in damaged[:4]))
-    manifest, merged = _ChromeTables(con, out, path, files, traces).workload()
-    merged.warnings[:0] = damaged
-    return manifest, merged
+    return _ChromeTables(files, sources, traces).profile(damaged)
 
 
 class _ChromeTables:
-    """Converts the spooled events of the traces into tables."""
+    """Converts the spooled events of the traces into launches, events and ranges."""
 
-    def __init__(
-        self, con: duckdb.DuckDBPyConnection, out: Path, path: Path, files: list[Path], traces: Traces
-    ) -> None:
-        self.con, self.out, self.path, self.files, self.traces = con, out, path, files, traces
+    def __init__(self, given: ProfileFiles, files: list[Path], traces: Traces) -> None:
+        self.con, self.work, self.path, self.files, self.traces = given.con, given.work, given.path, files, traces
         self.names = parquet(traces.names.close())
         self.spooled, self.marks, self.flows = (
             self._without_damaged(parquet(spool.close())) for spool in (traces.events, traces.marks, traces.flows)
@@ -138,41 +137,68 @@ class _ChromeTables:
     def _several(self) -> bool:
         return len(self.files) - len(self.traces.damaged) > 1
 
-    def workload(self) -> tuple[Manifest, MergedProfile]:
-        """Write the tables and return the manifest and the merged profile."""
-        con, work = self.con, self.out / WORK
+    def profile(self, damaged: list[Note]) -> Profile:
+        """Return the profile; ``damaged`` are warnings about files that were skipped."""
+        con = self.con
         con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
         self._fill_in_processes()
-        decided = work / "chrome_decided.parquet"
+        decided = self.work / "chrome_decided.parquet"
         write_table(con, self._classified_events(), decided)
         self.decided = parquet([decided])
-        merged = self._launches(work / "chrome_launches.parquet")
+        launches = self._launches(self.work / "chrome_launches.parquet")
         ranges, notes = self._ranges()
-        written = write_timeline(con, self.out, TimelineQueries(self._events(work), ranges))
-        if not written.events and not written.ranges:
-            raise BadInput(f"{self.path.name} contains no event with a usable time", *self._reason(written.warnings))
-        left_out = self.traces.left_out
-        merged.events = written.events
-        merged.warnings += [*written.warnings, *notes, *self.doubts]
-        if self._several:
-            sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
-            merged.places = [p for n, p in enumerate(self.places) if n not in self.traces.damaged]
-            merged.world_size = next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None)
-        merged.notes += written.notes
-        merged.notes += [Note("not_read", f"{n} {what} of the trace were skipped.") for what, n in left_out.items()]
-        con.execute("DROP TABLE chrome_lanes; DROP TABLE chrome_files")
-        return self._manifest(), merged
+        sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
+        device = next(
+            (d for f in self.traces.facts for d in f.get("deviceProperties") or () if isinstance(d, dict)), {}
+        )
+        name, facts = plain_text(str(device.get("name") or ""), 80) or None, _facts(device)
+        format, tool = self._tool()
+        vendor = "amd" if tool == _ROCPROF else _vendor(name, con, self.decided)
+        ranks = [place.rank for place in self.places if place.rank is not None]
+        hosts = {place.host for place in self.places}
+        several, left_out = self._several, self.traces.left_out
+        notes_on_rest = [Note("not_read", f"{n} {what} of the trace were skipped.") for what, n in left_out.items()]
+        return Profile(
+            name=self.path.name if self.path.is_dir() else _stem(self.path),
+            format=format,
+            vendor=vendor,
+            arch=_arch(vendor, device, name, facts),
+            device=name,
+            tool=tool,
+            host=hosts.pop() if len(hosts) == 1 else None,
+            rank=ranks[0] if len(self.files) == len(ranks) == 1 else None,
+            facts=facts,
+            passes=[launches],
+            timeline=TimelineQueries(self._events(self.work), ranges, refusal=self._refusal, notes=notes_on_rest),
+            places=[p for n, p in enumerate(self.places) if n not in self.traces.damaged] if several else (),
+            world_size=next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None) if several else None,
+            warnings=[*damaged, *notes, *self.doubts],
+        )
 
-    def _reason(self, warnings: list[Note]) -> tuple[str, str]:
-        """Return why no event has a usable time, and what to do."""
+    def _tool(self) -> tuple[str, str | None]:
+        """Return the format and the program that wrote the traces."""
+        facts, seen = self.traces.facts, self.traces.seen
+        if seen & {"cpu_op", "user_annotation", "gpu_memcpy"} or (
+            seen and any("deviceProperties" in f or "schemaVersion" in f for f in facts)
+        ):
+            return "torch", "PyTorch profiler"
+        if any(re.fullmatch(r"CPU H(IP|SA) API( r\d+)?", label) for label in self.traces.lanes.values()):
+            return "rocprof-trace", _ROCPROF
+        return "chrome", None
+
+    def _refusal(self, warnings: Sequence[Note]) -> BadInput:
+        """Return the error for traces without a usable time."""
+        what = f"{self.path.name} contains no event with a usable time"
         if self.traces.beyond is not None:
             stated = plain_text(self.traces.beyond, 40)
-            return (
+            return BadInput(
+                what,
                 f"ts {stated} is impossible in us, the unit of ts and dur in this format; it looks like ns",
                 "Divide ts and dur by 1000, or fix the program that writes the trace to write us",
             )
-        return " ".join(w.text for w in warnings[:3]) or "it has no complete events", "Profile again"
+        why = " ".join(w.text for w in warnings[:3]) or "it has no complete events"
+        return BadInput(what, why, "Profile again")
 
     def _lanes(self) -> str:
         """Return SQL for file, lane, role and device of the processes whose names determine these."""
@@ -268,8 +294,8 @@ class _ChromeTables:
             "JOIN chrome_files USING (file) LEFT JOIN chrome_lanes l USING (file, lane)"
         )
 
-    def _launches(self, path: Path) -> MergedProfile:
-        """Write the kernels as launches, in the order of their start; only a pass if there are none."""
+    def _launches(self, path: Path) -> PassTable:
+        """Return the kernels as launches, in the order of their start."""
         count = write_table(
             self.con,
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
@@ -277,9 +303,8 @@ class _ChromeTables:
             path,
         )
         self.kernels = parquet([path])
-        table = PassTable("main", self.files[0], count)
         if not count:
-            return without_launches(self.con, self.files[0], self.out)
+            return PassTable("main", self.files[0])
         span = "CASE WHEN end_ns > start_ns AND NOT (start_ns = 0 AND end_ns = 0) THEN end_ns - start_ns END"
         calls = f"{self.decided} WHERE what = 'call'"
         alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
@@ -291,10 +316,9 @@ class _ChromeTables:
             **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
         picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-        table.launches = f"(SELECT {picks} FROM {self.kernels})"
-        table.stated = frozenset(own)
-        table.places = dict(enumerate(self.places)) if self._several else {}
-        return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
+        places = dict(enumerate(self.places)) if self._several else {}
+        launches = f"(SELECT {picks} FROM {self.kernels})"
+        return PassTable("main", self.files[0], count, launches, frozenset(own), places=places)
 
     def _events(self, work: Path) -> str:
         """Return SQL for kernels, copies, fills, calls and samples, with the columns EVENT."""
@@ -362,7 +386,7 @@ class _ChromeTables:
         whole = f"SELECT {picks} FROM {self.decided} WHERE what IN ({listed})"
         if not self.traces.marks.rows:
             return whole, []
-        con, work = self.con, self.out / WORK
+        con, work = self.con, self.work
         marks = work / "chrome_sorted.parquet"
         write_table(
             con,
@@ -387,32 +411,6 @@ class _ChromeTables:
             "source": sql_literal(_UNSTATED),
         } | self._process_columns("lane")
         return f"{whole} UNION ALL SELECT {row_of(RANGE, columns)} FROM ({begun})", notes
-
-    def _manifest(self) -> Manifest:
-        torch = bool(self.traces.seen) and any(
-            "deviceProperties" in f or "schemaVersion" in f for f in self.traces.facts
-        )
-        torch = torch or bool(self.traces.seen & {"cpu_op", "user_annotation", "gpu_memcpy"})
-        v1 = any(re.fullmatch(r"CPU H(IP|SA) API( r\d+)?", label) for label in self.traces.lanes.values())
-        device = next(
-            (d for f in self.traces.facts for d in f.get("deviceProperties") or () if isinstance(d, dict)), {}
-        )
-        name = plain_text(str(device.get("name") or ""), 80) or None
-        facts = _facts(device)
-        vendor = "amd" if v1 else _vendor(name, self.con, self.decided)
-        known = [place.rank for place in self.places if place.rank is not None]
-        hosts = {place.host for place in self.places}
-        return Manifest(
-            name=self.path.name if self.path.is_dir() else _stem(self.path),
-            format="torch" if torch else "rocprof-trace" if v1 else "chrome",
-            vendor=vendor,
-            arch=_arch(vendor, device, name, facts),
-            device=name,
-            tool="PyTorch profiler" if torch else "rocprof" if v1 else None,
-            host=hosts.pop() if len(hosts) == 1 else None,
-            rank=known[0] if len(self.files) == len(known) == 1 else None,
-            facts=facts,
-        )
 
 
 def _rank(facts: dict[str, Any]) -> int | None:

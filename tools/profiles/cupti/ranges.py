@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.database import sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
-from ....analysis.store.store import write_table
-from ...base.profile_files import WORK
 from ...base.untrusted_text import plain_text
 from ..merging.ranks import ProcessPlace, sql_place
 from .records import Stage, write_columns
@@ -98,41 +96,41 @@ class _NvtxSweep:
         self.ranges.append((one.number, one.name, one.path, one.thread, one.start_ns, end_ns, one.depth, one.domain))
 
 
-def write_ranges(
-    con: duckdb.DuckDBPyConnection, stage: Stage, places: Mapping[int, ProcessPlace], out: Path
-) -> tuple[str, list[Note]]:
-    """Write the table ranges if the program has any.
+@dataclass(frozen=True)
+class NvtxRanges:
+    """The NVTX ranges of a program; all texts are empty if it has none."""
 
-    Returns a FROM item with their steps, empty if there are no ranges: from time_ns on, a thread of a process (file) is
-    in the range range_id, or in none (0).
-    """
+    table: str = ""
+    """SELECT with the columns of the table ranges."""
+    steps: str = ""
+    """FROM item: from time_ns on, a thread of a process (file) is in the range range_id, or in none (0)."""
+    notes: list[Note] = field(default_factory=list)
+
+
+def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
+    """Return the ranges of the staged processes, whose numbers and places are ``places``."""
     if not stage.parts["MARK"]:
-        return "", []
+        return NvtxRanges()
+    con = stage.con
     columns = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "domain", "file")
-    ranges = _RowBuffer(con, out / WORK, "ranges", columns)
-    steps = _RowBuffer(con, out / WORK, "steps", ("thread", "time_ns", "range_id", "file"))
+    ranges = _RowBuffer(con, stage.folder, "ranges", columns)
+    steps = _RowBuffer(con, stage.folder, "steps", ("thread", "time_ns", "range_id", "file"))
     unfinished = _sweep(con, stage, ranges, steps)
     if not ranges.parts:
-        return "", []
+        return NvtxRanges()
     processes = ", ".join(f"({file}, {sql_place(place)})" for file, place in places.items())
-    count = write_table(
-        con,
+    table = (
         "SELECT range_id, name, path, NULL::VARCHAR AS call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS "
         f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid, nullif(domain, '') AS domain, p.rank::INT AS rank, "
         f"p.host::VARCHAR AS host FROM {ranges.relation()} JOIN (VALUES {processes}) p(file, rank, host, pid) "
-        "USING (file) ORDER BY start_ns, range_id",
-        out / "ranges.parquet",
+        "USING (file) ORDER BY start_ns, range_id"
     )
+    (count,) = con.execute(f"SELECT count(*) FROM ({table})").fetchone() or (0,)
     notes = [Note("ranges", f"The table ranges contains {count_text(count, 'range')} (NVTX).")]
     if unfinished:
-        notes.append(
-            Note(
-                "ranges",
-                f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
-                "recording.",
-            )
-        )
-    return steps.relation(), notes
+        text = f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
+        notes.append(Note("ranges", text + "recording."))
+    return NvtxRanges(table, steps.relation(), notes)
 
 
 def ranges_of_launches(calls: str, steps: str) -> str:

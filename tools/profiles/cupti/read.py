@@ -3,27 +3,49 @@ timeline if one was recorded."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.store.store import Manifest, write_table
-from ...base.profile_files import WORK, files_below, step_of
+from ....analysis.store.store import write_table
+from ...base.profile_files import files_below, step_of
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import LAUNCH, PassTable, parquet
-from ..merging.merge import MergedProfile, as_replays, write_tables
+from ..merging.contract import LAUNCH, PassTable, parquet, row_of
 from ..merging.ranks import sql_place
-from .activity import CuptiTimeline, is_traced
-from .ranges import ranges_of_launches, write_ranges
+from ..reader import Profile, ProfileFiles
+from ..timelines.call_kinds import HOST, cuda_copy, cuda_pinned
+from ..timelines.timeline_tables import EVENT, TimelineQueries
+from .ranges import nvtx_ranges, ranges_of_launches
 from .records import SUFFIX, CuptiDevice, CuptiRecording, Stage, is_record
 
 if TYPE_CHECKING:
     import duckdb
 
 _NAMED = 4
+_OVERHEADS = {
+    1 << 16: "CUPTI buffer flush", 2 << 16: "CUPTI instrumentation", 3 << 16: "CUPTI resource",
+    7 << 16: "CUPTI buffer request", 8 << 16: "CUPTI unified memory",
+}  # fmt: skip
+"""CUpti_ActivityOverheadKind for the work of CUPTI. Overhead of the driver (compiling, loading) is part of calls."""
+_VERSION = r"(_pt(sz|ds))?(_v\d+)?$"
+"""Suffixes that distinguish variants and versions of a function."""
+_OF_TIMELINE = ("CALL", "COPY", "FILL", "OVHD")
+_TIMED = "{0}.start_ns > 0 AND {0}.end_ns >= {0}.start_ns AND {0}.end_ns < 4611686018427387904"
+
+
+_PROCESS = {"pid": "r.pid", "rank": "r.rank", "host": "r.host"}
+"""Columns that identify the process of an event."""
+
+
+def is_traced(stage: Stage) -> bool:
+    """Return whether more was recorded than kernels and their launches."""
+    return any(stage.parts[kind] for kind in _OF_TIMELINE)
 
 
 @dataclass
@@ -42,11 +64,7 @@ class RecordedRun:
     device: CuptiDevice | None
     """The first GPU that was used."""
 
-    @property
-    def arch(self) -> str | None:
-        return self.device.arch if self.device else None
-
-    def device_name(self) -> str | None:
+    def _device_name(self) -> str | None:
         """Return the driver's name of the first GPU that was used."""
         for recording in self.recordings:
             for device in recording.devices:
@@ -54,41 +72,47 @@ class RecordedRun:
                     return plain_text(self.stage.text(recording, device.name)) or None
         return None
 
-    def host(self) -> str | None:
+    def _host(self) -> str | None:
         hosts = {r.place.host for r in self.recordings}
         return hosts.pop() if len(hosts) == 1 else None
 
-    def version(self) -> str | None:
+    def _version(self) -> str | None:
         """Return the version of the CUPTI API: 18 is CUDA 11.8, 130000 CUDA 13.0."""
         versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
         return f"CUPTI {', '.join(sorted(versions))}" if versions else None
 
-    def write(self, con: duckdb.DuckDBPyConnection, out: Path, merged: MergedProfile) -> None:
-        """Write the ranges and, if one was recorded, the timeline; notes are added to ``merged``."""
-        places = {r.number: r.place for r in self.processes}
-        steps, notes = write_ranges(con, self.stage, places, out)
-        merged.places = [r.place for r in (self.processes if is_traced(self.stage) else self.recordings)]
-        merged.notes += [*notes, *self._into_dispatches(con, out, steps)]
+    def profile(self) -> Profile:
+        """Return the launches, their ranges and, if one was recorded, the timeline."""
+        con, work = self.stage.con, self.stage.folder
+        ranges = nvtx_ranges(self.stage, {r.number: r.place for r in self.processes})
+        table, notes = self.table, list(ranges.notes)
+        if ranges.steps:
+            known = work / "cupti_known.parquet"
+            joined = f"LEFT JOIN ({ranges_of_launches(self._calls(), ranges.steps)}) w USING (dispatch_id)"
+            write_table(con, f"SELECT l.row, w.range_id FROM {table.launches} l {joined} ORDER BY l.row", known)
+            table = replace(table, more_columns=f"SELECT * FROM {parquet([known])}")
+            counts = f"SELECT count(range_id), count(*) FROM {parquet([known])}"
+            inside, total = con.execute(counts).fetchone() or (0, 0)
+            belong = count_text(total, "launch belongs", "launches belong")
+            notes.append(Note("ranges", f"{inside} of {belong} to a range (range_id)."))
+        timeline = None
         if is_traced(self.stage):
-            CuptiTimeline(self.stage, self.processes, self.table.launches, self.numbers).write(con, out, steps, merged)
-
-    def _into_dispatches(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str) -> list[Note]:
-        """Add the range of each launch to the table dispatches, whose main pass consists of these launches."""
-        if not steps:
-            return []
-        joined = f" LEFT JOIN ({ranges_of_launches(self._calls(), steps)}) w USING (dispatch_id)"
-        known, joint = out / WORK / "cupti_known.parquet", out / WORK / "cupti_dispatches.parquet"
-        write_table(con, f"SELECT w.range_id FROM {self.table.launches} l{joined} ORDER BY l.row", known)
-        dispatches = out / "dispatches.parquet"
-        write_table(con, f"SELECT * FROM {parquet([dispatches])} POSITIONAL JOIN {parquet([known])}", joint)
-        joint.replace(dispatches)
-        in_ranges, total = con.execute(f"SELECT count(range_id), count(*) FROM {parquet([known])}").fetchone() or (0, 0)
-        return [
-            Note(
-                "ranges",
-                f"{in_ranges} of {count_text(total, 'launch belongs', 'launches belong')} to a range (range_id).",
-            )
-        ]
+            events = CuptiTimeline(self.stage, self.processes, table.launches, self.numbers)
+            timeline = events.queries(work / "cupti_inner.parquet", ranges.steps)
+        return Profile(
+            vendor="nvidia",
+            arch=self.device.arch if self.device else None,
+            device=self._device_name(),
+            host=self._host(),
+            tool="cupti",
+            tool_version=self._version(),
+            facts=self.device.facts if self.device else {},
+            passes=[table],
+            places=[r.place for r in (self.processes if timeline else self.recordings)],
+            timeline=timeline,
+            tables={"ranges": ranges.table} if ranges.table else {},
+            notes=notes,
+        )
 
     def _calls(self) -> str:
         """Return SQL for the thread and time of each launch. A graph launches all of its kernels at once."""
@@ -104,6 +128,127 @@ class RecordedRun:
         )
 
 
+class CuptiTimeline:
+    """The timeline of several recordings; ``numbers`` maps recording and device in it to a device of the workload."""
+
+    def __init__(
+        self, stage: Stage, processes: Sequence[CuptiRecording], launches: str, numbers: Mapping[tuple[int, int], int]
+    ) -> None:
+        self.stage, self.launches = stage, launches
+        rows = (f"({r.number}, {sql_place(r.place)})" for r in processes)
+        self.processes = f"(VALUES {', '.join(rows)}) p(file, rank, host, pid)"
+        known = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
+        self.devices = f"(VALUES {known}) d(file, device, number)"
+
+    def queries(self, inner: Path, steps: str) -> TimelineQueries:
+        """Return the events; ``steps`` (from nvtx_ranges) gives the range of a thread over time.
+
+        ``inner`` is a file to write to.
+        """
+        self._outermost(self.stage.con, inner)
+        ranges_of_events = partial(self._ranges_of_events, steps) if steps else None
+        return TimelineQueries(" UNION ALL ".join(self._events(inner)), ranges_of_events=ranges_of_events)
+
+    def _events(self, inner: Path) -> list[str]:
+        """Return SELECTs with the columns EVENT, without the driver calls that runtime functions make."""
+        lifted = f"SELECT file, correlation, min(outer_correlation) AS outer_correlation FROM {parquet([inner])}"
+        outer = f"LEFT JOIN ({lifted} GROUP BY ALL) i ON i.file = r.file AND i.correlation = r.correlation"
+        linked = {"correlation": "coalesce(i.outer_correlation, r.correlation)", **_PROCESS}
+        # CUPTI writes zero for an unknown time.
+        times = {c: f"TRY_CAST(nullif(r.{c}, 0) AS BIGINT)" for c in ("start_ns", "end_ns")}
+        kernel = {"kind": "'kernel'", "name": "r.kernel", "device_id": "r.device_id", "stream": "r.queue_id"}
+        kernels = row_of(EVENT, times | linked | kernel | {"row": "r.row"})
+        selects = [f"SELECT {kernels} FROM (SELECT * FROM {self.launches}) r {outer}"]
+        device = (
+            times
+            | linked
+            | {
+                "device_id": "coalesce(d.number, r.device)",
+                "stream": "r.stream",
+                "bytes": "TRY_CAST(r.bytes AS BIGINT)",
+            }
+        )
+        if self.stage.parts["COPY"]:
+            way = cuda_copy("r.way")
+            pinned = cuda_pinned("r.way", "r.source", "r.target")
+            copy = device | {"kind": "'copy'", "name": way, "direction": way, "pinned": pinned}
+            selects.append(f"SELECT {row_of(EVENT, copy)} FROM {self._rows('COPY', of_device=True)} {outer}")
+        if self.stage.parts["FILL"]:
+            fill = device | {"kind": "'fill'", "name": "'fill'"}
+            selects.append(f"SELECT {row_of(EVENT, fill)} FROM {self._rows('FILL', of_device=True)} {outer}")
+        if self.stage.parts["CALL"]:
+            stripped = f"regexp_replace(n.text, {sql_literal(_VERSION)}, '')"
+            call = times | linked | {
+                "name": f"regexp_replace({stripped}, '^__cudaLaunch', 'cudaLaunch')", "thread": "r.thread",
+                "correlation": "r.correlation",
+            }  # fmt: skip
+            calls = f"{self._rows('CALL')} LEFT JOIN {self._names()} n ON n.file = r.file AND n.id = r.name"
+            nested = f"{parquet([inner])} i ON i.call = r.row"
+            selects.append(f"SELECT {row_of(EVENT, call)} FROM {calls} ANTI JOIN {nested}")
+        if self.stage.parts["OVHD"]:
+            names = " ".join(f"WHEN {kind} THEN {sql_literal(name)}" for kind, name in _OVERHEADS.items())
+            own = times | {
+                "kind": "'api'", "category": "'profiler'", "name": f"CASE r.kind {names} END", **_PROCESS,
+                "thread": "CASE WHEN r.object = 1 THEN r.thread END",
+            }  # fmt: skip
+            of_cupti = f"WHERE r.kind IN ({', '.join(map(str, _OVERHEADS))})"
+            selects.append(f"SELECT {row_of(EVENT, own)} FROM {self._rows('OVHD')} {of_cupti}")
+        return selects
+
+    def _rows(self, kind: str, *, of_device: bool = False) -> str:
+        """Return a FROM item r: the records of a kind with their process; and d, the number of their device."""
+        rows = f"(SELECT * FROM {self.stage.relation(kind)} JOIN {self.processes} USING (file)) r"
+        return f"{rows} LEFT JOIN {self.devices} ON d.file = r.file AND d.device = r.device" if of_device else rows
+
+    def _names(self) -> str:
+        text = f"any_value({bounded_name('text')}) AS text"
+        return f"(SELECT file, id, {text} FROM {self.stage.relation('NAME')} GROUP BY file, id)"
+
+    def _outermost(self, con: duckdb.DuckDBPyConnection, inner: Path) -> None:
+        """Write the driver calls inside a runtime call of their thread, with the correlation of the runtime call.
+
+        Depending on the version of CUPTI, both have the same correlation or not; device work belongs to the outer call.
+        """
+        if not self.stage.parts["CALL"]:
+            nothing = "NULL::BIGINT AS call, NULL::BIGINT AS correlation, NULL::BIGINT AS outer_correlation"
+            write_table(con, f"SELECT 0 AS file, {nothing} LIMIT 0", inner)
+            return
+        calls = f"SELECT * FROM {self.stage.relation('CALL')} c WHERE {_TIMED.format('c')}"
+        write_table(
+            con,
+            "SELECT c.file, c.row AS call, c.correlation, r.correlation AS outer_correlation "
+            f"FROM (SELECT * FROM ({calls}) WHERE driver = 1) c ASOF JOIN (SELECT * FROM ({calls}) WHERE driver = 0) r "
+            "ON c.file = r.file AND c.thread = r.thread AND c.start_ns >= r.start_ns WHERE c.end_ns <= r.end_ns "
+            "QUALIFY row_number() OVER (PARTITION BY c.file, c.row) = 1",
+            inner,
+        )
+
+    def _ranges_of_events(self, steps: str, events: str) -> str:
+        """Return SQL for id and range_id: events get the range of their call, by the same rule as launches."""
+        same = " AND ".join(f"e.{c} IS NOT DISTINCT FROM p.{c}" for c in _PROCESS)
+        host = f"({', '.join(map(sql_literal, HOST))})"
+        calls = (
+            f"(SELECT e.id AS dispatch_id, p.file, e.thread, e.start_ns AS host_ns FROM {events} e "
+            f"JOIN {self.processes} ON {same} WHERE e.kind IN {host})"
+        )
+        own = f"SELECT DISTINCT ON (dispatch_id) dispatch_id AS id, range_id FROM ({ranges_of_launches(calls, steps)})"
+        called = self.stage.folder / "cupti_called.parquet"
+        write_table(
+            self.stage.con,
+            f"SELECT e.id, e.pid, e.rank, e.host, e.correlation, o.range_id FROM {events} e JOIN ({own}) o USING (id)",
+            called,
+        )
+        started = (
+            f"SELECT pid, rank, host, correlation, min(range_id) AS range_id FROM {parquet([called])} "
+            "WHERE correlation IS NOT NULL GROUP BY ALL"
+        )
+        return (
+            f"SELECT id, range_id FROM {parquet([called])} UNION ALL SELECT e.id, s.range_id FROM {events} e "
+            f"JOIN ({started}) s ON e.correlation = s.correlation AND {same.replace('p.', 's.')} "
+            f"WHERE e.kind NOT IN {host}"
+        )
+
+
 def detect(path: Path) -> bool:
     """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
     return bool(files_of(path))
@@ -114,26 +259,12 @@ def files_of(path: Path) -> list[Path]:
     return [file for file in files_below(path, (SUFFIX,)) if _is_record(file)]
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the recordings at ``path`` into tables under ``out``; BadInput names the faulty file."""
-    files = files_of(path)
-    if not files:
-        raise BadInput(f"{path.name} contains no file of the recorder", "no file starts with its signature")
-    recorded = stage(con, files, out / WORK)
-    merged = write_tables(con, as_replays([recorded.table]), out, instances_per_xcd=1)
-    recorded.write(con, out, merged)
-    manifest = Manifest(
-        name=path.name.removesuffix(SUFFIX),
-        format="cupti",
-        vendor="nvidia",
-        arch=recorded.arch,
-        device=recorded.device_name(),
-        host=recorded.host(),
-        tool="cupti",
-        tool_version=recorded.version(),
-        facts=recorded.device.facts if recorded.device else {},
-    )
-    return manifest, merged
+def read(files: ProfileFiles) -> Profile:
+    """Return the recordings at ``files.path``; BadInput names the faulty file."""
+    recorded = files_of(files.path)
+    if not recorded:
+        raise BadInput(f"{files.path.name} contains no file of the recorder", "no file starts with its signature")
+    return replace(stage(files.con, recorded, files.work).profile(), name=files.path.name.removesuffix(SUFFIX))
 
 
 def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> RecordedRun:
@@ -156,13 +287,16 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
     used.sort(key=lambda r: (r.rank if by_rank and r.rank is not None else 0, r.began, r.pid or 0, r.file.name))
     devices = _used_devices(con, staged, used)
     numbers = _device_numbers(used, devices)
-    table = PassTable(step_of(source) or "timing", source)
     launches = work / "cupti_launches.parquet"
-    table.rows = write_table(con, _launches(staged, used, numbers), launches)
-    table.launches = parquet([launches])
-    table.stated = frozenset(LAUNCH) - {"agpr", "sgpr"}
-    table.warnings = _warnings(recordings)
-    table.places = {number: r.place for number, r in enumerate(used, 1)}
+    table = PassTable(
+        step_of(source) or "timing",
+        source,
+        write_table(con, _launches(staged, used, numbers), launches),
+        parquet([launches]),
+        frozenset(LAUNCH) - {"agpr", "sgpr"},
+        warnings=_warnings(recordings),
+        places={number: r.place for number, r in enumerate(used, 1)},
+    )
     first = next((d for r in used for d in r.devices if (r.number, d.id) in devices), None)
     return RecordedRun(staged, used, recordings, table, numbers, first)
 

@@ -1,14 +1,14 @@
-"""The interface between readers and the merge: for each pass, its launches and the values counted in them.
+"""A pass as relations, for readers of large files (../reader.py): its launches and the values counted in them.
 
-A reader produces one PassTable per pass with two relations. ``launches`` has one row per launch and the columns LAUNCH.
-``values`` has rows (key, counter, value), see CounterRows. If the profiler's file already has one column per counter,
-``wide`` refers to that file instead, which avoids converting it twice. The merge (merge.py) depends on nothing else.
+A PassTable has two relations. ``launches`` has one row per launch and the columns LAUNCH. ``values`` has rows (key,
+counter, value), see CounterRows. If the profiler's file already has one column per counter, ``wide`` refers to that
+file instead, which avoids converting it twice. The merge (merge.py) depends on nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ class CounterColumns:
     numbered: bool = False
     """Whether the files have a column ``row``; in a single file the position of a row gives its number."""
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Minimum and maximum of every column that contains any number."""
+    """Minimum and maximum of every column that contains any number, once ``measure`` has run."""
     infinite: set[str] = field(default_factory=set)
     """Quoted names of columns that contain infinities, which are read as NULL."""
 
@@ -129,9 +129,9 @@ class CounterColumns:
         return infinite
 
 
-@dataclass
+@dataclass(frozen=True)
 class PassTable:
-    """One profiled run of the program, in the form that a reader passes to the merge."""
+    """One profiled run of the program as relations: what a reader returns for a large pass."""
 
     name: str
     source: Path
@@ -152,42 +152,45 @@ class PassTable:
     """Minimum and maximum of the columns SIZES that contain any value."""
     places: Mapping[int, ProcessPlace] = field(default_factory=dict)
     """Number of a process -> its rank, host and pid, if known; those of the main pass become columns."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Counter -> column in the store, if the reader knows better than ``name_counters`` in merge.py."""
+    more_columns: str = ""
+    """SELECT with ``row`` and further columns of the table dispatches, such as range_id; only of the main pass."""
 
     def differs_in(self, column: str) -> bool:
         """Return whether the launches differ in a numeric column."""
         low, high = self.sizes.get(column, (0, 0))
         return low != high
 
-    def prepare(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
-        """Measure the launches, and write values that are rows as one column per counter, in files below ``work``."""
+    def prepare(self, con: duckdb.DuckDBPyConnection, work: Path) -> PassTable:
+        """Return the pass with measured launches, and with values that are rows as one column per counter.
+
+        The columns are written to files below ``work``.
+        """
         picks = ", ".join(f"min({c})::DOUBLE, max({c})::DOUBLE" for c in SIZES)
         extremes = con.execute(f"SELECT {picks} FROM {self.launches}").fetchone() or ()
         bounds = dict(zip(SIZES, zip(extremes[::2], extremes[1::2], strict=True), strict=True))
-        self.sizes = {column: pair for column, pair in bounds.items() if pair[0] is not None}
+        sizes = {column: pair for column, pair in bounds.items() if pair[0] is not None}
         columns = [*self.counters, *self.instances]
         if not (self.values and columns):
-            return
+            return replace(self, sizes=sizes)
         self._check_filled(con, len(columns))
-        self.wide = CounterColumns(numbered=True)
+        wide, warnings = CounterColumns(numbered=True), list(self.warnings)
         repeated = 0
         for values in self.values:
             for low, high in _slices(con, values):
-                self.wide.files.append(work / f"wide_{self.name}_{len(self.wide.files)}.parquet")
-                repeats = _write_counter_columns(con, values, (low, high), columns, self.wide.files[-1])
+                wide.files.append(work / f"wide_{self.name}_{len(wide.files)}.parquet")
+                repeats = _write_counter_columns(con, values, (low, high), columns, wide.files[-1])
                 repeated += repeats if values.once else 0
                 progress.report(
                     f"sorted the counters of {count_text(high - values.keys[0] + 1, 'launch')} of {self.source.name}"
                 )
         if repeated:
-            self.warnings.append(
-                Note(
-                    "counters_repeated",
-                    f"{self.source.name}: {count_text(repeated, 'counter is', 'counters are')} stated several "
-                    "times for one launch; "
-                    "the values were added up, like those of instances.",
-                )
-            )
-        self.warnings += self.wide.measure(con, set(columns), self.source, self.rows)
+            text = f"{self.source.name}: {count_text(repeated, 'counter is', 'counters are')} stated several times for "
+            text += "one launch; the values were added up, like those of instances."
+            warnings.append(Note("counters_repeated", text))
+        warnings += wide.measure(con, set(columns), self.source, self.rows)
+        return replace(self, sizes=sizes, wide=wide, warnings=warnings)
 
     def _check_filled(self, con: duckdb.DuckDBPyConnection, columns: int) -> None:
         """Raise BadInput if columns per counter would be almost empty, and so far larger than the file."""

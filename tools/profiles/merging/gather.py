@@ -24,13 +24,13 @@ from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK
 from .contract import CounterColumns, PassTable, parquet
-from .merge import MergedPass, MergedProfile, write_passes
+from .merge import MergedPass, StoredProfile, write_passes
 from .ranks import ProcessPlace, in_sequence, place_of_name, ranks_in_words
 
 if TYPE_CHECKING:
     import duckdb
 
-Reader = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, MergedProfile]]
+ReadInto = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, StoredProfile]]
 _AT_ONCE = 32
 """Number of ranks whose files are joined at once."""
 _MOST = 8192
@@ -107,7 +107,7 @@ class _ReadRank:
 
     unit: RankProfile
     manifest: Manifest
-    merged: MergedProfile
+    merged: StoredProfile
     folder: Path
 
 
@@ -224,8 +224,8 @@ _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ran
 
 
 def gather(
-    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[RankProfile], read: Reader
-) -> tuple[Manifest, MergedProfile]:
+    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[RankProfile], read: ReadInto
+) -> tuple[Manifest, StoredProfile]:
     """Read the profile of each rank and write them as one workload below ``out``.
 
     A rank that cannot be read, or that ran on another target than most, is named in a warning and skipped. Raises
@@ -233,7 +233,7 @@ def gather(
     """
     work = out / WORK
     tables, waiting = _RankTables(con, work), list[_ReadRank]()
-    merged_ranks, manifests, warnings = list[tuple[ProcessPlace, MergedProfile]](), list[Manifest](), list[Note]()
+    merged_ranks, manifests, warnings = list[tuple[ProcessPlace, StoredProfile]](), list[Manifest](), list[Note]()
     arch, failed = _usual_arch(con, units, work, read), list[str]()
     others: dict[str | None, list[ProcessPlace]] = {}
     for number, unit in enumerate(units):
@@ -259,7 +259,6 @@ def gather(
         raise BadInput(f"No rank of {folder.name} could be read", "; ".join(failed[:4]))
     tables.add(waiting)
     tables.write(out)
-    merged = _merge_results(con, out, merged_ranks)
     if others:
         each = ", ".join(f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
         left = "it was skipped. Import it" if sum(map(len, others.values())) == 1 else "they were skipped. Import them"
@@ -268,7 +267,7 @@ def gather(
         warnings.append(Note("damaged", f"{text} It was skipped."))
     if failed[_FAILED:]:
         warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were skipped."))
-    merged.warnings[:0] = warnings
+    merged = _merge_results(con, out, merged_ranks, warnings)
     hosts = {place.host for place, _ in merged_ranks}
     manifest = manifests[0].model_copy(
         update={"name": folder.name, "rank": None, "host": hosts.pop() if len(hosts) == 1 else None}
@@ -276,7 +275,7 @@ def gather(
     return manifest, merged
 
 
-def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: Reader) -> str | None:
+def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:
     """Return the most frequent target among a sample of the readable ranks, which becomes that of the workload."""
     seen: Counter[str | None] = Counter()
     for unit in units[:: -(-len(units) // _SAMPLE)]:
@@ -297,7 +296,7 @@ def _ranks_text(places: Sequence[ProcessPlace]) -> str:
     )
 
 
-def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, read: Reader) -> _ReadRank:
+def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, read: ReadInto) -> _ReadRank:
     (own / WORK).mkdir(parents=True)
     manifest, merged = read(con, unit.path, own)
     stated = merged.places[0] if len(merged.places) == 1 else ProcessPlace(manifest.rank, manifest.host)
@@ -305,9 +304,12 @@ def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, rea
 
 
 def _merge_results(
-    con: duckdb.DuckDBPyConnection, out: Path, merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]]
-) -> MergedProfile:
-    """Combine the summaries of all ranks, with each warning and note once."""
+    con: duckdb.DuckDBPyConnection,
+    out: Path,
+    merged_ranks: Sequence[tuple[ProcessPlace, StoredProfile]],
+    warnings: list[Note],
+) -> StoredProfile:
+    """Combine the summaries of all ranks, with each warning and note once, after ``warnings``."""
     parts = [merged for _, merged in merged_ranks]
     passes = _passes(parts)
     write_passes(con, passes, out)
@@ -318,25 +320,24 @@ def _merge_results(
         ).fetchone() or (0, 0)
     if (stored := out / "events.parquet").exists():
         (events,) = con.execute(f"SELECT count(*) FROM {parquet([stored])}").fetchone() or (0,)
-    merged = MergedProfile(
+    samples = next((part.samples for part in parts if part.samples), 0)
+    of_one = [Note("samples_of_one", "Program counter samples are those of the first rank only.")] if samples else []
+    return StoredProfile(
         dispatches,
         kernels,
         list(dict.fromkeys(c for part in parts for c in part.counters)),
         passes,
-        _notes_once(merged_ranks, "warnings"),
-        _notes_once(merged_ranks, "notes"),
+        [*warnings, *_notes_once(merged_ranks, "warnings")],
+        [*_notes_once(merged_ranks, "notes"), *of_one],
         any(part.sampled for part in parts),
         events,
-        next((part.samples for part in parts if part.samples), 0),
+        samples,
         [place for place, _ in merged_ranks],
         next((part.world_size for part in parts if part.world_size), None),
     )
-    if merged.samples:
-        merged.notes.append(Note("samples_of_one", "Program counter samples are those of the first rank only."))
-    return merged
 
 
-def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]], what: str) -> list[Note]:
+def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, StoredProfile]], what: str) -> list[Note]:
     """Merge the notes of all ranks: a note that several ranks share appears once, with the number of other ranks."""
     by_code: dict[str, list[tuple[ProcessPlace, Note]]] = {}
     for place, merged in merged_ranks:
@@ -355,7 +356,7 @@ def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]], what
     return notes
 
 
-def _passes(parts: Sequence[MergedProfile]) -> list[MergedPass]:
+def _passes(parts: Sequence[StoredProfile]) -> list[MergedPass]:
     """Combine passes of the same name, with the bounds of their counters over all ranks.
 
     Main passes are combined whatever their names are, since some readers name them after files, which differ by rank.
@@ -372,8 +373,8 @@ def _passes(parts: Sequence[MergedProfile]) -> list[MergedPass]:
             for counter, (low, high) in each.bounds.items():
                 known = bounds.get(counter, (low, high))
                 bounds[counter] = (min(low, known[0]), max(high, known[1]))
-        table = PassTable(name, of[0].table.source, sum(p.table.rows for p in of), wide=CounterColumns(bounds=bounds))
         counters = {read: column for each in of for read, column in each.counters.items()}
-        table.counters = list(counters)
+        rows, wide = sum(each.table.rows for each in of), CounterColumns(bounds=bounds)
+        table = PassTable(name, of[0].table.source, rows, counters=list(counters), wide=wide)
         passes.append(MergedPass(table, counters, sum(each.matched for each in of)))
     return passes

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal, sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
+from ....analysis.catalogue.targets import find_target
 from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
@@ -30,7 +31,7 @@ _LENDABLE = ("vgpr", "agpr", "sgpr", "cluster")
 _LARGEST = {"INT": 2**31 - 1, "BIGINT": 2**63 - 1}
 
 
-@dataclass
+@dataclass(frozen=True)
 class MergedPass:
     """One pass in a workload: the names of its counters there, and how many of its launches were matched."""
 
@@ -53,8 +54,8 @@ class MergedPass:
         return self.table.wide.bounds
 
 
-@dataclass
-class MergedProfile:
+@dataclass(frozen=True)
+class StoredProfile:
     """Summary of what was written: row counts, the counter columns of the wide table, warnings and notes."""
 
     dispatches: int
@@ -69,19 +70,21 @@ class MergedProfile:
     """Rows of the table events."""
     samples: int = 0
     """Number of program counter samples, the sum over the table samples."""
-    places: list[ProcessPlace] = field(default_factory=list)
+    places: Sequence[ProcessPlace] = ()
     """The place of each process that launched or did anything; empty if the reader does not distinguish processes."""
     world_size: int | None = None
+    multiplexed: str | None = None
+    """How groups of counters took turns between launches; None if they did not."""
     """Number of ranks of the program, if the profile states it."""
 
 
-def as_replays(tables: Sequence[PassTable]) -> list[MergedPass]:
+def name_counters(tables: Sequence[PassTable]) -> list[MergedPass]:
     """Name the counters of all passes: the first pass with a counter keeps its name, later ones get ``NAME@PASS``."""
     used_names: set[str] = set()
     passes = []
     for table in tables:
-        counters = {}
-        for position, counter in enumerate(table.counters):
+        counters = dict(table.names)
+        for position, counter in enumerate(() if counters else table.counters):
             name = _integral_name(table, position) or counter
             counters[counter] = f"{name}@{table.name}" if name.casefold() in used_names else name
             used_names.add(name.casefold())
@@ -101,19 +104,17 @@ def _integral_name(table: PassTable, position: int) -> str | None:
     return f"{before}_ACCUM" if "LEVEL" in before else None
 
 
-def write_tables(
-    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], folder: Path, *, instances_per_xcd: int
-) -> MergedProfile:
+def write_launches(
+    con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], folder: Path, *, instances_per_xcd: int
+) -> StoredProfile:
     """Write the tables passes, dispatches, counters and counter_instances of one workload into ``folder``.
 
     The first pass is the main one, and its dispatches become those of the workload. Rows of the other passes are
     matched by (device, kernel, grid, ordinal); the number of matches is recorded in each pass and in the warnings.
     """
-    for item in passes:
-        item.table.prepare(con, folder / WORK)
-    matching = match(con, [p.table for p in passes])
-    for item, matched in zip(passes, matching.matched, strict=True):
-        item.matched = matched
+    prepared = [table.prepare(con, folder / WORK) for table in tables]
+    matching = match(con, prepared)
+    passes = [replace(p, matched=n) for p, n in zip(name_counters(prepared), matching.matched, strict=True)]
     warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings, *_impossible_sizes(passes[0].table)]
     write_table(con, _dispatches(passes, matching), folder / "dispatches.parquet")
     no_time, total, kernels = con.execute(
@@ -133,14 +134,21 @@ def write_tables(
     write_passes(con, passes, folder)
     for file in {file for p in passes for file in p.table.wide.files}:
         file.unlink(missing_ok=True)
-    return MergedProfile(total, kernels, columns, passes, warnings, matching.notes, matching.sampled)
+    return StoredProfile(total, kernels, columns, passes, warnings, matching.notes, matching.sampled)
 
 
-def without_launches(con: duckdb.DuckDBPyConnection, source: Path, folder: Path) -> MergedProfile:
-    """Write a workload of one pass whose profile has no launches, such as a timeline of the host only."""
-    passes = [MergedPass(PassTable("main", source), {})]
-    write_passes(con, passes, folder)
-    return MergedProfile(0, 0, [], passes, [])
+CHANNELS = 16
+"""L2 channels of one XCD, on every GPU that has several."""
+
+
+def channels_per_xcd(facts: Mapping[str, float], arch: str | None, instances: list[int]) -> int:
+    """Return the L2 channels of one XCD: as the profile states, else 16 on GPUs with several XCDs, else all of them."""
+    channels, xcds = int(facts.get("total_l2_chan", 0)), int(facts.get("num_xcd", 0))
+    if channels and xcds:
+        return max(1, channels // xcds)
+    if ((target := find_target(arch)) and target.chiplets) or max(instances, default=0) >= 2 * CHANNELS:
+        return CHANNELS
+    return max(CHANNELS, max(instances, default=0) + 1)
 
 
 def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], folder: Path) -> None:
@@ -168,7 +176,7 @@ def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], f
 
 
 def _write_counters(
-    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, folder: Path
+    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path
 ) -> list[str]:
     """Write counters.parquet in the order of the main pass, and return its counter columns.
 
@@ -227,7 +235,7 @@ def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
 
 
 def _align_counters(
-    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, index: int, path: Path
+    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, index: int, path: Path
 ) -> list[Path]:
     """Return the counters of a pass with one row per dispatch of the main pass, in its order."""
     item, pairs = passes[index], matching.pairs[index]
@@ -244,7 +252,7 @@ def _align_counters(
     return [path]
 
 
-def _dispatches(passes: list[MergedPass], matching: LaunchMatching) -> str:
+def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
     """Return SQL for the launches of the main pass, with missing registers (a trace before ROCm 7.0) from another pass.
 
     If that pass has only some launches, their values apply to all launches of the same kernel and size.
@@ -269,7 +277,10 @@ def _dispatches(passes: list[MergedPass], matching: LaunchMatching) -> str:
         f"launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns{where} "
         f"FROM ({rows}) launch JOIN {matching.keys[0]} k USING (row) JOIN {matching.names} n USING (name_id){placed}"
     )
-    return f"SELECT * EXCLUDE (row) FROM ({number_configurations(launches)}) ORDER BY row"
+    numbered = f"({number_configurations(launches)})"
+    if more := passes[0].table.more_columns:
+        numbered += f" LEFT JOIN ({more}) USING (row)"
+    return f"SELECT * EXCLUDE (row) FROM {numbered} ORDER BY row"
 
 
 def _impossible_sizes(main: PassTable) -> list[Note]:
@@ -286,14 +297,14 @@ def _impossible_sizes(main: PassTable) -> list[Note]:
     ]
 
 
-def _lender(passes: list[MergedPass], name: str) -> int:
+def _lender(passes: Sequence[MergedPass], name: str) -> int:
     """Return the first pass that has values of a column; 0 if that is the main pass, or if no pass has any."""
     has_values = [name in p.table.sizes for p in passes]
     return has_values.index(True) if True in has_values else 0
 
 
 def _write_instances(
-    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
+    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
 ) -> None:
     """Write per-instance values as rows; ``instance`` counts within its XCD. The first pass with a value counts."""
     selects, seen = [], set()

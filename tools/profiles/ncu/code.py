@@ -251,16 +251,14 @@ def _damaged_page(source: Path, why: str) -> BadInput:
 class LaunchPlaces:
     """Maps each listing to a launch of the workload: the n-th listing is the n-th launch of its kernel and size."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, out: Path) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, stored: str) -> None:
         self.seen: dict[Any, int] = defaultdict(int)
         self.rows: dict[Any, list[tuple[int, int]]] = defaultdict(list)
-        stored = out / "dispatches.parquet"
-        self.alone = not stored.exists()
+        self.alone = not stored
         if self.alone:
             return
         launches = con.execute(
-            "SELECT file_row_number, kernel, kernel_raw, grid, workgroup_size, launch "
-            f"FROM {parquet([stored], numbered=True)} ORDER BY 1"
+            f"SELECT row, kernel, kernel_raw, grid, workgroup_size, launch FROM {stored} ORDER BY 1"
         ).fetchall()
         for row, kernel, raw, grid, group, launch in launches:
             for name in {kernel, raw}:

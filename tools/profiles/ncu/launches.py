@@ -68,11 +68,7 @@ def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
     )
     add("vgpr", ('"launch__registers_per_thread"', "launch__registers_per_thread"))
     static, dynamic, driver = (f"{_SHARED}_{part}" for part in ("static", "dynamic", "driver"))
-    add(
-        "lds_bytes",
-        (f'"{static}" + "{dynamic}"', static, dynamic),
-        (f'"{_SHARED}" - "{driver}"', _SHARED, driver),
-    )
+    add("lds_bytes", (f'"{static}" + "{dynamic}"', static, dynamic), (f'"{_SHARED}" - "{driver}"', _SHARED, driver))
     add("cluster", ('nullif(nullif(TRY_CAST("launch__cluster_size" AS INT), 0), 1)', "launch__cluster_size"))
     times = [f"gpu__time_duration.{roll}" for roll in _TIMES]
     add("duration", *((sql_name(t), t) for t in times))

@@ -1,4 +1,4 @@
-"""The text pages of ncu (raw and details) and their units."""
+"""The raw pages of ncu and their units."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import tomli
 
-from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
@@ -34,7 +32,7 @@ _LOOKED_AT = 1 << 20
 
 @dataclass
 class NcuPage:
-    """One table: headers, units (raw page only), rows in ``body``, and the number of lines that were skipped."""
+    """One table: headers, units, rows in ``body``, and the number of lines that were skipped."""
 
     source: Path
     headers: list[str]
@@ -45,23 +43,12 @@ class NcuPage:
     doubtful: bool = False
     """Whether a cell may be a number in another notation (1_000, 2.230,5), which DuckDB would misread."""
 
-    @property
-    def is_details(self) -> bool:
-        """Whether it is a details page with one row per metric, rather than a raw page with one row per launch."""
-        return "Metric Name" in self.headers
-
-    @property
-    def least_cells(self) -> int:
-        """Minimum number of cells in a row: rows of a details page may omit the cells of rules."""
-        needed = [self.headers.index(name) + 1 for name in (*_LAUNCH_COLUMNS, *_DETAIL_COLUMNS) if name in self.headers]
-        return max(needed) if self.is_details else len(self.headers)
-
     def cells(self) -> Iterator[list[str]]:
         """Yield the parsed rows; BadInput if a row has too few or too many cells."""
         with self.body.open(encoding="utf-8", errors="replace", newline="") as text:
             try:
                 for row in csv.reader(text):
-                    if len(row) < self.least_cells or len(row) > len(self.headers):
+                    if len(row) != len(self.headers):
                         where = f"launch {row[0][:20]}" if row else "an empty row"
                         raise damaged_page(
                             self.source, f"{where} has {len(row)} of {count_text(len(self.headers), 'column')}"
@@ -76,10 +63,17 @@ def has_page(path: Path) -> bool:
     return _HEADER.search(head(path, _LOOKED_AT)) is not None
 
 
+def is_details_page(path: Path) -> bool:
+    """Return whether the page at ``path`` has one row per metric: its values are rounded, so it is not read."""
+    start = head(path, _LOOKED_AT)
+    match = _HEADER.search(start)
+    return match is not None and b"Metric Name" in start[match.start() :].partition(b"\n")[0]
+
+
 def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
     """Return the tables in ``source``, in file order, with their rows streamed to ``<stem>_<n>.csv`` in ``folder``.
 
-    Raises BadInput for a file that ends within a row, and for a summary page, which has no launches.
+    Raises BadInput for a file that ends within a row, and for pages without launches and exact values.
     """
     underscored = bool(check_text(source))
     pages: list[NcuPage] = []
@@ -133,14 +127,19 @@ def _check_header(page: NcuPage) -> None:
     name, columns = page.source.name, page.headers
     if len(columns) > size_limits.MOST_COLUMNS:
         raise BadInput(
-            f"{name} has {count_text(len(columns), 'column')}",
-            f"a profile may have at most {size_limits.MOST_COLUMNS}",
+            f"{name} has {count_text(len(columns), 'column')}", f"a profile may have at most {size_limits.MOST_COLUMNS}"
         )
     if "Invocations" in columns:
         raise BadInput(
             f"{name} is a summary of ncu",
             "it states minimum, maximum and mean values over launches, not the launches",
             "Write the page without --print-summary: ncu --import FILE.ncu-rep --csv --page raw",
+        )
+    if "Metric Name" in columns:
+        raise BadInput(
+            f"{name} is a details page of ncu",
+            "its values are rounded, and its labels differ by version",
+            "Add --page raw, or write the raw page: ncu --import FILE.ncu-rep --csv --page raw",
         )
     if twice := sorted(h for h, n in Counter(h.casefold() for h in columns).items() if n > 1):
         raise BadInput(f"{name} has duplicate columns", plain_text(", ".join(twice[:8])), "Remove one of each")
@@ -229,94 +228,3 @@ def _unit_factor(part: str) -> float | None:
 @cache
 def _table() -> dict[str, Any]:
     return tomli.loads(Path(__file__).with_name("units.toml").read_text())
-
-
-_LAUNCH_COLUMNS = (
-    "ID",
-    "Process ID",
-    "Process Name",
-    "Host Name",
-    "Kernel Name",
-    "Stream",
-    "Block Size",
-    "Grid Size",
-    "Device",
-    "CC",
-)
-_DETAIL_COLUMNS = ("Section Name", "Metric Name", "Metric Unit", "Metric Value")
-
-
-def as_raw(page: NcuPage) -> tuple[NcuPage, list[Note]]:
-    """Convert a details page to a raw page with one column per metric; return it with notes about the conversion.
-
-    Labels become metrics according to labels.toml; metrics requested by name (ncu --metrics) already have their names.
-    Rows of rules are skipped. Raises BadInput if no metric is known.
-    """
-    if missing := [name for name in _DETAIL_COLUMNS if name not in page.headers]:
-        raise BadInput(f"{page.source.name} has no column {missing[0]}", "every details page of ncu has it")
-    at = {header: i for i, header in enumerate(page.headers)}
-    section, label, unit = (at[name] for name in _DETAIL_COLUMNS[:3])
-    columns: dict[str, str] = {}  # metric -> its unit if it is unknown and cannot be converted to base units
-    unknown_labels: set[str] = set()
-    has_labels = False
-    for row in page.cells():
-        if not row[label]:
-            continue
-        if metric := _metric(row[section], row[label]):
-            has_labels = has_labels or metric != row[label]
-            known = scale(row[unit]) is not None
-            columns[metric] = columns.get(metric, "") if known else row[unit]
-        else:
-            unknown_labels.add(row[label])
-    if not columns:
-        raise BadInput(
-            f"{page.source.name} contains no metric that rooflens knows",
-            f"{count_text(len(unknown_labels), 'label')} on a details page, none of them known",
-            "Export the raw page, which has the metrics' own names: ncu --import FILE.ncu-rep --csv --page raw",
-        )
-    own = [name for name in _LAUNCH_COLUMNS if name in at]
-    raw = NcuPage(page.source, [*own, *columns], page.body.with_suffix(".wide"), [*[""] * len(own), *columns.values()])
-    with raw.body.open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
-        for launch in _launches(page, own, at):
-            values: dict[str, str] = {}
-            for row in launch:
-                if row[label] and (metric := _metric(row[section], row[label])):
-                    values.setdefault(metric, _to_base_units(row[at["Metric Value"]], row[unit]))
-            out.writerow([*(launch[0][at[name]] for name in own), *(values.get(metric, "") for metric in columns)])
-            raw.rows += 1
-            progress.report(f"read {count_text(raw.rows, 'launch')} of {page.source.name}")
-    raw.foreign = page.foreign
-    text = f"{page.source.name} is a details page with rounded values; the report and its raw page are more precise."
-    notes = [Note("rounded", text)]
-    if has_labels:
-        text = "Labels were interpreted as Nsight Compute 2025.3 defines them; a few differ by version."
-        notes.append(Note("labels", text))
-    if unknown_labels:
-        listed = ", ".join(plain_text(name, 40) for name in sorted(unknown_labels)[:6])
-        text = f"skipped {count_text(len(unknown_labels), 'label')} without a known metric: {listed}."
-        notes.append(Note("unknown_labels", text))
-    return raw, notes
-
-
-def _launches(page: NcuPage, own: list[str], at: dict[str, int]) -> Iterator[list[list[str]]]:
-    """Yield the rows of each launch, which are consecutive."""
-    for _, rows in groupby(page.cells(), key=lambda row: [row[at[name]] for name in own]):
-        yield list(rows)
-
-
-def _metric(section: str, label: str) -> str | None:
-    if "__" in label:
-        return label
-    return _labels().get(section, {}).get(label)
-
-
-def _to_base_units(value: str, unit: str) -> str:
-    """Convert a value to base units; text and values of unknown units stay unchanged."""
-    amount, factor = number(value), scale(unit)
-    return value if amount is None or factor is None else repr(amount * factor)
-
-
-@cache
-def _labels() -> dict[str, dict[str, str]]:
-    return tomli.loads(Path(__file__).with_name("labels.toml").read_text())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +13,19 @@ import tomli
 from ....analysis.base.database import sql_name, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, MissingTool, Problem
-from ....analysis.store.store import Manifest, write_table
-from ...base.profile_files import WORK, files_below, step_of
+from ....analysis.store.store import write_table
+from ...base.profile_files import files_below, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
+from ..merging.contract import PassTable
 from ..merging.matching import read_counting_sample
-from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..parsing.sheet import LaunchSheet, SheetColumn
-from ..samples.sample_tables import write_hotspots
+from ..reader import Profile, ProfileFiles
+from ..samples.sample_tables import HotspotQueries
 from . import code
 from .launches import DEVICE, stage
-from .pages import as_raw, has_page, read_pages
+from .pages import has_page, is_details_page, read_pages
 from .report import is_report, read_report, version_of
 
 if TYPE_CHECKING:
@@ -33,17 +34,17 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".log", ".out")
 _SAME = 0.9
-_REPORT, _RAW, _DETAILS = range(3)
-_EXACT, _PRINTED = 1e-5, 1e-2
-"""Allowed relative difference of one duration between views: raw pages have six decimals, details pages two."""
+_EXACT = 1e-5
+"""Allowed relative difference of one duration between a report and its raw page, which has six decimals."""
 
 
 @dataclass
 class NcuTable:
-    """The launches of one file, from one page; ``rank`` orders views of the same launches, the best first."""
+    """The launches of one file, from one page."""
 
     file: Path
-    rank: int
+    is_report: bool
+    """Whether they are from a report, which is more precise than its pages."""
     sheet: LaunchSheet
     notes: list[Note]
     code: Path | None = None
@@ -78,7 +79,7 @@ def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
     if missing and not tables:
         raise missing
     distinct_tables: list[NcuTable] = []
-    for table in sorted(tables, key=lambda t: (t.rank, -len(t.counters()))):
+    for table in sorted(tables, key=lambda t: (not t.is_report, -len(t.counters()))):
         twin = next((k for k in distinct_tables if k.folder == table.folder and _shows(con, k, table)), None)
         if twin:
             text = f"{table.file.name} repeats the launches of {twin.file.name}, so it was skipped."
@@ -130,15 +131,10 @@ def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) 
     pages = [report_files.page] if report_files else read_pages(file, work, f"ncu_{start}")
     tables = []
     for number, page in enumerate(pages, start):
-        rank, notes, whole = _REPORT if report else _RAW, list[Note](), page
-        if page.is_details:
-            rank = _DETAILS
-            whole, notes = as_raw(page)
-            page.body.unlink()
-        sheet, more = stage(con, whole, work, f"ncu_{number}")
-        whole.body.unlink()
+        sheet, notes = stage(con, page, work, f"ncu_{number}")
+        page.body.unlink()
         listing, text = (report_files.code, report_files.text) if report_files else (None, None)
-        tables.append(NcuTable(file, rank, sheet, [*notes, *more], listing, text))
+        tables.append(NcuTable(file, report, sheet, notes, listing, text))
     return tables
 
 
@@ -157,7 +153,7 @@ def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bo
     """
     if one.sheet.rows != other.sheet.rows or not other.counters() <= one.counters():
         return False
-    if one.rank == other.rank:
+    if one.is_report == other.is_report:
         shared = [sql_name(c.header) for c in other.sheet.columns if c in one.sheet.columns]
         a, b = (f"FROM {t.sheet.relation(shared)}" for t in (one, other))
         return con.execute(f"({b} EXCEPT {a}) LIMIT 1").fetchone() is None
@@ -165,8 +161,9 @@ def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bo
         return False
     keys = ['"ncu kernel"', '"ncu duration"', *(['"ncu pid"'] if _both_have(one, other, "pid") else [])]
     a, b = (f"SELECT {', '.join(keys)}, row FROM {t.sheet.relation(keys)}" for t in (one, other))
-    near = _PRINTED if _DETAILS in (one.rank, other.rank) else _EXACT
-    same = f'a."ncu kernel" = b."ncu kernel" AND abs(a."ncu duration" - b."ncu duration") <= {near} * a."ncu duration"'
+    same = (
+        f'a."ncu kernel" = b."ncu kernel" AND abs(a."ncu duration" - b."ncu duration") <= {_EXACT} * a."ncu duration"'
+    )
     if '"ncu pid"' in keys:
         same += ' AND coalesce(a."ncu pid" = b."ncu pid", true)'
     row = con.execute(f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}").fetchone()
@@ -202,43 +199,47 @@ def detect(path: Path) -> bool:
     return bool(files_of(path))
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the launches at ``path`` into tables under ``out``; counters have ncu's names and base units.
+def read(files: ProfileFiles) -> Profile:
+    """Return the launches at ``files.path``; counters have ncu's names and base units.
 
     Files with different metrics are passes, files with the same metrics are processes of one pass. A source page adds
-    samples and execution counts per instruction; by itself it becomes a workload without times. Raises BadInput naming
+    samples and execution counts per instruction; by itself it becomes a profile without times. Raises BadInput naming
     the faulty file, and MissingTool for a report if the package that reads it is missing.
     """
-    files = files_of(path) or ([path] if path.is_file() else [])
-    if not files:
+    path, con, work = files.path, files.con, files.work
+    sources = files_of(path) or ([path] if path.is_file() else [])
+    if not sources:
         raise BadInput(f"{path.name} contains no report or page of ncu", "no file has ID and Process ID in its header")
-    source_pages = [file for file in files if not is_report(file) and code.is_source_page(file)]
-    launch_files = [file for file in files if file not in source_pages]
+    source_pages = [file for file in sources if not is_report(file) and code.is_source_page(file)]
+    launch_files = [file for file in sources if file not in source_pages]
+    exact_files = [file for file in launch_files if is_report(file) or not is_details_page(file)]
+    launch_files = exact_files or launch_files
+    name = path.name.split(".")[0] if path.is_file() else path.name
     if not launch_files:
-        return _read_source_pages(con, path, source_pages, out)
-    tables, notes = read_tables(con, launch_files, out / WORK)
+        unknown = [PassTable("main", source_pages[0])]
+        hotspots = partial(_hotspots, files, source_pages, [])
+        return Profile(name=name, vendor="nvidia", tool="ncu", passes=unknown, hotspots=hotspots)
+    tables, notes = read_tables(con, launch_files, work)
     notes += [note for table in tables for note in table.notes]
-    sheets = as_passes(con, tables, out / WORK)
+    sheets = as_passes(con, tables, work)
     main, warnings = sheets[0], []
     have = {row[0] for row in con.execute(f"DESCRIBE FROM {_rows(main)}").fetchall()}
     texts = {name: _values(con, main, name) if name in have else [] for name in _TEXTS}
-    facts = _facts(con, main, have)
     for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
         if len(values) > 1:
             text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): device facts are those of the first."
             warnings.append(Note("several_devices", text))
     recording_files = recordings.files_of(path) if path.is_dir() else []
-    times = recordings.stage(con, recording_files, out / WORK) if recording_files else None
+    times = recordings.stage(con, recording_files, work).profile() if recording_files else None
     passes = [s.as_pass() for s in sheets]
-    merged = write_tables(con, as_replays([*([times.table] if times else []), *passes]), out, instances_per_xcd=1)
-    merged.warnings[:0] = warnings
-    merged.notes += notes
-    if times:
-        times.write(con, out, merged)
-    merged.samples = _write_code(con, out, merged, tables, source_pages)
-    manifest = Manifest(
-        name=path.name.split(".")[0] if path.is_file() else path.name,
-        format="ncu",
+    listings = [table.code for table in tables if table.code]
+    if listings and source_pages:
+        listed = ", ".join(plain_text(file.name, 60) for file in source_pages[:_SHOWN])
+        notes.append(Note("shown_again", f"{listed}: skipped, since the report has the same instructions."))
+    listings = listings or source_pages
+    source_texts = [table.text for table in tables if table.text]
+    return Profile(
+        name=name,
         vendor="nvidia",
         arch=f"sm_{texts['CC'][0].replace('.', '')}" if texts["CC"] else None,
         device=next(iter(texts[_TEXTS[1]]), None),
@@ -246,42 +247,24 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         host=texts["Host Name"][0] if len(texts["Host Name"]) == 1 else None,
         tool="ncu",
         tool_version=version(launch_files),
-        facts=facts,
+        facts=_facts(con, main, have),
         replayed=[p.name for p in passes if p.name != TIMING] if times or passes[0].name == TIMING else [],
+        passes=[*(times.passes if times else []), *passes],
+        places=times.places if times else (),
+        timeline=times.timeline if times else None,
+        tables=times.tables if times else {},
+        hotspots=partial(_hotspots, files, listings, source_texts) if listings else None,
+        warnings=warnings,
+        notes=[*notes, *(times.notes if times else [])],
     )
-    return manifest, merged
 
 
-def _read_source_pages(
-    con: duckdb.DuckDBPyConnection, path: Path, source_pages: list[Path], out: Path
-) -> tuple[Manifest, MergedProfile]:
-    """Read a workload of samples and instructions from source pages only, which state no sizes and no times."""
-    merged = without_launches(con, source_pages[0], out)
-    merged.samples = _write_code(con, out, merged, [], source_pages)
-    name = path.name.split(".")[0] if path.is_file() else path.name
-    return Manifest(name=name, format="ncu", vendor="nvidia", tool="ncu"), merged
-
-
-def _write_code(
-    con: duckdb.DuckDBPyConnection, out: Path, merged: MergedProfile, tables: list[NcuTable], source_pages: list[Path]
-) -> int:
-    """Write samples and instructions of reports, else of source pages; return the number of samples."""
-    work = out / WORK
-    reports = [table.code for table in tables if table.code]
-    if reports and source_pages:
-        listed = ", ".join(plain_text(file.name, 60) for file in source_pages[:_SHOWN])
-        merged.notes.append(Note("shown_again", f"{listed}: skipped, since the report has the same instructions."))
-    files = reports or source_pages
-    if not files:
-        return 0
-    places = code.LaunchPlaces(con, out)
-    hotspots = code.spool(con, work, (one for file in files for one in code.listings(file)), places)
-    texts = [code.source_lines(con, work, table.text) for table in tables if table.text]
-    hotspots.source_lines = " UNION ALL ".join(texts)
-    result = write_hotspots(con, out, hotspots)
-    merged.warnings += result.warnings
-    merged.notes += result.notes
-    return result.samples
+def _hotspots(files: ProfileFiles, listings: list[Path], texts: list[Path], launches: str) -> HotspotQueries:
+    """Return samples and instructions of ``listings``, and source lines of ``texts``; ``launches`` are as stored."""
+    places = code.LaunchPlaces(files.con, launches)
+    hotspots = code.spool(files.con, files.work, (one for file in listings for one in code.listings(file)), places)
+    lines = [code.source_lines(files.con, files.work, text) for text in texts]
+    return replace(hotspots, source_lines=" UNION ALL ".join(lines))
 
 
 def _rows(sheet: LaunchSheet) -> str:

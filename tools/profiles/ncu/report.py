@@ -145,9 +145,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
         )
     if problem:
         raise BadInput(
-            f"{source.name} is damaged",
-            message or "the library that reads it failed",
-            f"Copy it again; or {export}",
+            f"{source.name} is damaged", message or "the library that reads it failed", f"Copy it again; or {export}"
         )
     page = read_pages(page_file, folder, f"{stem}_rows")[0]
     page_file.unlink()

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.store.store import Manifest, write_table
+from ....analysis.store.store import write_table
 from ...base import progress, size_limits
-from ...base.profile_files import WORK, files_below, head
+from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import LAUNCH, PassTable, parquet, row_of
-from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..merging.ranks import ProcessPlace, place_of_name, rank_number
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import MAGIC, Database, open_database
+from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import cuda_copy
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
-
-if TYPE_CHECKING:
-    import duckdb
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _STRINGS, _ACTIVITY, _RANGES = "StringIds", "CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"
@@ -90,54 +87,67 @@ def _is_export(file: Path) -> bool:
         return False
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the export at ``path`` into tables under ``out``; BadInput if it is not an export, or has no events."""
-    files = _files(path) or ([path] if path.is_file() else [])
-    if len(files) != 1:
-        what = "more than one export" if files else "no SQLite export"
+def read(files: ProfileFiles) -> Profile:
+    """Return the export at ``files.path``; BadInput if it is not an export, or has no events."""
+    path = files.path
+    exports = _files(path) or ([path] if path.is_file() else [])
+    if len(exports) != 1:
+        what = "more than one export" if exports else "no SQLite export"
         raise BadInput(
             f"{path.name} contains {what} of Nsight Systems", fix="nsys export --type sqlite REPORT.nsys-rep"
         )
-    (file,) = files
+    (file,) = exports
     with open_database(file) as db:
         if not db.parts(_STRINGS):
             raise BadInput(f"{file.name} is not an export of Nsight Systems", f"it has no table {_STRINGS}")
-        export = _Export(con, db, out)
-        merged = export.launches()
-        timeline = write_timeline(con, out, TimelineQueries(export.events(), export.ranges()))
-        if not timeline.events and not timeline.ranges:
-            raise BadInput(
-                f"{file.name} contains no CUDA activity", "the program was profiled without --trace=cuda,nvtx"
-            )
-        merged.events = timeline.events
-        merged.warnings += timeline.warnings
-        merged.notes += timeline.notes
-        merged.places = [export.place(file)]
-        if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if db.parts(table)]:
-            merged.notes.append(Note("not_read", f"Skipped: {', '.join(unread)}."))
-        if graphs := export.graphs():
-            text = (
-                f"CUDA graphs were launched as a whole, {count_text(graphs, 'time')}, so their kernels are "
-                "unknown. nsys profile --cuda-graph-trace=node records every kernel."
-            )
-            merged.notes.append(Note("graphs", text))
-        return export.manifest(path), merged
+        return _Export(files, db).profile()
 
 
 class _Export:
     """One export file, staged as tables."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, db: Database, out: Path) -> None:
-        self.con, self.db, self.out = con, db, out
+    def __init__(self, files: ProfileFiles, db: Database) -> None:
+        self.path, self.con, self.work, self.db = files.path, files.con, files.work, db
         self.staged = {what: self._stage(what) for what, (table, _) in _TABLES.items() if db.parts(table)}
         names = self._spool("names", _STRINGS, {"id": "id"}, {"text": "value"})
         self.names = f"(SELECT DISTINCT ON (id) * FROM {names})"
 
-    def launches(self) -> MergedProfile:
-        """Write the kernels as launches, in the order of their start."""
+    def profile(self) -> Profile:
+        """Return what the export contains."""
+        notes = []
+        if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if self.db.parts(table)]:
+            notes.append(Note("not_read", f"Skipped: {', '.join(unread)}."))
+        if graphs := self.graphs():
+            text = (
+                f"CUDA graphs were launched as a whole, {count_text(graphs, 'time')}, so their kernels are "
+                "unknown. nsys profile --cuda-graph-trace=node records every kernel."
+            )
+            notes.append(Note("graphs", text))
+        device, arch, facts = self.device()
+        launches = self.launches()
+        return Profile(
+            name=self.path.name if self.path.is_dir() else self.path.stem,
+            vendor="nvidia",
+            arch=arch,
+            device=device,
+            host=self._host(),
+            rank=self.place(self.path).rank,
+            tool="nsys",
+            facts=facts,
+            passes=[launches],
+            places=[self.place(self.db.path)],
+            timeline=TimelineQueries(self.events(), self.ranges(), refusal=self._refusal, notes=notes),
+        )
+
+    def _refusal(self, warnings: Sequence[Note]) -> BadInput:
+        what = f"{self.db.path.name} contains no CUDA activity"
+        return BadInput(what, "the program was profiled without --trace=cuda,nvtx")
+
+    def launches(self) -> PassTable:
+        """Return the kernels as launches, in the order of their start."""
         if "kernel" not in self.staged:
-            return without_launches(self.con, self.db.path, self.out)
-        path = self.out / WORK / "nsys_launches.parquet"
+            return PassTable("main", self.db.path)
+        path = self.work / "nsys_launches.parquet"
         count = write_table(
             self.con,
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, correlation) - 1 AS row, k.*, "
@@ -147,7 +157,7 @@ class _Export:
         )
         self.kernels = parquet([path])
         if not count:
-            return without_launches(self.con, self.db.path, self.out)
+            return PassTable("main", self.db.path)
         own = {
             "row": "row", "dispatch_id": "row", "kernel": "kernel", "device_id": "device", "queue_id": "stream",
             "lds_bytes": "coalesce(static_lds, 0) + dynamic_lds", "scratch_bytes": "scratch",
@@ -155,8 +165,7 @@ class _Export:
             **{c: c for c in ("pid", "grid", "workgroup_size", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
         picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-        table = PassTable("main", self.db.path, count, f"(SELECT {picks} FROM {self.kernels})", frozenset(own))
-        return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
+        return PassTable("main", self.db.path, count, f"(SELECT {picks} FROM {self.kernels})", frozenset(own))
 
     def events(self) -> str:
         """Return SQL for all events, with the columns EVENT."""
@@ -225,9 +234,9 @@ class _Export:
         whens = " ".join(f"WHEN {host} IN ({', '.join(map(str, ids))}) THEN {value}" for ids, value in cases if ids)
         return f"CASE {whens} END" if whens else "NULL"
 
-    def manifest(self, path: Path) -> Manifest:
-        """Return the manifest with what the export states about the machine."""
-        device, arch, facts = None, None, {}
+    def device(self) -> tuple[str | None, str | None, dict[str, float]]:
+        """Return the name, target and facts of the GPU that the export describes."""
+        device, arch, facts = None, None, dict[str, float]()
         if gpu := self._first("TARGET_INFO_GPU", ("name", "computeMajor", "computeMinor", "smCount", "totalMemory")):
             device = plain_text(str(gpu[0] or ""), 80) or None
             major, minor = gpu[1], gpu[2]
@@ -235,17 +244,7 @@ class _Export:
                 arch = f"sm_{major}{minor}"
             known = {"cu_per_gpu": gpu[3], "memory_bytes": gpu[4]}
             facts = {name: float(v) for name, v in known.items() if type(v) is int and 0 < v < 1 << 53}
-        return Manifest(
-            name=path.name if path.is_dir() else path.stem,
-            format="nsys",
-            vendor="nvidia",
-            arch=arch,
-            device=device,
-            host=self._host(),
-            rank=self.place(path).rank,
-            tool="nsys",
-            facts=facts,
-        )
+        return device, arch, facts
 
     def place(self, file: Path) -> ProcessPlace:
         """Return the place of its process: as MPI reported it to nsys, else from the file name."""
@@ -288,7 +287,7 @@ class _Export:
         for column, source in texts.items():
             known[column] = f"substr(CAST({source} AS TEXT), 1, {size_limits.TEXT})" if source in has else "NULL"
         columns = [(c, "VARCHAR" if c in texts else "BIGINT") for c in known]
-        spool, rows = Spool(self.con, self.out / WORK / f"nsys_{name}", columns), 0
+        spool, rows = Spool(self.con, self.work / f"nsys_{name}", columns), 0
         for batch in self.db.read(table, list(known.values())):
             spool.add(batch)
             rows += len(batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -270,13 +271,14 @@ def long_pass(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> PassTable:
         values,
     )
     sheet.parquet.unlink()
-    table = launches.as_pass()
-    table.warnings = sheet.warnings
     kinds = [SheetColumn(c, role_of(c)) for c in counters]
-    table.counters = [c.header for c in kinds if c.role == "counter"]
-    table.instances = {c.header: c.instance for c in kinds if c.role == "instance"}
-    table.values = [CounterRows((values,), (0, launches.rows - 1), 0, frozenset(counters))]
-    return table
+    return replace(
+        launches.as_pass(),
+        warnings=sheet.warnings,
+        counters=[c.header for c in kinds if c.role == "counter"],
+        instances={c.header: c.instance for c in kinds if c.role == "instance"},
+        values=[CounterRows((values,), (0, launches.rows - 1), 0, frozenset(counters))],
+    )
 
 
 def _counter_names(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:

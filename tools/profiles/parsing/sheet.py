@@ -1,4 +1,4 @@
-"""Files with one row per launch: the roles of their columns, and their conversion to launches and values of a pass."""
+"""Files with one row per launch, or per launch and XCD: the roles of their columns, and their conversion to a pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
+from ....analysis.store.store import write_table
 from ..merging.contract import RESERVED, CounterColumns, PassTable
+from ..merging.merge import CHANNELS
 
 if TYPE_CHECKING:
     import duckdb
@@ -225,3 +227,75 @@ _LAUNCH_ROLES = (  # roles that are columns of launches without conversion
     "pid", "dispatch_id", "kernel", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr",
     "sgpr", "cluster",
 )  # fmt: skip
+
+
+_MOST_XCDS = 64
+_SHARES = (
+    "Busy", "Hit", "Stalled", "Util", "Utilization", "Percent", "BankConflict", "PerCU", "PerActiveCU", "Latency",
+)  # fmt: skip
+"""Ends of the names of counters that are shares or means, not sums."""
+_OF_DISPATCH = ("pid", "device_id", "dispatch_id", "kernel")
+
+
+def merge_xcds(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> LaunchSheet:
+    """Sum counters over the XCDs of a dispatch and average percentages; ``TCC_X[i]`` of XCD x becomes ``[i + 16 x]``.
+
+    A file with one row per dispatch is returned unchanged. Adds a warning if some dispatches have rows for fewer XCDs.
+    """
+    xcc = sheet.header("xcc")
+    identity = [h for role in _OF_DISPATCH if (h := sheet.header(role))]
+    if xcc is None or sheet.header("dispatch_id") is None:
+        return sheet
+    keys = ", ".join(identity)
+    most, fewest, highest = con.execute(
+        f"SELECT max(n), min(n), max(x) FROM (SELECT count(DISTINCT {xcc}) AS n, max({xcc}) AS x "
+        f"FROM {sheet.relation([xcc, *identity])} GROUP BY {keys})"
+    ).fetchone() or (1, 1, 0)
+    if most <= 1:
+        return sheet
+    if fewest != most:
+        sheet.warnings.append(
+            Note(
+                "xcds_missing",
+                f"{sheet.source.name}: dispatches have rows of {fewest} to {most} XCDs; "
+                "sums over the XCDs of those with fewer are too low.",
+            )
+        )
+    if highest >= _MOST_XCDS:
+        raise BadInput(f"{sheet.source.name} names XCD {highest:g}", f"no GPU has more than {_MOST_XCDS}")
+    columns, picks = [], []
+    for column in sheet.columns:
+        if column.role == "instance":
+            parts = _channels(column, xcc, int(highest))
+        elif column.role in ("xcc", *UNUSED):
+            continue
+        else:
+            parts = [(column, _aggregate_sql(column, identity))]
+        columns += [c for c, _ in parts]
+        picks += [f"{sql} AS {sql_name(c.header)}" for c, sql in parts]
+    merged = sheet.parquet.with_suffix(".merged")
+    rows = write_table(con, f"SELECT {', '.join(picks)} FROM {sheet.all} GROUP BY {keys} ORDER BY min(row)", merged)
+    sheet.parquet.unlink()
+    whole = LaunchSheet(sheet.name, sheet.source, merged, columns, rows, sheet.warnings, xcds=int(highest) + 1)
+    whole.measure(con)
+    return whole
+
+
+def _aggregate_sql(column: SheetColumn, identity: list[str]) -> str:
+    name = sql_name(column.header)
+    if name in identity:
+        return name
+    if column.role != "counter":
+        return f"first({name} ORDER BY row)"
+    return f"avg({name})" if column.header.endswith(_SHARES) else f"sum({name})"
+
+
+def _channels(column: SheetColumn, xcc: str, highest: int) -> list[tuple[SheetColumn, str]]:
+    counter, channel = column.instance
+    return [
+        (
+            SheetColumn(f"{counter}[{channel + CHANNELS * x}]", "instance"),
+            f"max({sql_name(column.header)}) FILTER ({xcc} = {x})",
+        )
+        for x in range(highest + 1)
+    ]

@@ -15,7 +15,7 @@ from ...base import progress, size_limits
 from ...base.profile_files import files_below, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import RESERVED
-from ..reader import Launch, Pass, Profile
+from ..reader import Launch, Pass, Profile, ProfileFiles
 from .text import (
     DURATION,
     PerfRun,
@@ -149,10 +149,11 @@ class PerfReader:
         """Return whether ``path`` is such a file, or a folder with such files at most one level deep."""
         return bool(_files(path))
 
-    def read(self, path: Path) -> Profile:
-        """Return the runs at ``path``. Raises BadInput for counts per CPU or per interval."""
-        files = _files(path) or ([path] if path.is_file() else [])
-        sources = [PerfFile(file, _with_commands(file, _runs(file))) for file in files]
+    def read(self, files: ProfileFiles) -> Profile:
+        """Return the runs at ``files.path``. Raises BadInput for counts per CPU or per interval."""
+        path = files.path
+        outputs = _files(path) or ([path] if path.is_file() else [])
+        sources = [PerfFile(file, _with_commands(file, _runs(file))) for file in outputs]
         sources = [source for source in sources if source.runs]
         if not sources:
             raise BadInput(

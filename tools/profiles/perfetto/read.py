@@ -12,15 +12,15 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.store.store import Manifest, write_table
-from ...base.profile_files import WORK, files_below, head
+from ....analysis.store.store import write_table
+from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name
 from ..merging.contract import LAUNCH, PassTable, parquet, row_of
-from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..parsing.spool import Spool
+from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import direction_of, is_call
 from ..timelines.nesting import pair
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .packets import Packets, Track, WireError, fields, varint
 
 if TYPE_CHECKING:
@@ -66,43 +66,45 @@ def _categories() -> list[dict[str, str]]:
     return list(tomli.loads(text)["category"])
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the trace at ``path`` into tables under ``out``; BadInput if it is truncated, or has no events."""
-    files = _files(path) or ([path] if path.is_file() else [])
-    if len(files) != 1:
-        what = f"{len(files)} Perfetto traces" if files else "no Perfetto trace"
+def read(files: ProfileFiles) -> Profile:
+    """Return the trace at ``files.path``; BadInput if it is truncated, or has no events."""
+    path, con, work = files.path, files.con, files.work
+    traces = _files(path) or ([path] if path.is_file() else [])
+    if len(traces) != 1:
+        what = f"{len(traces)} Perfetto traces" if traces else "no Perfetto trace"
         raise BadInput(f"{path.name} contains {what}", fix="Give one file")
-    work = out / WORK
     packets = Packets(con, work)
-    packets.read(files[0])
+    packets.read(traces[0])
     names, marks = parquet(packets.names.close()), parquet(packets.marks.close())
     tracks = _tracks(con, work, packets.tracks)
     ordered = (
         f"SELECT track, time_ns, begins, mark FROM {marks} WHERE time_ns IS NOT NULL ORDER BY track, time_ns, mark"
     )
     spans, notes = pair(con, work, ordered, "perfetto")
-    decided = work / "perfetto_decided.parquet"
-    write_table(con, _classified_slices(marks, spans, names, tracks), decided)
-    merged = _launches(con, out, files[0], parquet([decided]))
-    events = [_events(parquet([decided]), merged.dispatches, work)]
+    decided = parquet([work / "perfetto_decided.parquet"])
+    write_table(con, _classified_slices(marks, spans, names, tracks), work / "perfetto_decided.parquet")
+    launches = _launches(files, traces[0], decided)
+    events = [_events(decided, launches.rows, work)]
     if packets.samples.rows:
         known = {"kind": "'sample'", "name": "k.name", "value": "value", "category": "k.unit", "pid": "k.pid",
                  "device_id": f"TRY_CAST({_DEVICE} AS INT)", "start_ns": "time_ns", "end_ns": "time_ns"}  # fmt: skip
         samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"
         events.append(f"SELECT {row_of(EVENT, known)} FROM {samples}")
-    written = write_timeline(con, out, TimelineQueries(" UNION ALL ".join(events), _ranges(parquet([decided]))))
-    if not written.events and not written.ranges:
-        raise BadInput(f"{path.name} contains no track events", "it has no event with a usable time")
-    merged.events = written.events
-    merged.warnings += [*written.warnings, *notes]
-    merged.notes += written.notes
-    if packets.instants:
-        merged.notes.append(
-            Note("not_read", f"{count_text(packets.instants, 'instant was', 'instants were')} skipped.")
-        )
-    amd = con.execute(f"SELECT 1 FROM {parquet([decided])} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
-    name = path.name if path.is_dir() else path.stem
-    return Manifest(name=name, format="perfetto", vendor="amd" if amd.fetchone() else None), merged
+    instants = f"{count_text(packets.instants, 'instant was', 'instants were')} skipped."
+    amd = con.execute(f"SELECT 1 FROM {decided} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
+    refusal = BadInput(f"{path.name} contains no track events", "it has no event with a usable time")
+    return Profile(
+        name=path.name if path.is_dir() else path.stem,
+        vendor="amd" if amd.fetchone() else None,
+        passes=[launches],
+        timeline=TimelineQueries(
+            " UNION ALL ".join(events),
+            _ranges(decided),
+            refusal=lambda _: refusal,
+            notes=[Note("not_read", instants)] if packets.instants else [],
+        ),
+        warnings=notes,
+    )
 
 
 def _tracks(con: duckdb.DuckDBPyConnection, work: Path, tracks: dict[int, Track]) -> str:
@@ -137,25 +139,24 @@ def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
     )
 
 
-def _launches(con: duckdb.DuckDBPyConnection, out: Path, file: Path, decided: str) -> MergedProfile:
-    """Write the kernels as launches, in the order of their start."""
-    path = out / WORK / "perfetto_launches.parquet"
+def _launches(files: ProfileFiles, trace: Path, decided: str) -> PassTable:
+    """Return the kernels as launches, in the order of their start."""
+    path = files.work / "perfetto_launches.parquet"
     count = write_table(
-        con,
+        files.con,
         "SELECT row_number() OVER (ORDER BY start_ns, end_ns, text) - 1 AS row, * "
         f"FROM {decided} WHERE role = 'kernel'",
         path,
     )
     if not count:
-        return without_launches(con, file, out)
+        return PassTable("main", trace)
     own = {
         "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
         "duration_ns": "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END",
         **{c: c for c in ("device_id", "pid", "start_ns", "end_ns")},
     }  # fmt: skip
     picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-    table = PassTable("main", file, count, f"(SELECT {picks} FROM {parquet([path])})", frozenset(own))
-    return write_tables(con, as_replays([table]), out, instances_per_xcd=1)
+    return PassTable("main", trace, count, f"(SELECT {picks} FROM {parquet([path])})", frozenset(own))
 
 
 def _events(decided: str, kernels: int, work: Path) -> str:

@@ -11,13 +11,11 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import find_target
-from ....analysis.store.store import Manifest
-from ...base.profile_files import WORK, head, is_inside
+from ...base.profile_files import head, is_inside
 from ...base.untrusted_text import plain_text
-from ..merging.merge import MergedProfile, as_replays, write_tables
-from ..merging.xcd_instances import channels_per_xcd, merge_xcds
 from ..parsing.csv_file import read_headers, stage
-from ..parsing.sheet import LaunchSheet, classify
+from ..parsing.sheet import LaunchSheet, classify, merge_xcds
+from ..reader import Profile, ProfileFiles
 
 if TYPE_CHECKING:
     import duckdb
@@ -101,43 +99,40 @@ def detect(path: Path) -> bool:
     return bool(_files(path))
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the dispatches at ``path`` into tables under ``out``; results.sysinfo.txt next to them states the device.
+def read(files: ProfileFiles) -> Profile:
+    """Return the dispatches at ``files.path``; results.sysinfo.txt next to them states the device.
 
     Raises BadInput naming the faulty file.
     """
-    files = _files(path) or ([path] if path.is_file() else [])
-    if not files:
+    path, con = files.path, files.con
+    sources = _files(path) or ([path] if path.is_file() else [])
+    if not sources:
         raise BadInput(
             f"{path.name} contains no CSV file of rocprof", "no file has kernel names and one row per dispatch"
         )
-    sheets = [merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files]
+    sheets = [merge_xcds(con, stage(con, f, files.work, _pass_name(f, sources))) for f in sources]
     main, xcds = sheets[0], max(s.xcds for s in sheets)
     second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
-    agent, warnings = _agent(con, files[0], main)
-    facts = dict(agent.facts) if agent else {}
+    agent, warnings = _agent(con, sources[0], main)
+    facts, notes = dict(agent.facts) if agent else {}, []
     if xcds > 1:
         facts["num_xcd"] = float(xcds)
-    arch = agent.arch if agent else None
-    tables = [s.as_pass() for s in sheets]
-    numbers = [n for t in tables for _, n in t.instances.values()]
-    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
-    merged.warnings[:0] = warnings
     if not main.headers_of("start", "duration"):
-        merged.notes.append(Note("no_times", "The file has no times; rocprof v1 writes them with --timestamp on."))
+        notes.append(Note("no_times", "The file has no times; rocprof v1 writes them with --timestamp on."))
     if xcds > 1:
         text = "Counters are sums over the XCDs of a dispatch; rocprof percentages are means over the XCDs."
-        merged.notes.append(Note("xcds", text))
-    manifest = Manifest(
-        name=_name(path, files[0]),
-        format="rocprof",
+        notes.append(Note("xcds", text))
+    return Profile(
+        name=_name(path, sources[0]),
         vendor="amd",
-        arch=arch,
+        arch=agent.arch if agent else None,
         device=agent.device if agent else None,
         tool="rocprofv2" if second else "rocprof",
         facts=facts,
+        passes=[s.as_pass() for s in sheets],
+        warnings=warnings,
+        notes=notes,
     )
-    return manifest, merged
 
 
 def _files(path: Path) -> list[Path]:

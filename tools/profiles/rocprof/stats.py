@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.store.store import Manifest, write_table
-from ...base.profile_files import WORK, is_inside
+from ...base.profile_files import is_inside
 from ...base.untrusted_text import plain_kernel_name, visible_name
 from ..merging.contract import PassTable
-from ..merging.merge import MergedPass, MergedProfile, write_passes
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.sheet import LaunchSheet, SheetColumn
-
-if TYPE_CHECKING:
-    import duckdb
+from ..reader import Profile, ProfileFiles
 
 _ROLES = {
     "name": "kernel", "calls": "calls", "totaldurationns": "total_ns", "averagens": "mean_ns", "minns": "min_ns",
@@ -40,24 +35,24 @@ def detect(path: Path) -> bool:
     return _file(path) is not None
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the statistics at ``path`` into the table kernel_stats; the workload has no dispatches.
+def read(files: ProfileFiles) -> Profile:
+    """Return the statistics at ``files.path`` as the table kernel_stats; the profile has no dispatches.
 
     Raises BadInput if the file contains API calls instead of kernels.
     """
-    file = _file(path)
+    file = _file(files.path)
     if file is None:
-        raise BadInput(
-            f"{path.name} contains no kernel statistics", "it has no columns Name, Calls and TotalDurationNs"
-        )
-    return read_files(con, [file], out)
+        what = f"{files.path.name} contains no kernel statistics"
+        raise BadInput(what, "it has no columns Name, Calls and TotalDurationNs")
+    return read_files(files, [file])
 
 
-def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> tuple[Manifest, MergedProfile]:
-    """Read the statistics of one run, one file per process, into kernel_stats; calls and times are summed."""
+def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
+    """Return the statistics of one run, one file per process, as kernel_stats; calls and times are summed."""
+    con = files.con
     parts = [
-        stage(con, file, out / WORK, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
-        for i, file in enumerate(files)
+        stage(con, file, files.work, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
+        for i, file in enumerate(sources)
     ]
     con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(parts)}")
     kernels, calls, api = con.execute(
@@ -65,28 +60,24 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     ).fetchone() or (0, 0, 0)
     if api == kernels:
         raise BadInput(
-            f"{files[0].name} contains API calls or copies, not kernels",
+            f"{sources[0].name} contains API calls or copies, not kernels",
             "its names are functions of the HIP or HSA runtime, or directions of copies",
             "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
         )
-    write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
-    passes = [MergedPass(PassTable(s.name, s.source), {}) for s in parts]
-    write_passes(con, passes, out)
     over = "" if calls is None else f" over {count_text(calls, 'call')}"
     note = (
         f"This profile contains totals of {count_text(kernels, 'kernel')}{over}, but no single "
         "dispatches and no counters: "
         "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
     )
-    stem = files[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
-    manifest = Manifest(
-        name=stem if stem not in ("results", "kernel_stats") else files[0].parent.name,
-        format="rocprof-stats",
+    stem = sources[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
+    return Profile(
+        name=stem if stem not in ("results", "kernel_stats") else sources[0].parent.name,
         vendor="amd",
         tool="rocprofv3" if any(c.role == "std_ns" for c in parts[0].columns) else "rocprof",
-    )
-    return manifest, MergedProfile(
-        0, kernels, [], passes, [w for s in parts for w in s.warnings], [Note("totals", note)]
+        passes=[PassTable(s.name, s.source, warnings=s.warnings) for s in parts],
+        tables={"kernel_stats": "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel"},
+        notes=[Note("totals", note)],
     )
 
 

@@ -4,69 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.catalogue.targets import find_target
-from ....analysis.store.store import Manifest, write_table
-from ...base.profile_files import WORK, head, is_inside, small_table
+from ...base.profile_files import head, is_inside, small_table
 from ...base.untrusted_text import decimal, plain_text
-from ..merging.contract import parquet
-from ..merging.counter_multiplexing import fill_rate_notes, incomplete_kernel_notes
-from ..merging.matching import pair_repeated_launches
-from ..merging.merge import MergedProfile, write_tables
-from ..merging.xcd_instances import channels_per_xcd
+from ..reader import Profile, ProfileFiles
 from ..rocprofv3 import read as rocprofv3
-from .passes import files_of, read_passes, recordings, replays, sample_records, workload_folder
-from .trace import write_ranges
+from .passes import files_of, operator_ranges, read_passes, recordings, replays, sample_records, workload_folder
 
 if TYPE_CHECKING:
     import duckdb
-
-
-def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
-    """Move the tables of samples below ``source`` to ``out``, and replace their launches by those of ``out``.
-
-    ``pair_repeated_launches`` determines which launches correspond; samples of a kernel or size that ``out`` lacks
-    refer to no launch.
-    """
-    theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
-    for table in ("samples", "instructions", "source_lines"):
-        file = source / f"{table}.parquet"
-        if not file.exists():
-            continue
-        if table == "source_lines":
-            file.rename(out / file.name)
-            continue
-        of = _launches(theirs, ours) if theirs.exists() else _NO_LAUNCHES
-        own = f"SELECT * FROM {parquet([file])}"
-        if table == "samples":
-            rows = f"SELECT t.* REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM ({own}) t LEFT JOIN ({of}) m "
-            rows += "ON m.their_id = t.dispatch_id"
-        else:
-            sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({of}) GROUP BY ALL"
-            rows = f"SELECT t.* REPLACE (m.launch AS launch) FROM ({own}) t LEFT JOIN ({sizes}) m "
-            rows += "ON m.kernel = t.kernel AND m.their_launch = t.launch"
-        write_table(con, f'{rows} ORDER BY kernel, launch, code_object, "offset"', out / file.name)
-
-
-_NO_LAUNCHES = (
-    "SELECT NULL::BIGINT AS their_id, NULL::INT AS their_launch, NULL::VARCHAR AS kernel, NULL::BIGINT AS id, "
-    "NULL::INT AS launch"
-)
-
-
-def _launches(theirs: Path, ours: Path) -> str:
-    """Return SQL for each of their launches, and the one of ours that it repeats."""
-    launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
-    repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
-    return (
-        "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
-        f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
-    )
 
 
 _LIMIT = 1 << 20
@@ -205,23 +157,19 @@ def _number(text: str) -> float:
 _DEVICES = 64
 
 
-def write_ceilings(
-    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None, out: Path
-) -> list[Note]:
-    """Write roofline.csv of ``folder``, one row per device, as empirical ceilings (GB/s, GFLOP/s, GOP/s)."""
+def stage_ceilings(
+    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None
+) -> tuple[dict[str, str], list[Note]]:
+    """Return the table ceilings from roofline.csv, one row per device (GB/s, GFLOP/s, GOP/s), if any; and warnings."""
     file = folder / "roofline.csv"
     if not file.is_file():
-        return []
+        return {}, []
     if not is_inside(file, folder):
-        return [
-            Note(
-                "left_out",
-                "roofline.csv is a symbolic link that points outside the workload folder, so it was skipped.",
-            )
-        ]
+        text = "roofline.csv is a symbolic link that points outside the workload folder, so it was skipped."
+        return {}, [Note("left_out", text)]
     rows = [row for record in small_table(file)[:_DEVICES] for row in ceilings(record, gpu)]
     if not rows:
-        return [Note("left_out", "roofline.csv contains no usable ceiling, so it was skipped.")]
+        return {}, [Note("left_out", "roofline.csv contains no usable ceiling, so it was skipped.")]
     con.execute(
         "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
         "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
@@ -232,8 +180,7 @@ def write_ceilings(
         "'roofline.csv of rocprof-compute', ?)",
         [[*row, measured_at] for row in rows],
     )
-    write_table(con, "FROM ceiling_rows", out / "ceilings.parquet")
-    return []
+    return {"ceilings": "FROM ceiling_rows"}, []
 
 
 def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
@@ -274,84 +221,69 @@ def detect(path: Path) -> bool:
     return (folder := workload_folder(path)) is not None and bool(replays(folder) or recordings(folder))
 
 
-def read(
-    con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
-) -> tuple[Manifest, MergedProfile]:
-    """Read the workload folder at ``path`` into tables under ``out``; ``code`` are files that may contain its code.
+def read(files: ProfileFiles) -> Profile:
+    """Return the workload folder at ``files.path``.
 
     Raises BadInput naming the faulty file. Files that link outside the folder are skipped with a warning.
     """
-    folder = workload_folder(path)
+    folder = workload_folder(files.path)
     if folder is None or not (replays(folder) or recordings(folder)):
         raise BadInput(
-            f"{path.name} is not a rocprof-compute workload",
+            f"{files.path.name} is not a rocprof-compute workload",
             "it contains neither pmc_perf.csv nor results_pmc_perf_*.csv",
         )
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
     arch, (facts, no_clock) = arch_of(info), facts_of(info)
-    if replays(folder):
-        files, left_out = files_of(folder)
-        passes = read_passes(con, files, out / WORK)
-        numbers = [n for p in passes for _, n in p.table.instances.values()]
-        merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
-        merged.notes += write_ranges(con, folder, passes[0], out)
-        _add_samples(con, folder, out, merged, code)
-    else:
-        merged, left_out = _read_recordings(con, folder, out, facts, code), []
-    no_ceilings = write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out)
-    merged.warnings[:0] = [*no_device, *no_clock, *left_out, *no_ceilings]
-    merged.notes += option_notes(options)
+    profile = _read_counters(files, folder) if replays(folder) else _read_recordings(files, folder)
+    tables, no_ceilings = stage_ceilings(files.con, folder, arch or "", text_of(info, "timestamp"))
     name = text_of(info, "name")
-    manifest = Manifest(
+    return replace(
+        profile,
         name=name if name not in (None, "path") else options.get("name") or _name_of_path(folder),
-        format="rocprof-compute",
-        vendor="amd",
         arch=arch,
         device=text_of(info, "device"),
         command=text_of(info, "command"),
         tool="rocprof-compute" if options or (text_of(info, "version") or "1") >= "2" else "omniperf",
         tool_version=text_of(info, "tool_version"),
         host=text_of(info, "host"),
-        facts=facts,
-        multiplexed=options.get("iteration_multiplexing"),
+        rank=None,
+        facts={**profile.facts, **facts},
+        multiplexed=options.get("iteration_multiplexing") or profile.multiplexed,
+        tables={**profile.tables, **tables},
+        warnings=[*no_device, *no_clock, *no_ceilings, *profile.warnings],
+        notes=[*profile.notes, *option_notes(options)],
     )
-    if manifest.multiplexed:
-        merged.warnings += incomplete_kernel_notes(con, out)
-        merged.notes += fill_rate_notes(con, out)
-    return manifest, merged
+
+
+def _read_counters(files: ProfileFiles, folder: Path) -> Profile:
+    """Return the counters of the folder's CSV files, with the samples that a separate run collected, if any."""
+    sources, left_out = files_of(folder)
+    main, *others = read_passes(files.con, sources, files.work)
+    operators = operator_ranges(files, folder, main)
+    sampled = None
+    for file in sample_records(folder):
+        work = files.work / "samples"
+        work.mkdir()
+        try:
+            sampled = rocprofv3.read(ProfileFiles(file, files.con, work, files.code))
+        except (BadInput, LimitExceeded) as problem:
+            left_out.append(Note("left_out", f"{problem.text} Its samples were skipped."))
+    return Profile(
+        vendor="amd",
+        passes=[replace(main, more_columns=operators.of_launches), *others],
+        tables={"ranges": operators.table} if operators.table else {},
+        sampled=sampled,
+        warnings=left_out,
+        notes=list(operators.notes),
+    )
+
+
+def _read_recordings(files: ProfileFiles, folder: Path) -> Profile:
+    """Return the rocprofv3 output in the folder: databases that were kept, or the record of PC sampling."""
+    sources = recordings(folder)
+    return rocprofv3.read(replace(files, path=folder if len(sources) > 1 else sources[0]))
 
 
 def _name_of_path(folder: Path) -> str:
     """Name a folder that states no name by its path: rocprof-compute writes workloads/NAME/MODEL."""
     return f"{folder.parent.name}/{folder.name}".lstrip("/")
-
-
-def _add_samples(
-    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, merged: MergedProfile, code: Sequence[Path]
-) -> None:
-    """Add program counter samples, which a separate run collected in addition to the counters."""
-    for file in sample_records(folder):
-        own = out / WORK / "sampled"
-        (own / WORK).mkdir(parents=True)
-        try:
-            _, sample_result = rocprofv3.read(con, file, own, code)
-        except (BadInput, LimitExceeded) as problem:
-            merged.warnings.append(Note("left_out", f"{problem.text} Its samples were skipped."))
-            return
-        take_samples(con, own, out)
-        merged.samples = sample_result.samples
-        merged.notes += [
-            note for note in sample_result.notes if note.code in ("samples", "code", "samples_without_kernel")
-        ]
-
-
-def _read_recordings(
-    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float], code: Sequence[Path]
-) -> MergedProfile:
-    """Read the rocprofv3 output in the folder: databases that were kept, or the record of PC sampling."""
-    files = recordings(folder)
-    source = folder if len(files) > 1 else files[0]
-    manifest, merged = rocprofv3.read(con, source, out, code)
-    for fact, value in manifest.facts.items():
-        facts.setdefault(fact, value)
-    return merged

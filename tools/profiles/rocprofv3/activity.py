@@ -7,31 +7,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal, sql_path
-from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
-from ...base.profile_files import WORK
 from ..merging.contract import parquet, row_of
-from ..merging.merge import MergedProfile
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids
 from ..timelines.call_kinds import direction_of
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .recording import ProcessRecording
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def write_launching(con: duckdb.DuckDBPyConnection, out: Path, main: Sequence[ProcessRecording]) -> None:
-    """Add the column ``iteration`` to dispatches: the number by which rocprofv3 counts the launches of a kernel.
+def iterations(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording]) -> str:
+    """Return SQL for row and ``iteration``, the number by which rocprofv3 counts the launches of a kernel.
 
-    Only profiles that state the kernel symbol of every launch allow this; others are left unchanged.
+    Empty unless the profile states the kernel symbol of every launch.
     """
-    if not any(r.counters for r in main) and all(_numbers_symbols(con, r) for r in main):
-        # Launches are in the order of their ids.
-        count = "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT)"
-        _add_columns(con, out, f"SELECT row, {count} AS iteration FROM ({launches(main)})")
+    if any(r.counters for r in main) or not all(_numbers_symbols(con, r) for r in main):
+        return ""
+    # Launches are in the order of their ids.
+    count = "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT)"
+    staged = work / "iterations.parquet"
+    write_table(con, f"SELECT row, {count} AS iteration FROM ({launches(main)})", staged)
+    return f"SELECT * FROM {parquet([staged])}"
 
 
 def launches(main: Sequence[ProcessRecording]) -> str:
@@ -59,19 +59,6 @@ def _numbers_symbols(con: duckdb.DuckDBPyConnection, recording: ProcessRecording
     return bool(counts[0] == counts[1])
 
 
-def _add_columns(con: duckdb.DuckDBPyConnection, out: Path, select: str) -> None:
-    """Add the columns of ``select`` to dispatches, by the row of the main pass."""
-    dispatches, joined = out / "dispatches.parquet", out / WORK / "launching.parquet"
-    numbered = f"SELECT *, file_row_number AS row FROM read_parquet({sql_path(dispatches)}, file_row_number = true)"
-    write_table(
-        con,
-        f"SELECT d.* EXCLUDE (row, file_row_number), k.* EXCLUDE (row) FROM ({numbered}) d "
-        f"LEFT JOIN ({select}) k USING (row) ORDER BY d.row",
-        joined,
-    )
-    joined.replace(dispatches)
-
-
 _RANGE = "roctx"
 _ADVICE = (
     "No launch could be assigned to a range. With ROCm older than 7.0, or if calls are traced too, "
@@ -79,34 +66,20 @@ _ADVICE = (
 )
 
 
-def is_active(recordings: Sequence[ProcessRecording]) -> bool:
-    """Return whether anything but kernels was traced."""
-    return any(r.activity or r.ranges for r in recordings)
+def timeline_of(
+    con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording], idle: Sequence[ProcessRecording]
+) -> TimelineQueries | None:
+    """Return events and ranges: kernels of the main pass, and what the processes did.
 
-
-def write_activity(
-    con: duckdb.DuckDBPyConnection,
-    out: Path,
-    main: Sequence[ProcessRecording],
-    idle: Sequence[ProcessRecording],
-    merged: MergedProfile,
-) -> None:
-    """Write the tables events and ranges: kernels of the main pass, and what the processes did.
-
-    The main pass must already be written. ``idle`` are processes without launches. Notes are added to ``merged``.
+    ``idle`` are processes without launches. None if nothing but kernels was traced.
     """
     recordings = [*main, *idle]
+    if not any(r.activity or r.ranges for r in recordings):
+        return None
     pid_numbers = places_of_pids([r.place for r in recordings])
-    staged, ranges = _stage_events_and_ranges(con, out / WORK, main, list(zip(recordings, pid_numbers, strict=True)))
+    staged, ranges = _stage_events_and_ranges(con, work, main, list(zip(recordings, pid_numbers, strict=True)))
     events = _attribute_to_runtime_calls(con, _add_allocation_sizes(f"FROM {parquet(staged)}"))
-    timeline = write_timeline(con, out, TimelineQueries(events, f"FROM {parquet(ranges)}" if ranges else ""))
-    for file in (*staged, *ranges):
-        file.unlink()
-    merged.events = timeline.events
-    merged.warnings += timeline.warnings
-    merged.notes += timeline.notes
-    if timeline.ranges and not timeline.within:
-        merged.notes.append(Note("ranges", _ADVICE))
+    return TimelineQueries(events, f"FROM {parquet(ranges)}" if ranges else "", unassigned=_ADVICE)
 
 
 def _stage_events_and_ranges(

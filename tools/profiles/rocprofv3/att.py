@@ -20,15 +20,14 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
 from ...base import progress
-from ...base.profile_files import WORK, head, is_inside, open_regular
+from ...base.profile_files import head, is_inside, open_regular
 from ...base.untrusted_text import plain_text
 from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
 from ..merging.contract import parquet, row_of
-from ..merging.merge import MergedProfile
 from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
-from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries, write_hotspots
+from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .pc_samples import ISSUED
 
 if TYPE_CHECKING:
@@ -180,51 +179,46 @@ def find_traces(files: Sequence[Path], path: Path) -> list[ThreadTrace]:
     return list(traces.values())[:_MOST_TRACES]
 
 
-def write_traces(
+def trace_queries(
     con: duckdb.DuckDBPyConnection,
-    out: Path,
+    work: Path,
     traces: Sequence[ThreadTrace],
-    merged: MergedProfile,
     launches_by_number: Mapping[int, TracedLaunch],
-) -> None:
-    """Write the tables of instructions; ``launches_by_number`` maps dispatch ids to launches of the main pass."""
-    work = out / WORK
+) -> tuple[HotspotQueries | None, list[Note]]:
+    """Return the instructions of the traces, None if no trace can be read, and warnings.
+
+    ``launches_by_number`` maps dispatch ids to launches of the main pass.
+    """
     spools = {
         name: Spool(con, work / f"att_{name}", [(_spool_column(c), _type(kind)) for c, kind in columns.items()])
         for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
     }
-    traces_read = 0
+    traces_read, warnings = 0, list[Note]()
     for trace in traces:
         try:
             _fill_trace(con, trace, work)
         except (BadInput, LimitExceeded) as problem:
-            merged.warnings.append(Note("damaged", f"{problem.text} It was skipped."))
+            warnings.append(Note("damaged", f"{problem.text} It was skipped."))
             continue
         progress.report(f"read {count_text(len(trace.rows), 'instruction')} of {trace.source.parent.name}")
         if not any(one.hits or one.issued or one.stalled for one in trace.rows):
-            merged.warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
+            warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
         launch = launches_by_number.get(trace.dispatch) if trace.dispatch is not None else None
         spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
         spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
         spools["lines"].add(_source_lines(trace))
         traces_read += 1
     if not traces_read:
-        return
+        return None, warnings
     code, samples, lines = (
         f"SELECT {row_of(columns, {c: _spool_column(c) for c in columns})} FROM {parquet(spools[name].close())}"
         for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
     )
-    result = write_hotspots(con, out, HotspotQueries("rocprofv3", samples, code, lines))
-    merged.samples += result.samples
-    merged.warnings += result.warnings
-    merged.notes.append(
-        Note(
-            "thread_trace",
-            f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are "
-            "those of "
-            "one compute unit on each traced shader engine, not of a whole launch.",
-        )
+    text = (
+        f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
+        "one compute unit on each traced shader engine, not of a whole launch."
     )
+    return HotspotQueries("rocprofv3", samples, code, lines), [*warnings, Note("thread_trace", text)]
 
 
 _NO_WAVE = (

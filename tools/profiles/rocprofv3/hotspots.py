@@ -1,4 +1,4 @@
-"""Write the program counter samples of a run to the tables samples and instructions, with the code around them."""
+"""The program counter samples of a run, with the code around them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.store.store import write_table
 from ...base import progress
-from ...base.profile_files import WORK, is_inside
-from ...base.untrusted_text import NO_NAME
+from ...base.profile_files import is_inside
 from ...code_objects.isa import class_sql
 from ...code_objects.resolve import CodeQuery, DecodedInstruction, resolve_code
 from ..merging.contract import parquet, row_of
 from ..merging.matching import pair_repeated_launches
-from ..merging.merge import MergedProfile
 from ..parsing.spool import Spool
-from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries, write_hotspots
+from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries
 from .activity import launches
 from .recording import OBJECT, SAMPLE_COLUMNS, ProcessRecording
 
@@ -57,7 +55,7 @@ _NO_CODE = (
 
 @dataclass(frozen=True)
 class SampledProfile:
-    """Input for writing samples: the processes of the main pass, other processes, and where to search for code."""
+    """Where samples are: the processes of the main pass, other processes, and where to search for code."""
 
     folder: Path
     main: Sequence[ProcessRecording]
@@ -66,6 +64,11 @@ class SampledProfile:
     gpu: str | None
     code: Sequence[Path] = ()
     """Files with the code that the user specified."""
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether any of the processes was sampled."""
+        return any(r.sampled for r in (*self.main, *(r for r, _ in self.others)))
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,11 @@ class _SampledCodeObject:
     uri: str
 
 
-def write_samples(con: duckdb.DuckDBPyConnection, out: Path, profile: SampledProfile, merged: MergedProfile) -> None:
-    """Write the tables of samples, if there are any; notes are added to ``merged``."""
+def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledProfile, stored: str) -> HotspotQueries:
+    """Return samples and instructions; ``stored`` is a FROM item with the launches as stored, empty without any."""
     all_processes = [*((r, n, False) for n, r in enumerate(profile.main)), *((r, n, True) for r, n in profile.others)]
-    if not (sampled_processes := [(r, n, repeats) for r, n, repeats in all_processes if r.sampled]):
-        return
+    sampled_processes = [(r, n, repeats) for r, n, repeats in all_processes if r.sampled]
     recordings = [r for r, *_ in sampled_processes]
-    work = out / WORK
     staged = work / "pc_samples.parquet"
     parts = [
         _process_samples(
@@ -117,22 +118,11 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, profile: SampledPro
     code = texts | {"class": class_sql("instruction"), "inlined": _chain("comment")}
     instructions = f"SELECT {row_of(INSTRUCTION, code)} FROM {rows}"
     if decoded:
-        instructions = f"{_sampled_functions(rows, decoded, out / 'dispatches.parquet')} UNION ALL {instructions}"
-    result = write_hotspots(con, out, HotspotQueries(_PROFILER, samples, instructions))
-    staged.unlink()
-    merged.samples += result.samples
-    merged.warnings += result.warnings
-    merged.notes += [*result.notes, *(Note("code", text) for text in missing)]
-    (nameless, bare) = con.execute(
-        f"SELECT count(*) FILTER (kernel = '{NO_NAME}'), "
-        'coalesce(sum(count) FILTER (instruction IS NULL AND "offset" IS NOT NULL), 0) '
-        f"FROM {parquet([out / 'samples.parquet'])}"
-    ).fetchone() or (0, 0)
-    if bare:
-        share = f"{100 * bare / result.samples:.0f} % of the samples"
-        merged.notes.append(Note("samples_without_code", f"{share} {_NO_CODE}"))
-    if nameless:
-        merged.notes.append(Note("samples_without_kernel", _NO_KERNEL))
+        instructions = f"{_sampled_functions(rows, decoded, stored)} UNION ALL {instructions}"
+    notes = [Note("code", text) for text in missing]
+    return HotspotQueries(
+        _PROFILER, samples, instructions, without_code=_NO_CODE, without_kernel=_NO_KERNEL, notes=notes
+    )
 
 
 def _own_launches(main: Sequence[ProcessRecording], process: int | None) -> str:
@@ -303,15 +293,15 @@ def _row(one: _SampledCodeObject, code: DecodedInstruction) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _sampled_functions(rows: str, decoded: str, dispatches: Path) -> str:
+def _sampled_functions(rows: str, decoded: str, launches: str) -> str:
     """Return SQL for the instructions of all sampled functions, for every launch configuration with samples."""
     where = (
         "SELECT DISTINCT row, known_id, kernel, name, object, function "
         f'FROM {rows} JOIN (SELECT object, place AS "offset", function FROM {decoded}) USING (object, "offset")'
     )
     alike = "kernel, name, object, function"
-    if dispatches.exists():
-        stored = f"SELECT file_row_number AS row, launch FROM {parquet([dispatches], numbered=True)}"
+    if launches:
+        stored = f"SELECT row, launch FROM {launches}"
         where, alike = f"SELECT * FROM ({where}) LEFT JOIN ({stored}) USING (row)", f"{alike}, launch"
     once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
     known = {

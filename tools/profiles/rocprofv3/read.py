@@ -1,11 +1,12 @@
-"""Read the output of rocprofv3 into the tables of a workload."""
+"""Read the output of rocprofv3."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,22 +14,19 @@ from ....analysis.base.database import sql_literal, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
-from ....analysis.store.store import Manifest
 from ...base import size_limits
-from ...base.profile_files import WORK
 from ..merging.contract import LAUNCH, RESERVED, CounterRows, PassTable
-from ..merging.counter_multiplexing import fill_rate_notes, incomplete_kernel_notes, is_multiplexed
-from ..merging.merge import ACCUMULATE, MergedProfile, as_replays, without_launches, write_tables
-from ..merging.xcd_instances import channels_per_xcd
+from ..merging.merge import ACCUMULATE
 from ..parsing.csv_file import usable_names
 from ..parsing.sheet import SheetColumn
+from ..reader import DETECT, Profile, ProfileFiles
 from ..rocprof import stats as rocprof_stats
-from .activity import is_active, launches, write_activity, write_launching
+from ..samples.sample_tables import HotspotQueries
+from .activity import iterations, launches, timeline_of
 from .agents import Rocprofv3Agent, find_profiled_gpu, read_agents
-from .att import ThreadTrace, TracedLaunch, find_traces, write_traces
+from .att import ThreadTrace, TracedLaunch, find_traces, trace_queries
 from .csv import read_csv, warn_of_cut_files
-from .grouping import assign_processes, by_pass, main_first
-from .hotspots import SampledProfile, write_samples
+from .hotspots import SampledProfile, sample_queries
 from .json import read_json
 from .outputs import (
     ACTIVITY_KINDS,
@@ -40,7 +38,14 @@ from .outputs import (
     holds_output,
     trace_files,
 )
-from .recording import ProcessRecording, keep_one_target, settle_ranks_of_recordings
+from .recording import (
+    ProcessRecording,
+    assign_processes,
+    by_pass,
+    keep_one_target,
+    main_first,
+    settle_ranks_of_recordings,
+)
 from .rocpd import read_rocpd
 
 if TYPE_CHECKING:
@@ -51,8 +56,7 @@ _KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV fil
 _LISTED = 8
 _SKIPPED = " It was skipped."
 """What a warning about a damaged file adds to the problem."""
-_IN_TURNS = "launch"
-"""Value of ``multiplexed`` in the manifest if groups of counters take turns between launches."""
+HotspotReader = Callable[[str], HotspotQueries]
 
 
 @dataclass(frozen=True)
@@ -215,9 +219,7 @@ def _usable_counters(source: Path, names: list[str]) -> tuple[list[str], list[No
 _PROCESSES_LISTED = 8
 
 
-def remarks(
-    main: list[ProcessRecording], used: list[ProcessRecording], merged: MergedProfile, facts: dict[str, float]
-) -> list[Note]:
+def remarks(main: list[ProcessRecording], used: list[ProcessRecording], facts: dict[str, float]) -> list[Note]:
     """Return notes on how to interpret this profile; none of them reports a fault."""
     notes = []
     if len(main) > 1 and not any(r.rank is not None for r in main):
@@ -229,7 +231,7 @@ def remarks(
     if any(r.lds_is_static for r in main):
         text = "lds_bytes is static LDS only, as in rocprofv3's CSV files; rocpd and JSON include dynamic LDS."
         notes.append(Note("static_lds", text))
-    if merged.counters and facts.get("num_xcd", 1) > 1:
+    if any(r.counters for r in used) and facts.get("num_xcd", 1) > 1:
         text = "Counters are sums over the XCDs of a dispatch, so cycles are counted once per XCD."
         notes.append(Note("xcds", text))
     if not any(r.agents for r in used):
@@ -264,17 +266,16 @@ def detect(path: Path) -> bool:
     return holds_output(path)
 
 
-def read(
-    con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
-) -> tuple[Manifest, MergedProfile]:
-    """Read the profile at ``path`` into tables under ``out``; ``code`` are files that may contain the code of samples.
+def read(files: ProfileFiles) -> Profile:
+    """Return the profile at ``files.path``.
 
     Data of one process in several files is read once: from the database, else JSON, else CSV. The main pass is the one
     without counters, else the one with most launches. A damaged file is named in the warnings; raises BadInput if
     nothing else remains.
     """
+    path, con = files.path, files.con
     outputs, warnings = find_outputs(path)
-    collected = collect_recordings(con, outputs, out / WORK)
+    collected = collect_recordings(con, outputs, files.work)
     warnings += collected.warnings + settle_ranks_of_recordings(path, collected.recordings)
     recordings, others_left = keep_one_target(collected.recordings)
     warnings += others_left
@@ -284,40 +285,31 @@ def read(
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
             raise no_launches_problem(path, outputs, warnings)
-        manifest, merged = _statistics(con, path, outputs, statistics, out)
-        merged.warnings[:0] = warnings
-        return manifest, merged
+        return _statistics(files, outputs, statistics, warnings)
     groups, doubts = by_pass([r for r in recordings if r.rows])
     passes = _order_passes(groups)
     main = passes[0].recordings if passes else []
     used = [r for one in passes for r in one.recordings] or idle
     agent, other_agents = _agent(used)
     warnings += [*doubts, *other_agents]
-    facts, arch = (dict(agent.facts), agent.arch) if agent else ({}, None)
+    tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
     if passes:
-        merged = _merge(con, passes, out, facts, arch)
-    else:
-        merged = without_launches(con, idle[0].source if idle else traces[0].source, out)
-    merged.warnings[:0] = warnings
-    merged.notes[:0] = collected.notes
+        tables[0] = replace(tables[0], more_columns=iterations(con, files.work, main))
     beside = [r for r in idle if not main or r.label == main[0].label]
-    merged.places = [r.place for r in (*main, *beside)]
-    merged.notes += remarks(main, used, merged, facts)
-    if is_active([*main, *idle]):
-        write_activity(con, out, main, idle, merged)
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
     others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
-    write_samples(con, out, SampledProfile(path if path.is_dir() else path.parent, main, others, arch, code), merged)
+    arch = agent.arch if agent else None
+    sampled = SampledProfile(path if path.is_dir() else path.parent, main, others, arch, files.code)
+    hotspots: HotspotReader | None = None
+    if sampled.has_samples:
+        hotspots = partial(sample_queries, con, files.work, sampled)
+    notes = [*collected.notes, *remarks(main, used, dict(agent.facts) if agent else {})]
     if traces:
-        _add_traces(con, out, main, traces, merged)
-    in_turns = bool(passes) and is_multiplexed(con, out)
-    if in_turns:
-        merged.warnings += incomplete_kernel_notes(con, out)
-        merged.notes += fill_rate_notes(con, out)
+        hotspots, trace_notes, trace_warnings = _with_traces(files, main, traces, hotspots)
+        notes, warnings = notes + trace_notes, warnings + trace_warnings
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
-    return Manifest(
+    return Profile(
         name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
-        format="rocprofv3",
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,
@@ -325,9 +317,15 @@ def read(
         tool=used[0].tool if used else "rocprofv3",
         host=hosts.pop() if len(hosts) == 1 else None,
         rank=ranks.pop() if len(ranks) == 1 else None,
-        multiplexed=_IN_TURNS if in_turns else None,
-        facts=facts,
-    ), merged
+        multiplexed=DETECT,
+        facts=dict(agent.facts) if agent else {},
+        passes=tables or [PassTable("main", idle[0].source if idle else traces[0].source)],
+        places=[r.place for r in (*main, *beside)],
+        timeline=timeline_of(con, files.work, main, idle),
+        hotspots=hotspots,
+        warnings=warnings,
+        notes=notes,
+    )
 
 
 @dataclass(frozen=True)
@@ -349,40 +347,26 @@ def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPa
     return [_AssignedPass(first, main, list(range(len(main)))), *repeats]
 
 
-def _merge(
-    con: duckdb.DuckDBPyConnection, passes: list[_AssignedPass], out: Path, facts: dict[str, float], arch: str | None
-) -> MergedProfile:
-    """Write launches and counters of all passes, and the iteration of launches of the main pass."""
-    tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
-    instances = [number for table in tables for _, number in table.instances.values()]
-    per_xcd = channels_per_xcd(facts, arch, instances)
-    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
-    write_launching(con, out, passes[0].recordings)
-    return merged
-
-
-def _add_traces(
-    con: duckdb.DuckDBPyConnection,
-    out: Path,
-    main: list[ProcessRecording],
-    traces: list[ThreadTrace],
-    merged: MergedProfile,
-) -> None:
-    """Write decoded thread traces; BadInput if there is nothing else and none can be read."""
-    if (out / "samples.parquet").exists():
-        merged.notes.append(
-            Note("thread_trace", "Thread traces were skipped, because there are samples too: import them separately.")
-        )
-        return
+def _with_traces(
+    files: ProfileFiles, main: list[ProcessRecording], traces: list[ThreadTrace], sampled: HotspotReader | None
+) -> tuple[HotspotReader | None, list[Note], list[Note]]:
+    """Return decoded thread traces unless there are samples, notes and warnings; BadInput if nothing can be read."""
+    if sampled:
+        text = "Thread traces were skipped, because there are samples too: import them separately."
+        return sampled, [Note("thread_trace", text)], []
     launches_by_number: dict[int, TracedLaunch] = {}
     if len(main) == 1:
-        rows = con.execute(f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL")
+        known = f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL"
         launches_by_number = {
-            number: TracedLaunch(*launch) for number, *launch in rows.fetchmany(size_limits.EMPTY_CELLS)
+            number: TracedLaunch(*launch)
+            for number, *launch in files.con.execute(known).fetchmany(size_limits.EMPTY_CELLS)
         }
-    write_traces(con, out, traces, merged, launches_by_number)
-    if not main and not (out / "instructions.parquet").exists():
-        raise BadInput("No thread trace could be read", " ".join(w.text for w in merged.warnings[:4]))
+    queries, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
+    if queries is None and not main:
+        raise BadInput("No thread trace could be read", " ".join(w.text for w in remarks_on_traces[:4]))
+    notes = [note for note in remarks_on_traces if note.code == "thread_trace"]
+    warnings = [note for note in remarks_on_traces if note.code != "thread_trace"]
+    return (None if queries is None else lambda _: queries), notes, warnings
 
 
 def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, list[Note]]:
@@ -400,20 +384,20 @@ def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, l
     return agents[0], []
 
 
-def _statistics(
-    con: duckdb.DuckDBPyConnection, path: Path, outputs: list[Output], files: list[Path], out: Path
-) -> tuple[Manifest, MergedProfile]:
-    """Read kernel statistics, for profiles without a file of single launches."""
+def _statistics(files: ProfileFiles, outputs: list[Output], sources: list[Path], warnings: list[Note]) -> Profile:
+    """Return kernel statistics, for profiles without a file of single launches."""
     agent_file = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
     agent, doubts = find_profiled_gpu(read_agents(agent_file), ()) if agent_file else (None, [])
-    manifest, merged = rocprof_stats.read_files(con, files, out)
-    manifest.format = manifest.tool = "rocprofv3"
-    if path.is_dir():
-        manifest.name = path.name
-    if agent:
-        manifest.arch, manifest.device, manifest.facts = agent.arch, agent.device, dict(agent.facts)
-    merged.warnings[:0] = doubts
-    return manifest, merged
+    profile = rocprof_stats.read_files(files, sources)
+    return replace(
+        profile,
+        tool="rocprofv3",
+        name=files.path.name if files.path.is_dir() else profile.name,
+        arch=agent.arch if agent else None,
+        device=agent.device if agent else None,
+        facts=dict(agent.facts) if agent else {},
+        warnings=[*warnings, *doubts],
+    )
 
 
 def _name(path: Path, outputs: list[Output]) -> str:

@@ -8,7 +8,7 @@ INSTRUCTION row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from ...base.profile_files import WORK
 from ...base.untrusted_text import NO_NAME, bounded_name, plain_kernel_name, visible_name
 from ..merging.contract import parquet, row_of
 from ..merging.demangled_names import with_readable
+from ..merging.matching import pair_repeated_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -60,18 +61,24 @@ _MOST = 1 << 52
 """Largest valid count: sums of larger ones would not be exact, and no profile has them."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class HotspotQueries:
-    """The contents of a profile, as SELECTs with the columns SAMPLE, INSTRUCTION and SOURCE_LINE."""
+    """The samples of a profile, as SELECTs with the columns SAMPLE, INSTRUCTION and SOURCE_LINE."""
 
     profiler: str
     """Profiler whose names of stall reasons the samples use, as in analysis/hotspots/stalls.toml."""
     samples: str = ""
     instructions: str = ""
     source_lines: str = ""
+    without_code: str = ""
+    """What to tell the user about samples with an address but no instruction; their share precedes it."""
+    without_kernel: str = ""
+    """What to tell the user about samples whose kernel is unknown."""
+    warnings: list[Note] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(frozen=True)
 class WrittenHotspots:
     """Summary of the tables that were written."""
 
@@ -90,7 +97,7 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
     work = out / WORK
     samples = queries.samples or f"SELECT {row_of(SAMPLE, {})} WHERE false"
     instructions = queries.instructions or f"SELECT {row_of(INSTRUCTION, {})} WHERE false"
-    warnings = _faults(con, samples)
+    warnings = [*queries.warnings, *_faults(con, samples)]
     _name_kernels(con, out, samples, instructions)
     launches = _launches(con, out)
     code = work / "hotspots_code.parquet"
@@ -124,12 +131,36 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
     con.execute("DROP TABLE hotspot_names")
     for file in work.glob("hotspots_*.parquet"):
         file.unlink()
-    return WrittenHotspots(int(total), rows, warnings, [_summary_note(int(total), int(lined), rows)])
+    notes = [_summary_note(int(total), int(lined), rows), *queries.notes, *_incomplete_samples(con, out, queries)]
+    return WrittenHotspots(int(total), rows, warnings, notes)
+
+
+def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> list[Note]:
+    """Return notes on samples without an instruction or without a kernel, for profilers that say why."""
+    nameless, bare, total = con.execute(
+        f"SELECT count(*) FILTER (kernel = '{NO_NAME}'), "
+        'coalesce(sum(count) FILTER (instruction IS NULL AND "offset" IS NOT NULL), 0), sum(count) '
+        f"FROM {parquet([out / 'samples.parquet'])}"
+    ).fetchone() or (0, 0, 0)
+    notes = []
+    if bare and queries.without_code:
+        share = f"{100 * bare / total:.0f} % of the samples"
+        notes.append(Note("samples_without_code", f"{share} {queries.without_code}"))
+    if nameless and queries.without_kernel:
+        notes.append(Note("samples_without_kernel", queries.without_kernel))
+    return notes
+
+
+def stored_launches(out: Path) -> str:
+    """Return a FROM item with ``row`` and the columns of the table dispatches below ``out``; empty without launches."""
+    stored = out / "dispatches.parquet"
+    return f"(SELECT file_row_number AS row, * FROM {parquet([stored], numbered=True)})" if stored.exists() else ""
 
 
 def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
-    """Return the number of kernels named in the samples and instructions below ``out``; 0 without these tables."""
-    stored = [file for name in ("samples", "instructions") if (file := out / f"{name}.parquet").exists()]
+    """Return the number of kernels that profiles without launches name in other tables below ``out``."""
+    files = [out / f"{name}.parquet" for name in ("samples", "instructions", "kernel_stats")]
+    stored = [file for file in files if file.exists()]
     each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
     return len(con.execute(each).fetchall()) if each else 0
 
@@ -139,10 +170,7 @@ def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
     if not bad:
         return []
     return [
-        Note(
-            "samples_left_out",
-            f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.",
-        )
+        Note("samples_left_out", f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.")
     ]
 
 
@@ -261,3 +289,45 @@ def _summary_note(samples: int, lined: int, instructions: int) -> Note:
         return Note("samples", f"The profile has {count_text(instructions, 'instruction')} with counts but no samples.")
     share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
     return Note("samples", f"{count_text(samples, 'sample')} of the program counter (table samples), {share}.")
+
+
+def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
+    """Move the tables of samples below ``source`` to ``out``, and replace their launches by those of ``out``.
+
+    ``pair_repeated_launches`` determines which launches correspond; samples of a kernel or size that ``out`` lacks
+    refer to no launch.
+    """
+    theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
+    for table in ("samples", "instructions", "source_lines"):
+        file = source / f"{table}.parquet"
+        if not file.exists():
+            continue
+        if table == "source_lines":
+            file.rename(out / file.name)
+            continue
+        of = _repeated_launches(theirs, ours) if theirs.exists() else _NO_REPEATS
+        own = f"SELECT * FROM {parquet([file])}"
+        if table == "samples":
+            rows = f"SELECT t.* REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM ({own}) t LEFT JOIN ({of}) m "
+            rows += "ON m.their_id = t.dispatch_id"
+        else:
+            sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({of}) GROUP BY ALL"
+            rows = f"SELECT t.* REPLACE (m.launch AS launch) FROM ({own}) t LEFT JOIN ({sizes}) m "
+            rows += "ON m.kernel = t.kernel AND m.their_launch = t.launch"
+        write_table(con, f'{rows} ORDER BY kernel, launch, code_object, "offset"', out / file.name)
+
+
+_NO_REPEATS = (
+    "SELECT NULL::BIGINT AS their_id, NULL::INT AS their_launch, NULL::VARCHAR AS kernel, NULL::BIGINT AS id, "
+    "NULL::INT AS launch"
+)
+
+
+def _repeated_launches(theirs: Path, ours: Path) -> str:
+    """Return SQL for each of their launches, and the one of ours that it repeats."""
+    launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
+    repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
+    return (
+        "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+        f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
+    )

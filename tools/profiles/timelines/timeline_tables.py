@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
@@ -54,25 +57,30 @@ _WORDS = {
 }  # fmt: skip
 
 
-@dataclass
+@dataclass(frozen=True)
 class TimelineQueries:
-    """The contents of a profile, as SELECTs with the columns EVENT and RANGE.
+    """The timeline of a profile, as SELECTs with the columns EVENT and RANGE.
 
     Processes on different hosts may have the same id; readers that know the hosts pass ``ranks.distinct_pid``.
     """
 
     events: str
     ranges: str = ""
+    ranges_of_events: Callable[[str], str] | None = None
+    """Returns SQL for the columns id and range_id of the given FROM item, which has id and the columns EVENT, if the
+    reader itself writes the table ranges."""
+    refusal: Callable[[Sequence[Note]], BadInput] | None = None
+    """Returns the error for a timeline without usable events and ranges, from the warnings about skipped ones."""
+    unassigned: str = ""
+    """What to tell the user if the program has ranges but no device work belongs to any."""
+    notes: Sequence[Note] = ()
 
 
-@dataclass
+@dataclass(frozen=True)
 class WrittenTimeline:
-    """Summary of the tables that were written."""
+    """The number of events that were written, and notes about the tables."""
 
     events: int
-    ranges: int
-    within: int
-    """Number of device events that belong to a range."""
     warnings: list[Note]
     notes: list[Note]
 
@@ -81,7 +89,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     """Write the tables events and ranges below ``out``, and add the range of each launch to its table dispatches.
 
     The table dispatches, if the profile has launches, must already exist; kernels get the same names as there. Events
-    without usable times are skipped, with a warning.
+    without usable times are skipped, with a warning. Raises what ``timeline.refusal`` returns if nothing is left.
     """
     work = out / WORK
     staged = parquet([work / "timeline_events.parquet"], numbered=True)
@@ -109,7 +117,11 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     )
     progress.report(f"sorted {count_text(count, 'event')}")
     ranges, steps, range_warnings = _ranges(con, out, timeline.ranges)
-    within = _event_ranges(con, work, staged, ranges, steps)
+    warnings += range_warnings
+    if timeline.refusal and not (count or ranges):
+        raise timeline.refusal(warnings)
+    own = timeline.ranges_of_events or (partial(_ranges_of_events, con, work, ranges, steps) if ranges else None)
+    within = _in_order_of_events(con, work, staged, own)
     last = ("rank", "host", "value", "category")
     columns = ", ".join(f"{plain_pid()} AS pid" if c == "pid" else c for c in EVENT if c not in ("row", *last))
     write_table(
@@ -123,15 +135,16 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
             con, out, f"SELECT row, w.range_id FROM {staged} e POSITIONAL JOIN {within} w WHERE row IS NOT NULL"
         )
     notes = [_events_note(con, out)]
-    inside = 0
     if ranges:
         inside = _count_in_ranges(con, out)
         notes.append(_ranges_note(con, out, inside))
-    (range_count,) = con.execute(f"SELECT count(*) FROM {ranges}").fetchone() or (0,) if ranges else (0,)
+        if timeline.unassigned and not inside:
+            notes.append(Note("ranges", timeline.unassigned))
+    notes += timeline.notes
     con.execute("DROP TABLE event_names")
     for file in work.glob("timeline_*.parquet"):
         file.unlink()
-    return WrittenTimeline(count, range_count, inside, warnings + range_warnings, notes)
+    return WrittenTimeline(count, warnings, notes)
 
 
 def _with_callers(events: str) -> str:
@@ -220,17 +233,28 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     return numbered, nested.steps, warnings
 
 
-def _event_ranges(con: duckdb.DuckDBPyConnection, work: Path, events: str, ranges: str, steps: str) -> str:
-    """Return a FROM item with the range_id of every event, in their order.
+def _in_order_of_events(
+    con: duckdb.DuckDBPyConnection, work: Path, events: str, ranges_of: Callable[[str], str] | None
+) -> str:
+    """Return a FROM item with the range_id of every event, in their order; ``ranges_of`` is SQL for id and range_id."""
+    if ranges_of is None:
+        return f"(SELECT NULL::BIGINT AS range_id FROM {events})"
+    path = work / "timeline_within.parquet"
+    numbered = f"(SELECT *, file_row_number AS id FROM {events})"
+    within = f"SELECT * FROM ({ranges_of(numbered)}) WHERE range_id IS NOT NULL"
+    write_table(
+        con, f"SELECT range_id FROM (SELECT id FROM {numbered}) LEFT JOIN ({within}) USING (id) ORDER BY id", path
+    )
+    return parquet([path])
+
+
+def _ranges_of_events(con: duckdb.DuckDBPyConnection, work: Path, ranges: str, steps: str, events: str) -> str:
+    """Return SQL for id and range_id of ``events``.
 
     A host call belongs to the innermost open range of its thread. Device work belongs to the range of the call that
     started it, else to the range that it refers to itself.
     """
-    path = work / "timeline_within.parquet"
-    if not ranges:
-        return f"(SELECT NULL::BIGINT AS range_id FROM {events})"
-    numbered = f"(SELECT *, file_row_number AS id FROM {events})"
-    calls = f"SELECT id, pid, correlation, coalesce(pid, -1) AS p, coalesce(thread, -1) AS t, start_ns FROM {numbered} "
+    calls = f"SELECT id, pid, correlation, coalesce(pid, -1) AS p, coalesce(thread, -1) AS t, start_ns FROM {events} "
     calls += f"WHERE kind IN {_HOST}"
     write_table(
         con,
@@ -242,21 +266,14 @@ def _event_ranges(con: duckdb.DuckDBPyConnection, work: Path, events: str, range
     # The range of the call that started it; of nested calls with one correlation, that of the outermost.
     started = "SELECT pid, correlation, min(range_id) AS started FROM {} WHERE correlation IS NOT NULL "
     started += "AND range_id IS NOT NULL GROUP BY ALL"
-    work_items = f"SELECT id, pid, correlation FROM {numbered} WHERE kind IN {_DEVICE} AND correlation IS NOT NULL"
+    work_items = f"SELECT id, pid, correlation FROM {events} WHERE kind IN {_DEVICE} AND correlation IS NOT NULL"
     device = (
         f"SELECT id, coalesce(r.started, c.started) AS range_id FROM ({work_items}) d "
         f"LEFT JOIN ({started.format(ranges_of_calls)}) c ON c.correlation = d.correlation "
         f"AND c.pid IS NOT DISTINCT FROM d.pid "
         f"LEFT JOIN ({started.format(ranges)}) r ON r.correlation = d.correlation AND r.pid IS NOT DISTINCT FROM d.pid"
     )
-    both = f"SELECT id, range_id FROM {ranges_of_calls} UNION ALL FROM ({device})"
-    of = f"SELECT * FROM ({both}) WHERE range_id IS NOT NULL"
-    write_table(
-        con,
-        f"SELECT range_id FROM (SELECT id FROM {numbered}) LEFT JOIN ({of}) USING (id) ORDER BY id",
-        path,
-    )
-    return parquet([path])
+    return f"SELECT id, range_id FROM {ranges_of_calls} UNION ALL FROM ({device})"
 
 
 def _add_range_ids(con: duckdb.DuckDBPyConnection, out: Path, launches: str) -> None:
