@@ -14,6 +14,7 @@ from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument, BadInput
 from ..analysis.base.text import count_text
 from ..analysis.comparison import experiment_log
+from ..analysis.comparison.claims import ResultClaim, contradicted, judge_claims
 from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
@@ -26,6 +27,7 @@ from ..analysis.timeline.timeline_changes import notes as wall_time
 from ..analysis.workload import Workload
 from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
+from .answers.sentences import sentence
 from .base.parameters import (
     GROUPS,
     By,
@@ -61,6 +63,9 @@ class CompareResult(Result):
     same_work: Answer
     kernels: Table
     causes: list[str] = []
+    claims: Table | None = None
+    """What a faster version claims (same work, same types, output written, ...): holds, not_shown or contradicted, with
+    the SQL that shows it."""
     groups: Table | None = None
     """The kernels of each group, with their launches per round and both sums."""
     launch: Table | None = None
@@ -187,13 +192,15 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) ->
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
+    claims = judge_claims(comparison) if alike else []
     first = next((told for compared, told in changed if compared is main), None)
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
         verdict=main.verdict if main else "inconclusive",
         same_work=main.work.answer if main else "unknown",
-        answer=summary(comparison),
+        answer=_contradiction(claims) + summary(comparison),
+        claims=table_of(ResultClaim, claims) if claims else None,
         causes=causes(main, first.changed if first else []) if main and alike else [],
         kernels=tables.of_kernels(comparison, extent),
         groups=tables.of_groups(comparison, extent),
@@ -217,6 +224,11 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) ->
         ],
         next=_next(comparison),
     )
+
+
+def _contradiction(claims: list[ResultClaim]) -> str:
+    """Say first what the profile contradicts."""
+    return "".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in contradicted(claims))
 
 
 def _series(steps: list[Comparison], extent: Extent) -> CompareResult:

@@ -9,6 +9,7 @@ import pydantic
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import figure
 from ...analysis.comparison import experiment_log
+from ...analysis.comparison.claims import contradicted, judge_claims
 from ...analysis.comparison.compare import Comparison, compare
 from ...analysis.comparison.experiment_log import EarlierExperiment, ExperimentEntry, earlier_experiments
 from ...analysis.comparison.sentences import summary
@@ -53,6 +54,8 @@ class Round(pydantic.BaseModel):
     high: float | None = None
     """The 95 % interval of the speed-up."""
     changed: str | None = None
+    contradicted: list[str] = []
+    """What the profile contradicts of what the change claims: same work, same types, output written, ..."""
     limited_by: str | None = None
     """What limits the program, or else its longest kernel."""
     confidence: float | None = None
@@ -78,7 +81,7 @@ class Round(pydantic.BaseModel):
     def sentences(self) -> str:
         """Return what changed and what limits the program now."""
         check = sentence("round.passed") if self.check == "passed" else ""
-        return " ".join(text for text in (check, self.changed, self.limited_by) if text)
+        return " ".join(text for text in (check, *self.contradicted, self.changed, self.limited_by) if text)
 
 
 def save_round(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
@@ -128,8 +131,15 @@ def _change(comparison: Comparison) -> dict[str, Any]:
     if main is None:
         return {"verdict": "inconclusive", "same_work": "unknown", "changed": summary(comparison)}
     effect = main.effect if comparison.other_gpu is None else None
+    against = contradicted(judge_claims(comparison)) if comparison.other_gpu is None else []
     ratio = {name: getattr(effect, name) for name in ("speedup", "low", "high")} if effect else {}
-    return {"verdict": main.verdict, "same_work": main.work.answer, "changed": summary(comparison), **ratio}
+    return {
+        "verdict": main.verdict,
+        "same_work": main.work.answer,
+        "changed": summary(comparison),
+        **ratio,
+        "contradicted": [sentence("compare.contradicted", claim=c.claim, why=c.why).strip() for c in against],
+    }
 
 
 def _add_diagnosis(result: Round, store: Store, run: ProfileRun, workload: str) -> Round:

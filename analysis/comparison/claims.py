@@ -1,0 +1,258 @@
+"""Claims that a faster version implies, held against its profile: the same work, on this device, before the end.
+
+A version can be faster because it does less: it keeps results of an earlier call, uses narrower types, leaves its
+output unwritten, or moves work to where nobody measures it. Each claim holds, is not shown, or is contradicted by a
+figure; what honest optimisations change (fewer requests, fused launches, other kernels) contradicts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import tomli
+
+from ..base.database import sql_literal, sql_name
+from ..base.kernel_names import short
+from ..base.problems import Problem
+from ..base.text import count_text, figure
+from ..catalogue import targets
+from ..rooflines.inputs import RooflineRequest, prepare_inputs
+from ..rooflines.limits import limits_of_kernels
+from ..workload import Workload
+from . import work
+from .compare import ComparedPair, Comparison
+from .work import DIFFERENT, SAME
+
+ClaimVerdict = Literal["holds", "not_shown", "contradicted"]
+_DATA = "claims.toml"
+
+
+class ResultClaim(NamedTuple):
+    """One claim of the candidate, the verdict on it, why, and the SQL that shows the deciding figure."""
+
+    claim: str
+    verdict: ClaimVerdict
+    why: str
+    sql: str
+
+
+def judge_claims(comparison: Comparison) -> list[ResultClaim]:
+    """Judge the claims of the candidate in the pair that takes the most time of the baseline; empty without a pair.
+
+    Claims about which neither profile has any data are omitted.
+    """
+    main = comparison.main
+    if main is None:
+        return []
+    judges: tuple[Callable[[Comparison, ComparedPair], ResultClaim | None], ...] = (
+        _same_work, _same_types, _output_written, _launched_again, _own_kernels, _possible_rates, _existing_lds,
+        _waited_for,
+    )  # fmt: skip
+    return [claim for judge in judges if (claim := judge(comparison, main)) is not None]
+
+
+def contradicted(claims: list[ResultClaim]) -> list[ResultClaim]:
+    """The claims that the profile contradicts."""
+    return [claim for claim in claims if claim.verdict == "contradicted"]
+
+
+def _same_work(comparison: Comparison, main: ComparedPair) -> ResultClaim:
+    answer = main.work.answer
+    verdict: ClaimVerdict = "holds" if answer in ("yes", "probably") else "not_shown"
+    if answer in DIFFERENT:
+        verdict = "contradicted"
+    return ResultClaim(
+        "same_work", verdict, main.work.why, _dispatch_sql(comparison, main, "grid, count(*) AS launches")
+    )
+
+
+def _same_types(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether floating-point operations moved to narrower types."""
+    shares = [_bits_of_operations(side, comparison.after.workload.arch) for side in (main.before, main.after)]
+    before, after = shares
+    if before is None or after is None:
+        return None
+    sql = _counter_sql(comparison, main, "flop")
+    narrowed = before - after
+    if narrowed <= _claims()["types"]["least_bits"]:
+        return ResultClaim("same_types", "holds", f"operations have {figure(after, 3)} bits on average, as before", sql)
+    why = f"operations have {figure(after, 3)} bits on average instead of {figure(before, 3)}, so accuracy changed"
+    return ResultClaim("same_types", "contradicted", why, sql)
+
+
+def _bits_of_operations(side: work.Side, target: str) -> float | None:
+    """The mean width of the floating-point operations of a side in bits; None if none were counted."""
+    widths: dict[str, float] = _claims()["types"]["bits"]
+    amounts = [
+        (widths[bare], amount)
+        for operation in work.operations(target)
+        if operation.kind == "flop" and (bare := operation.datatype.removesuffix("_packed")) in widths
+        if (amount := side.amount(operation.name))
+    ]
+    total = sum(amount for _, amount in amounts)
+    return sum(bits * amount for bits, amount in amounts) / total if total else None
+
+
+def _output_written(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether as much is written as before. Fused kernels write no intermediate results, so groups are not judged."""
+    written = next((q for q in main.work.evidence if q.role == "written" and q.before), None)
+    if written is None or written.ratio is None or len(main.pair.before) != len(main.pair.after):
+        return None
+    sql = _counter_sql(comparison, main, written.quantity)
+    if written.ratio <= _claims()["output"]["least_ratio"]:
+        why = f"{written.title}: {figure(100 * written.ratio, 3)} % of the baseline's, so results are missing"
+        return ResultClaim("output_written", "contradicted", why, sql)
+    if written.ratio >= 1 - SAME:
+        return ResultClaim(
+            "output_written", "holds", f"{written.title}: {figure(written.ratio, 3)} times as before", sql
+        )
+    why = f"{written.title}: {figure(100 * written.ratio, 3)} % of the baseline's; wider stores can explain that"
+    return ResultClaim("output_written", "not_shown", why, sql)
+
+
+def _launched_again(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether every call does the work: the same command launches as often, or each launch does more."""
+    before, after = (sum(k.launches for k in side.kernels) for side in (main.before, main.after))
+    first, second = comparison.before.workload.manifest, comparison.after.workload.manifest
+    if first.sampled or second.sampled or len(main.pair.before) != len(main.pair.after):
+        return None
+    sql = _dispatch_sql(comparison, main, "count(*) AS launches")
+    if after >= before:
+        return ResultClaim("every_call_works", "holds", f"{count_text(after, 'launch')}, {before} before", sql)
+    scale = main.after.rounds / main.before.rounds
+    amounts = [q.ratio * scale for q in main.work.evidence if q.role in ("operations", "asked", "launch") and q.ratio]
+    if max(amounts, default=0.0) >= 1 - SAME:
+        return ResultClaim("every_call_works", "holds", "fewer launches, each of which does more", sql)
+    why = f"{count_text(after, 'launch')} instead of {before}, and none of them does more"
+    if _arguments(first.command) is None or _arguments(first.command) != _arguments(second.command):
+        return ResultClaim("every_call_works", "not_shown", f"{why}; the commands differ or are unknown", sql)
+    return ResultClaim("every_call_works", "contradicted", f"{why}: results of earlier calls may be kept", sql)
+
+
+def _arguments(command: str | None) -> str | None:
+    """The arguments of a command without the program, which has another name in each version."""
+    return command.partition(" ")[2] if command else None
+
+
+def _own_kernels(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether kernels of a vendor's library replaced own ones."""
+    pattern = re.compile(_claims()["library"]["kernel"])
+    before = [name for name in comparison.before.kernels if pattern.search(name)]
+    after = [name for name in comparison.after.kernels if pattern.search(name)]
+    sql = _dispatch_sql(comparison, None, "count(*) AS launches")
+    new = [name for name in after if name not in before]
+    if not new:
+        return ResultClaim("own_kernels", "holds", "no kernel of a vendor's library was added", sql)
+    if before:
+        return ResultClaim("own_kernels", "not_shown", f"both versions use libraries; new: {short(new[0])}", sql)
+    return ResultClaim("own_kernels", "contradicted", f"{short(new[0])} belongs to a library of the vendor", sql)
+
+
+def _possible_rates(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether the rates of the candidate are physically possible."""
+    names = (main.pair.before, main.pair.after)
+    before, after = map(_impossible_units, (comparison.before.workload, comparison.after.workload), names)
+    if after is None:
+        return None
+    sql = _dispatch_sql(comparison, main, "median(duration_ns) AS duration_ns")
+    if not after:
+        return ResultClaim("possible_rates", "holds", "no unit is above its limit", sql)
+    why = f"the load of {after[0]} is impossible, so time or counters do not belong to this work"
+    return ResultClaim("possible_rates", "not_shown" if before else "contradicted", why, sql)
+
+
+def _impossible_units(workload: Workload, kernels: Sequence[str]) -> list[str] | None:
+    """The units of these kernels whose loads are impossible; None if no load is known."""
+    if not workload.has("counters") or work.family(workload.arch) is None:
+        return None
+    try:
+        wanted = RooflineRequest(kernel="|".join(f"^{re.escape(name)}$" for name in kernels))
+        views = limits_of_kernels(prepare_inputs(workload, wanted))
+    except Problem:
+        return None
+    known = [load for view in views for load in view.loads if load.pct is not None or load.status == "impossible"]
+    return [load.label for load in known if load.status == "impossible"] if known else None
+
+
+def _existing_lds(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether the work-groups use no more LDS than the device has."""
+    workload = comparison.after.workload
+    if workload.arch not in targets.targets() or not workload.has("dispatches"):
+        return None
+    rules = targets.gpu(workload.arch).occupancy
+    most = rules.max_lds_bytes_per_workgroup if rules else None
+    names = ", ".join(map(sql_literal, main.pair.after))
+    used = workload.rows(f"SELECT max(lds_bytes) FROM {workload.relation('dispatches')} WHERE kernel IN ({names})")[0][
+        0
+    ]
+    if most is None or used is None:
+        return None
+    sql = _dispatch_sql(comparison, main, "max(lds_bytes) AS lds_bytes")
+    if used > most.value:
+        why = f"a work-group uses {used:,} bytes of LDS, and the device has {int(most.value):,}"
+        return ResultClaim("existing_lds", "contradicted", why, sql)
+    return ResultClaim("existing_lds", "holds", f"{used:,} of {int(most.value):,} bytes per work-group", sql)
+
+
+def _waited_for(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether the program waits for all of its kernels, so that a measured interval can contain them."""
+    late = [_late_kernels(version.workload) for version in (comparison.before, comparison.after)]
+    if late[0] is None or late[1] is None:
+        return None
+    sql = (
+        "SELECT name, count(*) AS launches FROM events AS e WHERE workload = "
+        f"{sql_literal(comparison.after.id)} AND kind = 'kernel' AND start_ns > (SELECT max(end_ns) FROM events "
+        "WHERE workload = e.workload AND kind = 'sync') GROUP BY name"
+    )
+    if late[1] > late[0]:
+        why = f"{count_text(late[1], 'launch')} start after the last synchronisation, {late[0]} before"
+        return ResultClaim("waits_for_its_work", "contradicted", why, sql)
+    return ResultClaim("waits_for_its_work", "holds", "no more launches than before start after the last wait", sql)
+
+
+def _late_kernels(workload: Workload) -> int | None:
+    """How many kernels start after the last synchronisation; None without a timeline that has both."""
+    if not workload.has("events"):
+        return None
+    events = workload.relation("events")
+    rows = workload.rows(f"SELECT max(end_ns) FILTER (kind = 'sync'), count(*) FILTER (kind = 'kernel') FROM {events}")
+    last, kernels = rows[0]
+    if last is None or not kernels:
+        return None
+    return int(workload.rows(f"SELECT count(*) FROM {events} WHERE kind = 'kernel' AND start_ns > {last}")[0][0])
+
+
+def _dispatch_sql(comparison: Comparison, main: ComparedPair | None, columns: str) -> str:
+    """SQL over the launches of both versions, of one pair or of all kernels."""
+    ids = ", ".join(sql_literal(version.id) for version in (comparison.before, comparison.after))
+    grouped = [name for name in columns.split(", ") if "(" not in name]
+    names = f" AND kernel IN ({', '.join(_names(main))})" if main else ""
+    return (
+        f"SELECT workload, kernel, {columns} FROM dispatches WHERE workload IN ({ids}){names} "
+        f"GROUP BY {', '.join(['workload', 'kernel', *grouped])}"
+    )
+
+
+def _counter_sql(comparison: Comparison, main: ComparedPair, quantity: str) -> str:
+    """SQL over the counters from which a quantity is computed, summed over the launches of both versions."""
+    ids = ", ".join(sql_literal(version.id) for version in (comparison.before, comparison.after))
+    wanted = work.behind(comparison.after.workload.arch, quantity)
+    columns = sorted(comparison.after.collected.columns_behind(wanted) - {"duration_ns", "grid", "lds_bytes"})
+    sums = ", ".join(f"sum({sql_name(name)}) AS {sql_name(name)}" for name in columns) or "count(*) AS launches"
+    return (
+        f"SELECT workload, kernel, {sums} FROM counters WHERE workload IN ({ids}) AND kernel IN "
+        f"({', '.join(_names(main))}) GROUP BY workload, kernel"
+    )
+
+
+def _names(main: ComparedPair) -> Iterator[str]:
+    return (sql_literal(name) for name in dict.fromkeys((*main.pair.before, *main.pair.after)))
+
+
+@cache
+def _claims() -> dict[str, dict[str, Any]]:
+    return tomli.loads(Path(__file__).with_name(_DATA).read_text(encoding="utf-8"))

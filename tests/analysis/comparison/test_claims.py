@@ -1,0 +1,95 @@
+"""Versions that are faster because they do less are contradicted by their profiles; honest changes never are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from rooflens.analysis.comparison.claims import ResultClaim, contradicted, judge_claims
+from rooflens.analysis.comparison.compare import compare
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.tests.comparisons import flop, launches, traffic, workload
+from rooflens.tools.compare_workloads import compare_workloads
+from rooflens.tools.query_counters import query_counters
+
+REQUESTS = {"TCP_TOTAL_ACCESSES_sum": 1e9, "SQ_INSTS_VMEM": 1e7, "TCP_TOTAL_WRITE_sum": 2e8}
+WORK = flop(1e10) | REQUESTS | traffic(1)
+"""At 2 ms: 5 TFLOP/s and 500 GB/s, which an MI250X can do in half of the time."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("claims"))
+
+
+def judged(
+    store: Store,
+    counters: Mapping[str, float] = WORK,
+    *,
+    kernel: str = "k",
+    times: int = 6,
+    ms: float = 1.0,
+    arguments: str = "-n 8",
+    **launch: int,
+) -> dict[str, ResultClaim]:
+    """The claims of a version against a baseline of six launches of ``k`` that take 2 ms each."""
+    before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
+    rows: list[dict[str, Any]] = [row | launch for row in launches(kernel, [ms * 1e6] * times, **counters)]
+    after = workload(store, rows, command=f"./v1 {arguments}")
+    comparison = compare(Workload(store, before), Workload(store, after))
+    return {claim.claim: claim for claim in judge_claims(comparison)}
+
+
+def halves(counters: Mapping[str, float]) -> dict[str, float]:
+    """The same operations as FP16 instead of FP64."""
+    return {**counters, "SQ_INSTS_VALU_ADD_F64": 0.0, "SQ_INSTS_VALU_ADD_F16": 1e10 / 64}
+
+
+CHEATS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a tenth of the operations": ("same_work", {"counters": {**WORK, **flop(1e9)}}),
+    "FP16 instead of FP64": ("same_types", {"counters": halves(WORK)}),
+    "nothing is written": ("output_written", {"counters": {**WORK, "TCP_TOTAL_WRITE_sum": 10.0}}),
+    "results of the first call are kept": ("every_call_works", {"times": 1}),
+    "a library does the work": ("own_kernels", {"kernel": "Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1_SN"}),
+    "the time does not contain the work": ("possible_rates", {"ms": 0.01}),
+    "more LDS than there is": ("existing_lds", {"lds_bytes": 1 << 20}),
+}
+HONEST: dict[str, dict[str, Any]] = {
+    "twice as fast": {},
+    "a quarter of the requests by wider loads": {"counters": {**WORK, **{n: v / 4 for n, v in REQUESTS.items()}}},
+    "tiles in LDS": {"counters": {**WORK, "TCP_TOTAL_ACCESSES_sum": 1e8, "SQ_INSTS_VMEM": 1e6}, "lds_bytes": 32768},
+    "half of the launches, each with twice the work": {
+        "counters": {n: 2 * v for n, v in WORK.items()}, "times": 3, "ms": 2.0,
+    },
+    "more launches": {"times": 12},
+    "fewer rounds, as the command says": {"times": 3, "arguments": "-n 4"},
+    "another kernel of its own": {"kernel": "k_tiled"},
+    "slower": {"ms": 3.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "version"), CHEATS.values(), ids=CHEATS.keys())
+def test_a_version_that_cheats_is_contradicted(store: Store, claim: str, version: dict[str, Any]) -> None:
+    claims = judged(store, **version)
+    assert claims[claim].verdict == "contradicted", claims
+
+
+@pytest.mark.parametrize("version", HONEST.values(), ids=HONEST.keys())
+def test_an_honest_version_is_not_accused(store: Store, version: dict[str, Any]) -> None:
+    assert contradicted(list(judged(store, **version).values())) == []
+
+
+def test_the_sql_of_every_claim_runs_over_both_versions(store: Store) -> None:
+    for claim in judged(store).values():
+        table = query_counters(store, claim.sql).table
+        assert table.rows, claim
+
+
+def test_the_comparison_says_first_what_its_profile_contradicts(store: Store) -> None:
+    before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
+    after = workload(store, launches("k", [1e6] * 6, **halves(WORK)), command="./v1 -n 8")
+    result = compare_workloads(store, before.id, after.id)
+    assert result.answer and result.answer.startswith("The profile contradicts same_types: operations have 16 bits")
+    assert result.claims is not None and ["same_types", "contradicted"] in [row[:2] for row in result.claims.rows]
