@@ -97,19 +97,22 @@ class Signal(CatalogueModel):
 
 
 class Part(CatalogueModel):
-    """A part of the waves' lifetime; the parts of a family add up to 100 %.
+    """A part of an account; the parts of a family and view add up to 100 %, with what was not counted.
 
-    ``on.<family>`` lists the expressions of its share in percent, best first.
+    ``on.<family>`` lists the expressions of its share in percent, best first. A part that ``stands_for`` others is used
+    if one of them was not counted.
     """
 
     name: str
+    view: Literal["device", "waves"] = "waves"
     title: str
+    stands_for: list[str] = []
     on: dict[str, list[str]]
 
 
 @cache
 def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
-    """The parts of the waves' lifetime that a target's metrics can show, each with its expressions, by name."""
+    """The parts of the accounts that a target's metrics can show, each with its expressions, by name."""
     family = targets.gpu(target).family
     stated = [files.validate_entry(Part, e, f"The part {e.get('name')}") for e in _entries("part")]
     here = {part.name: (part, part.on[family]) for part in stated if family in part.on}

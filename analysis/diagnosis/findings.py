@@ -21,6 +21,7 @@ from ..rooflines import limits
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.loads import Load, label_of, loads_by_signal, loads_text
 from ..workload import Workload
+from .account import AccountPart, device_time_account, wave_time_account
 from .evidence import (
     GATE,
     UNDECIDED,
@@ -34,14 +35,12 @@ from .evidence import (
     weigh,
 )
 from .kernel_figures import (
-    AccountPart,
     Case,
     DiagnosisSubject,
     above_their_whole,
     find_doubt_dependent,
     find_undefined,
     subjects,
-    wave_time_account,
 )
 
 _MOST = 8
@@ -118,8 +117,10 @@ class Diagnosis:
     next_counters: list[MetricRequest]
     undecided: list[str]
     """What stays open although collecting counters would not help, with the reasons, and why there is no bound."""
+    device_time: list[AccountPart] = field(default_factory=list)
+    """What the device does from start to end; the parts add up to 100 %."""
     wave_time: list[AccountPart] = field(default_factory=list)
-    """What waves spend their lifetime on, the largest part first; the known parts and the rest add up to 100 %."""
+    """What waves spend their lifetime on, the largest part first; likewise."""
     lines: list[str] = field(default_factory=list)
     """The code lines with samples waiting for the subsystem of the verdict, hottest first; empty without samples."""
     units: Annotated[list[Load], Field(exclude=True)] = field(default_factory=list)
@@ -206,6 +207,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
             *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
             *_explained_by_unknown_loads(subsystem, unknown),
         ],
+        device_time=device_time_account(case.target, case.values, case.view.loads if case.view else []),
         wave_time=wave_time_account(case.target, case.values),
         units=list(case.view.loads) if case.view else [],
     )

@@ -8,9 +8,9 @@ from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import Advice
 from ...analysis.catalogue.vocabulary import limit_words
+from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
-from ...analysis.diagnosis.kernel_figures import AccountPart
 from ...analysis.timeline.timeline import Application
 from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..base.results import TextBlock, table
@@ -98,8 +98,8 @@ def _kernel_block(one: Diagnosis) -> TextBlock:
         lines.append(f"traffic: {one.verdict.own_traffic}")
     if one.loads:
         lines.append(f"loads: {one.loads}")
-    if one.wave_time:
-        lines.append(f"wave time: {_account_text(one.wave_time)}")
+    accounts = {"device time": one.device_time, "wave time": one.wave_time}
+    lines += [f"{view}: {_account_text(account)}" for view, account in accounts.items() if account]
     for request in one.next_counters:
         decided = ", ".join(limit_words(name) for name in request.decides)
         passes = count_text(request.passes, "pass", "passes")
@@ -109,7 +109,7 @@ def _kernel_block(one: Diagnosis) -> TextBlock:
 
 
 def _account_text(account: Sequence[AccountPart]) -> str:
-    """The parts of the waves' lifetime from 1 % on, and how much the others are together."""
+    """The parts of an account from 1 % on, and how much the others are together."""
     shown = [part for part in account if part.pct is None or part.pct >= _LEAST_PART_PCT]
     texts = [f"{part.title} {'contradictory' if part.pct is None else f'{part.pct:.3g} %'}" for part in shown]
     rest = sum(part.pct or 0.0 for part in account) - sum(part.pct or 0.0 for part in shown)

@@ -1,0 +1,93 @@
+"""The accounts of a kernel: complete divisions of the device's time and of its waves' lifetime, in percent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..catalogue import rules
+from ..catalogue.thresholds import threshold
+from ..engine.expressions import Values
+from ..rooflines.loads import IMPOSSIBLE, Load
+
+DEVICE, WAVES = "device", "waves"
+"""The views: what the whole device does from start to end, and what waves spend their lifetime on."""
+_NOT_COUNTED, _WAITING, _BUSY = "not_counted", "waiting", "busy"
+_WHOLE = 100.0
+_TOLERANCE = threshold("figures.tolerance_pct")
+"""Points by which counters of different replays may disagree without contradicting one another."""
+_OF_THE_DEVICE = frozenset({"hbm", "l2", "gl1", "fabric"})
+"""Units outside of compute units: they also work while some compute units have no work."""
+
+
+@dataclass(frozen=True)
+class AccountPart:
+    """One part of an account and its share in percent; None if counters contradict one another, so that it would be
+    negative."""
+
+    name: str
+    title: str
+    pct: float | None
+
+
+def wave_time_account(target: str, values: Values) -> list[AccountPart]:
+    """Return the parts of the waves' lifetime, the largest first; nothing if none of them was counted.
+
+    If all parts were counted, their shares are relative to their sum: counters of different replays do not add up
+    exactly. Otherwise a last part is what the known parts leave, which contradictory counters make impossible (None).
+    """
+    stated = _stated(target, WAVES, values)
+    known = [(name, title, pct) for name, title, pct in stated if pct is not None]
+    total = sum(pct for _, _, pct in known)
+    if not total:
+        return []
+    complete = len(known) == len(stated) and total <= IMPOSSIBLE and all(pct >= 0 for _, _, pct in known)
+    scale = _WHOLE / total if complete else 1.0
+    shares = sorted((_share(name, title, pct * scale) for name, title, pct in known), key=lambda p: -(p.pct or 0.0))
+    return shares if complete else [*shares, _share(_NOT_COUNTED, "not counted", _WHOLE - total)]
+
+
+def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> list[AccountPart]:
+    """Return what the device did from start to end: launch and end, units without work, the unit that was closest to
+    its limit, and a rest. Nothing if neither a load nor the units without work are known.
+
+    Compute units without work while a unit of the whole device is busy are not lost, so they are only given what that
+    unit leaves. The rest is waiting if everything was counted; contradictory counters make it impossible (None).
+    """
+    stated = _stated(target, DEVICE, values)
+    idle = [(name, title, pct) for name, title, pct in stated if pct is not None]
+    top = max((load for load in loads if load.value_for_rules is not None), key=lambda o: o.pct or 0.0, default=None)
+    if top is None and not idle:
+        return []
+    busy, without_work = (top.pct or 0.0) if top else 0.0, sum(pct for _, _, pct in idle)
+    scale = 1.0
+    if top and top.unit in _OF_THE_DEVICE and busy <= _WHOLE < busy + without_work:
+        scale = (_WHOLE - busy) / without_work
+    parts = [(name, title, pct * scale) for name, title, pct in idle]
+    parts += [(_BUSY, f"busy: {top.label}", busy)] if top else []
+    total = sum(pct for _, _, pct in parts)
+    if _WHOLE < total <= IMPOSSIBLE:
+        parts, total = [(name, title, pct * _WHOLE / total) for name, title, pct in parts], _WHOLE
+    unknown = len(idle) < len(stated) or not stated or any(load.decides and load.pct is None for load in loads)
+    rest = (_NOT_COUNTED, "not counted") if unknown else (_WAITING, "work is there, but no unit at its limit")
+    return [_share(*part) for part in [*parts, (*rest, _WHOLE - total)]]
+
+
+def _stated(target: str, view: str, values: Values) -> list[tuple[str, str, float | None]]:
+    """The name, the title and the share (None: not counted) of each part of a view.
+
+    A part that stands for others is only there if it was counted and one of them was not.
+    """
+    here = [(part, every) for part, every in rules.parts(target).values() if part.view == view]
+    pct = {part.name: next((v for e in every if (v := values.get(e)) is not None), None) for part, every in here}
+    replaced: set[str] = set()
+    for part, _ in here:
+        if part.stands_for:
+            apart = pct[part.name] is None or all(pct.get(name) is not None for name in part.stands_for)
+            replaced.update([part.name] if apart else part.stands_for)
+    return [(part.name, part.title, pct[part.name]) for part, _ in here if part.name not in replaced]
+
+
+def _share(name: str, title: str, pct: float) -> AccountPart:
+    """A part rounded to two digits. Replays may disagree by a point; a part below that is contradictory (None)."""
+    return AccountPart(name, title, max(round(pct, 2), 0.0) if pct >= -_TOLERANCE else None)
