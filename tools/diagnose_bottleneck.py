@@ -13,10 +13,11 @@ from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
-from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
+from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose_apart
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
 from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
+from ..analysis.store.schema import split_label
 from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
@@ -72,11 +73,12 @@ def diagnose_bottleneck(
             uneven = _of_ranks(opened, names[:top_n])
             if whole is not None or uneven:
                 return _of_times_alone(opened, whole, names, uneven)
-        diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
+        diagnoses, total = diagnose_apart(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
-        uneven = _of_ranks(opened, [d.kernel for d in diagnoses])
-        dragged = outliers.notes(opened, [d.kernel for d in diagnoses])
-        told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
+        names = list(dict.fromkeys(split_label(d.kernel)[0] if opened.by == "kernel" else d.kernel for d in diagnoses))
+        uneven = _of_ranks(opened, names)
+        dragged = outliers.notes(opened, names)
+        told = about(opened, "diagnose_bottleneck", opened.select(kernel), names)
     manifest, log = opened.manifest, experiment_log.entries(store)
     kernels = [_round_figures(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..catalogue import rules
-from ..catalogue.thresholds import threshold
 from ..engine.expressions import Values
 from ..rooflines.loads import IMPOSSIBLE, Load
 
@@ -14,8 +13,9 @@ DEVICE, WAVES = "device", "waves"
 """The views: what the whole device does from start to end, and what waves spend their lifetime on."""
 _NOT_COUNTED, _WAITING, _BUSY = "not_counted", "waiting", "busy"
 _WHOLE = 100.0
-_TOLERANCE = threshold("figures.tolerance_pct")
-"""Points by which counters of different replays may disagree without contradicting one another."""
+_COMPLETE = 2 * _WHOLE - IMPOSSIBLE
+"""Parts that add up to less than this leave something that no counter names."""
+_NO_LIMIT = "work is there, but no unit at its limit"
 _OF_THE_DEVICE = frozenset({"hbm", "l2", "gl1", "fabric"})
 """Units outside of compute units: they also work while some compute units have no work."""
 
@@ -41,10 +41,9 @@ def wave_time_account(target: str, values: Values) -> list[AccountPart]:
     total = sum(pct for _, _, pct in known)
     if not total:
         return []
-    complete = len(known) == len(stated) and total <= IMPOSSIBLE and all(pct >= 0 for _, _, pct in known)
-    scale = _WHOLE / total if complete else 1.0
-    shares = sorted((_share(name, title, pct * scale) for name, title, pct in known), key=lambda p: -(p.pct or 0.0))
-    return shares if complete else [*shares, _share(_NOT_COUNTED, "not counted", _WHOLE - total)]
+    complete = len(known) == len(stated) and total <= IMPOSSIBLE
+    known.sort(key=lambda part: -part[2])
+    return _completed(known, None if complete and total >= _COMPLETE else (_NOT_COUNTED, "not counted"))
 
 
 def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> list[AccountPart]:
@@ -60,17 +59,27 @@ def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> l
     if top is None and not idle:
         return []
     busy, without_work = (top.pct or 0.0) if top else 0.0, sum(pct for _, _, pct in idle)
-    scale = 1.0
-    if top and top.unit in _OF_THE_DEVICE and busy <= _WHOLE < busy + without_work:
-        scale = (_WHOLE - busy) / without_work
+    left = max(_WHOLE - busy, 0.0)
+    scale = left / without_work if top and top.unit in _OF_THE_DEVICE and without_work > left else 1.0
     parts = [(name, title, pct * scale) for name, title, pct in idle]
     parts += [(_BUSY, f"busy: {top.label}", busy)] if top else []
-    total = sum(pct for _, _, pct in parts)
-    if _WHOLE < total <= IMPOSSIBLE:
-        parts, total = [(name, title, pct * _WHOLE / total) for name, title, pct in parts], _WHOLE
     unknown = len(idle) < len(stated) or not stated or any(load.decides and load.pct is None for load in loads)
-    rest = (_NOT_COUNTED, "not counted") if unknown else (_WAITING, "work is there, but no unit at its limit")
-    return [_share(*part) for part in [*parts, (*rest, _WHOLE - total)]]
+    return _completed(parts, (_NOT_COUNTED, "not counted") if unknown else (_WAITING, _NO_LIMIT))
+
+
+def _completed(parts: list[tuple[str, str, float]], rest: tuple[str, str] | None) -> list[AccountPart]:
+    """The parts and the ``rest`` as shares of the whole.
+
+    Counters of different replays disagree: what is up to 5 points above the whole or below nothing is attributed to
+    them, and the parts are scaled. A part that is further below is contradictory (None).
+    """
+    usable = [(name, title, max(pct, 0.0) if pct >= _WHOLE - IMPOSSIBLE else pct) for name, title, pct in parts]
+    total = sum(pct for _, _, pct in usable)
+    if all(pct >= 0 for _, _, pct in usable) and (rest is None or total > _WHOLE) and 0 < total <= IMPOSSIBLE:
+        usable = [(name, title, pct * _WHOLE / total) for name, title, pct in usable]
+        total = _WHOLE
+    every = [*usable, *([(*rest, _WHOLE - total)] if rest else [])]
+    return [AccountPart(name, title, round(pct, 2) + 0.0 if pct >= 0 else None) for name, title, pct in every]
 
 
 def _stated(target: str, view: str, values: Values) -> list[tuple[str, str, float | None]]:
@@ -86,8 +95,3 @@ def _stated(target: str, view: str, values: Values) -> list[tuple[str, str, floa
             apart = pct[part.name] is None or all(pct.get(name) is not None for name in part.stands_for)
             replaced.update([part.name] if apart else part.stands_for)
     return [(part.name, part.title, pct[part.name]) for part, _ in here if part.name not in replaced]
-
-
-def _share(name: str, title: str, pct: float) -> AccountPart:
-    """A part rounded to two digits. Replays may disagree by a point; a part below that is contradictory (None)."""
-    return AccountPart(name, title, max(round(pct, 2), 0.0) if pct >= -_TOLERANCE else None)

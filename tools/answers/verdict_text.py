@@ -11,6 +11,7 @@ from ...analysis.catalogue.vocabulary import limit_words
 from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
+from ...analysis.diagnosis.gains import ChangeGain
 from ...analysis.timeline.timeline import Application
 from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..base.results import TextBlock, table
@@ -28,6 +29,7 @@ _COLUMNS = {
     "program_bound": "times",
 }
 _LEAST_PART_PCT, _SMALLEST_REST_PCT = 1.0, 0.05
+_MOST_CHANGES = 4
 _NO_GAIN = 1.05
 """A kernel that can become at most this many times as fast is at its limit."""
 
@@ -100,12 +102,19 @@ def _kernel_block(one: Diagnosis) -> TextBlock:
         lines.append(f"loads: {one.loads}")
     accounts = {"device time": one.device_time, "wave time": one.wave_time}
     lines += [f"{view}: {_account_text(account)}" for view, account in accounts.items() if account]
+    if one.changes:
+        lines.append(f"could gain (at most; expected): {', '.join(map(_change_text, one.changes[:_MOST_CHANGES]))}")
     for request in one.next_counters:
         decided = ", ".join(limit_words(name) for name in request.decides)
         passes = count_text(request.passes, "pass", "passes")
         lines.append(f"not known: {decided}; {', '.join(request.metrics)} would decide ({passes})")
     lines += [f"open: {text}" for text in one.undecided]
     return TextBlock(f"#{one.number} {short(one.kernel)}", lines)
+
+
+def _change_text(gain: ChangeGain) -> str:
+    most = "?" if gain.at_most is None else figure(gain.at_most, 2)
+    return f"{gain.title} ({most}; {figure(gain.expected, 2)})"
 
 
 def _account_text(account: Sequence[AccountPart]) -> str:
@@ -133,7 +142,7 @@ def _finding_lines(finding: Finding) -> list[str]:
 
 def _advice_text(advice: Advice) -> str:
     """What to do; the document that recommends it is in the structured answer."""
-    return advice.do if advice.shown_for is None else str(advice)
+    return advice.text if advice.shown_for is None else str(advice)
 
 
 def _evidence_text(one: Evidence) -> str:

@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.diagnosis.account import wave_time_account
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
