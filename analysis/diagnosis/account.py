@@ -85,13 +85,14 @@ def _completed(parts: list[tuple[str, str, float]], rest: tuple[str, str] | None
 def _stated(target: str, view: str, values: Values) -> list[tuple[str, str, float | None]]:
     """The name, the title and the share (None: not counted) of each part of a view.
 
-    A part that stands for others is only there if it was counted and one of them was not.
+    A part that stands for others is only there if it was counted, and one of them was not or is contradictory.
     """
     here = [(part, every) for part, every in rules.parts(target).values() if part.view == view]
     pct = {part.name: next((v for e in every if (v := values.get(e)) is not None), None) for part, every in here}
     replaced: set[str] = set()
     for part, _ in here:
         if part.stands_for:
-            apart = pct[part.name] is None or all(pct.get(name) is not None for name in part.stands_for)
+            members = [pct.get(name) for name in part.stands_for]
+            apart = pct[part.name] is None or all(p is not None and p >= _WHOLE - IMPOSSIBLE for p in members)
             replaced.update([part.name] if apart else part.stands_for)
     return [(part.name, part.title, pct[part.name]) for part, _ in here if part.name not in replaced]

@@ -11,6 +11,8 @@ from ..rooflines import limits
 from ..rooflines.loads import label_of
 from .kernel_figures import Case
 
+MORE_WAVES = "more_waves"
+"""The change that more resident waves are, however they come about."""
 _LEAST = threshold("diagnosis.least_gain")
 _LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
 _FAR = threshold("diagnosis.uncounted_unit_factor")
@@ -85,8 +87,8 @@ def least_of(*bounds: float | None) -> float | None:
 
 def gain_text(gain: ChangeGain) -> str:
     """The gain of a change in words: its bound, and what is expected."""
-    most = "" if gain.at_most is None else f"at most {gain.at_most:.2g} times as fast, "
-    return f"{most}expected {gain.expected:.2g}"
+    most = "" if gain.at_most is None else f"at most x {gain.at_most:.2g}, "
+    return f"{most}expected x {gain.expected:.2g}"
 
 
 def program_bound(share_pct: float | None, bound: float | None) -> float | None:
