@@ -58,7 +58,7 @@ def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals]) -> Kern
     finders: list[Callable[[list[str], list[str]], list[Pair]]] = [_same_base, _similar]
     if len(left) == len(right) == 1:
         finders.insert(0, _only)
-    elif _fused([left[n].timed for n in only_before], [right[n].timed for n in only_after]):
+    elif _are_fused([left[n].timed for n in only_before], [right[n].timed for n in only_after]):
         finders.insert(1, _all_together)
     for find in finders:
         for pair in find(only_before, only_after):
@@ -69,7 +69,7 @@ def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals]) -> Kern
     return KernelMatching(pairs, only_before, only_after)
 
 
-def _fused(before: list[int], after: list[int]) -> bool:
+def _are_fused(before: list[int], after: list[int]) -> bool:
     """Whether several kernels on one side and one on the other are launched equally often: fused or split ones."""
     sizes = sorted((len(before), len(after)))
     return sizes[0] == 1 < sizes[1] <= _MOST_FUSED and len({*before, *after}) == 1

@@ -36,14 +36,14 @@ def wave_time_account(target: str, values: Values) -> list[AccountPart]:
     If all parts were counted, their shares are relative to their sum: counters of different replays do not add up
     exactly. Otherwise a last part is what the known parts leave, which contradictory counters make impossible (None).
     """
-    stated = _stated(target, WAVES, values)
+    stated = _shares_of_parts(target, WAVES, values)
     known = [(name, title, pct) for name, title, pct in stated if pct is not None]
     total = sum(pct for _, _, pct in known)
     if not total:
         return []
     complete = len(known) == len(stated) and total <= IMPOSSIBLE
     known.sort(key=lambda part: -part[2])
-    return _completed(known, None if complete and total >= _COMPLETE else (_NOT_COUNTED, "not counted"))
+    return _complete_account(known, None if complete and total >= _COMPLETE else (_NOT_COUNTED, "not counted"))
 
 
 def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> list[AccountPart]:
@@ -53,7 +53,7 @@ def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> l
     Compute units without work while a unit of the whole device is busy are not lost, so they are only given what that
     unit leaves. The rest is waiting if everything was counted; contradictory counters make it impossible (None).
     """
-    stated = _stated(target, DEVICE, values)
+    stated = _shares_of_parts(target, DEVICE, values)
     idle = [(name, title, pct) for name, title, pct in stated if pct is not None]
     top = max((load for load in loads if load.value_for_rules is not None), key=lambda o: o.pct or 0.0, default=None)
     if top is None and not idle:
@@ -64,10 +64,10 @@ def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> l
     parts = [(name, title, pct * scale) for name, title, pct in idle]
     parts += [(_BUSY, f"busy: {top.label}", busy)] if top else []
     unknown = len(idle) < len(stated) or not stated or any(load.decides and load.pct is None for load in loads)
-    return _completed(parts, (_NOT_COUNTED, "not counted") if unknown else (_WAITING, _NO_LIMIT))
+    return _complete_account(parts, (_NOT_COUNTED, "not counted") if unknown else (_WAITING, _NO_LIMIT))
 
 
-def _completed(parts: list[tuple[str, str, float]], rest: tuple[str, str] | None) -> list[AccountPart]:
+def _complete_account(parts: list[tuple[str, str, float]], rest: tuple[str, str] | None) -> list[AccountPart]:
     """The parts and the ``rest`` as shares of the whole.
 
     Counters of different replays disagree: what is up to 5 points above the whole or below nothing is attributed to
@@ -82,7 +82,7 @@ def _completed(parts: list[tuple[str, str, float]], rest: tuple[str, str] | None
     return [AccountPart(name, title, round(pct, 2) + 0.0 if pct >= 0 else None) for name, title, pct in every]
 
 
-def _stated(target: str, view: str, values: Values) -> list[tuple[str, str, float | None]]:
+def _shares_of_parts(target: str, view: str, values: Values) -> list[tuple[str, str, float | None]]:
     """The name, the title and the share (None: not counted) of each part of a view.
 
     A part that stands for others is only there if it was counted, and one of them was not or is contradictory.

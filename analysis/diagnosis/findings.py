@@ -190,10 +190,12 @@ def diagnose_apart(
     if not several:
         return diagnoses, total
     with Workload(workload.store, workload.manifest, "launch") as by_launch:
-        return [each for d in diagnoses for each in (_apart(by_launch, d) if d.kernel in several else [d])], total
+        return [
+            each for d in diagnoses for each in (_split_by_limit(by_launch, d) if d.kernel in several else [d])
+        ], total
 
 
-def _apart(by_launch: Workload, whole: Diagnosis) -> list[Diagnosis]:
+def _split_by_limit(by_launch: Workload, whole: Diagnosis) -> list[Diagnosis]:
     """The configurations of a kernel if their accounts differ, otherwise the kernel as a whole."""
     numbers = [f"#{one.number}" for one in by_launch.kernels.values() if one.number.split(".")[0] == whole.number]
     every = diagnose(by_launch, kernel=",".join(numbers[:_CONFIGURATIONS]))[0] if whole.share_pct else []

@@ -61,10 +61,10 @@ def _least_time(case: Case, change: rules.Change) -> float:
     launch."""
     time, n = (case.view.time_ns, case.view.n) if case.view else (None, 0)
     left = [_LAUNCH_NS * n / time] if time else []
-    return min(max([*left, *_remaining(case, change).values()], default=0.0), 1.0)
+    return min(max([*left, *_remaining_shares(case, change).values()], default=0.0), 1.0)
 
 
-def _remaining(case: Case, change: rules.Change | rules.Rule) -> dict[str, float]:
+def _remaining_shares(case: Case, change: rules.Change | rules.Rule) -> dict[str, float]:
     """The least times of the pipes and levels that remain loaded after a perfect change or the fix of a rule, as shares
     of the run time."""
     known = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
@@ -128,7 +128,7 @@ def amount(of_bytes: float) -> str:
 
 def next_limit(rule: Rule, case: Case) -> str | None:
     """The unit that would be the next limit without a cause or a wait, and the speed-up at which it is reached."""
-    left = {} if case.impossible or why_unbounded(rule, case) else _remaining(case, rule)
+    left = {} if case.impossible or why_unbounded(rule, case) else _remaining_shares(case, rule)
     if rule.kind not in ("cause", "wait") or not left:
         return None
     name = max(left, key=lambda unit: left[unit])
@@ -165,7 +165,7 @@ def _known_bound(rule: Rule, case: Case) -> float | None:
     """The speed-up bound from the units that were counted, or None."""
     if rule.kind == "gate" or case.impossible:
         return None
-    shares = list(_remaining(case, rule).values())
+    shares = list(_remaining_shares(case, rule).values())
     loads = case.view.shares if case.view else {}
     known = {name for name, share in loads.items() if share.value is not None}
     own_load = rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts}
