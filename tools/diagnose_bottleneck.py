@@ -178,7 +178,16 @@ def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
         for f in diagnosis.findings
     ]
     share = None if diagnosis.share_pct is None else round(diagnosis.share_pct, 2)
-    return replace(diagnosis, share_pct=share, verdict=verdict, findings=findings)
+    changes = [
+        replace(
+            gain,
+            part_pct=round(gain.part_pct, 1),
+            at_most=_three_digits(gain.at_most),
+            expected=float(f"{gain.expected:.3g}"),
+        )
+        for gain in diagnosis.changes
+    ]
+    return replace(diagnosis, share_pct=share, verdict=verdict, findings=findings, changes=changes)
 
 
 def _three_digits(value: float | None) -> float | None:
@@ -273,7 +282,8 @@ def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> list[str]:
     notes = [
         "speedup_bound is an upper bound for this version's own work and traffic, fully overlapped and at its ceiling; "
-        "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels."
+        "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels. "
+        "changes: the same bound for each kind of change, and the gain to expect."
         f"{_SQL if sql else ''}"
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < CONFIDENT]:

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from ..base.problems import BadArgument
+from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from .time_ratio import KernelTotals
 
@@ -50,15 +51,16 @@ class KernelMatching:
     only_after: list[str]
 
 
-def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals]) -> KernelMatching:
-    """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by similarity."""
+def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals], *, fused: bool = True) -> KernelMatching:
+    """Pair kernels by name, by base name (without parameters, template arguments, namespace), several with one that
+    replaces them (if ``fused``), then by similarity."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
     pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
     only_before, only_after = [n for n in left if n not in right], [n for n in right if n not in left]
     finders: list[Callable[[list[str], list[str]], list[Pair]]] = [_same_base, _similar]
     if len(left) == len(right) == 1:
         finders.insert(0, _only)
-    elif _are_fused([left[n].timed for n in only_before], [right[n].timed for n in only_after]):
+    elif fused and _are_fused([left[n].timed for n in only_before], [right[n].timed for n in only_after]):
         finders.insert(1, _all_together)
     for find in finders:
         for pair in find(only_before, only_after):
@@ -78,7 +80,7 @@ def _are_fused(before: list[int], after: list[int]) -> bool:
 def _all_together(before: list[str], after: list[str]) -> list[Pair]:
     if min(len(before), len(after)) != 1 or max(len(before), len(after)) < 2:
         return []
-    words = [base_name(names[0]) if len(names) == 1 else f"{len(names)} kernels" for names in (before, after)]
+    words = [base_name(names[0]) if len(names) == 1 else count_text(len(names), "kernel") for names in (before, after)]
     return [Pair(" -> ".join(words), tuple(before), tuple(after), "fused")]
 
 

@@ -196,6 +196,7 @@ OTHER = threshold("comparison.other_work")
 """The relative difference from which counts are considered different."""
 _EXTRA = threshold("comparison.recomputed")
 _FAR = threshold("comparison.other_data")
+_LANES = 64
 _BYTES = frozenset({"global_bytes_asked"})
 """Quantities of requests that are bytes; the same number of other requests can be for more data."""
 _UNITS = (
@@ -242,7 +243,7 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     by_name = {e.quantity: e for e in quantities}
     flop, asked = by_name.get("flop"), [e for e in quantities if e.role == "asked" and e.before and e.after]
     reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in quantities)
-    lost = not_counted(target, before, after) + _hidden_in_atomics(quantities)
+    lost = not_counted(target, before, after) + _hidden_in_atomics(quantities, flop)
     if checked is False:
         graded: Graded = "no", "the program's own check of its result failed"
     elif flop:
@@ -258,11 +259,12 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     return SameWork(*graded, quantities)
 
 
-def _hidden_in_atomics(quantities: list[Quantity]) -> list[str]:
-    """The atomics, if they differ as much as operations may: the units of L2 compute them, and no one counts that."""
+def _hidden_in_atomics(quantities: list[Quantity], flop: Quantity | None) -> list[str]:
+    """The atomics, if there are enough new ones for the operations that are gone: units of L2 compute them, which is
+    not counted. A request is for up to 64 lanes."""
+    gone = flop.before - flop.after if flop else 0.0
     known = [e for e in quantities if e.role == "atomics"]
-    apart = [e.title for e in known if e.ratio is None or not _near(e.ratio)]
-    return [f"what {title} compute" for title in apart[:1]]
+    return [f"what {e.title} compute" for e in known if gone > 0 and _LANES * (e.after - e.before) >= gone]
 
 
 def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:

@@ -87,8 +87,8 @@ def least_of(*bounds: float | None) -> float | None:
 
 def gain_text(gain: ChangeGain) -> str:
     """The gain of a change in words: its bound, and what is expected."""
-    most = "" if gain.at_most is None else f"at most x {gain.at_most:.2g}, "
-    return f"{most}expected x {gain.expected:.2g}"
+    most = "" if gain.at_most is None else f"at most x {gain.at_most:.3g}, "
+    return f"{most}expected x {gain.expected:.3g}"
 
 
 def program_bound(share_pct: float | None, bound: float | None) -> float | None:

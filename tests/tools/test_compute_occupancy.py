@@ -169,7 +169,7 @@ def test_register_columns_are_read_as_each_target_has_them(
         (1, None, "grid", "no", "are 16 waves (50 % occupancy at most), and registers and LDS allow 16"),
         (0.5, 6.0, "grid", "no", "Only a larger grid"),
         (100, 2.0, "uneven", "doubtful", "Resources are not the limit"),
-        (100, 15.0, "resources", "perhaps", "15 were resident on average over the duration"),
+        (100, 15.0, "resources", "perhaps", "15 were resident on average"),
         (100, None, None, None, "The grid would fill them; whether they stay filled was not measured"),
         (100, 24.0, None, None, None),
     ],

@@ -178,7 +178,7 @@ def test_as_many_requests_for_far_more_bytes_are_not_the_same_work(store: Store)
 
 
 def test_operations_that_moved_into_atomics_are_not_called_less_work(store: Store) -> None:
-    few, many = {"TCC_ATOMIC_sum": 1e4}, {"TCC_ATOMIC_sum": 1e8}
+    few, many = {"TCC_ATOMIC_sum": 1e4}, {"TCC_ATOMIC_sum": 1e9}
     found = pair(store, flop(1e10) | few, flop(1e9) | many)
     assert found.work.answer == "unknown" and "l2 atomics" in found.work.why
     assert pair(store, flop(1e10) | few, flop(1e9) | few).work.answer == "no"
