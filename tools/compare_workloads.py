@@ -267,14 +267,14 @@ def _next(comparison: Comparison) -> list[NextCall]:
         arguments = {"gpu": arch, "metrics": ["roofline", "overview"]}
         why = "the counters that show whether both did the same work"
         calls.append(NextCall(tool="plan_profile", arguments=arguments, why=why))
-    grouped = any(c.pair.how == "group" for c in comparison.pairs)
+    grouped = any(c.pair.of_several for c in comparison.pairs)
     if comparison.matching.only_before and comparison.matching.only_after and not grouped:
         why = "kernels without a counterpart; use group for fused or split ones"
         calls.append(NextCall(tool="list_workloads", arguments={"workload": after.id}, why=why))
     if main is not None and main.verdict != "improved":
         arguments = {"workload": after.id}
         calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why="what limits it now"))
-    if main is not None and main.several and before.workload.by == "kernel" and main.pair.how != "group":
+    if main is not None and main.several and before.workload.by == "kernel" and not main.pair.of_several:
         arguments = {"baseline": before.id, "candidate": after.id, "by": "launch"}
         why = "its launch configurations separately, matched by name"
         calls.append(NextCall(tool="compare_workloads", arguments=arguments, why=why))

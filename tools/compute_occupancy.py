@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -15,6 +14,8 @@ from ..analysis.base.text import count_text
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import targets_with_metrics
 from ..analysis.catalogue.thresholds import threshold
+from ..analysis.diagnosis.findings import diagnose
+from ..analysis.diagnosis.gains import MORE_WAVES, expected_gain, least_of
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
 from ..analysis.occupancy.binding_limits import Binding, binding, words_of
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
@@ -123,8 +124,9 @@ class OccupancyResult(Result):
     are those of its first row; waves and occupancy_pct are what resources allow. ``limits``: the waves that each
     resource alone would allow, and those in the grid if it is the limit. ``what_if``: changes that give more waves
     (those of one option are made together); for a workload, the column helps says whether the launch would benefit (no,
-    doubtful, perhaps: if the kernel is bound by latency). ``achieved`` figures are measured if counters allow, as
-    averages over all cycles from the start to the end of the kernel (elapsed), including CUs without work."""
+    doubtful, perhaps: if the kernel is bound by latency). ``achieved`` figures are measured if counters allow:
+    averages over the cycles of SMs with work on NVIDIA (occupancy.achieved_pct), over the whole kernel on AMD
+    (occupancy.waves). Resources given with a workload replace those of its kernel."""
 
     answer: str | None = None
     """What limits the launches of the first kernel, or why that is unknown."""
@@ -195,7 +197,9 @@ def compute_occupancy(
     if workload is not None:
         with Workload.open(store, workload) as opened:
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
-        _none_of(stated | {"workgroup_size": workgroup_size}, "workload", kernels.kernels[0])
+            given = {n: v for n, v in (stated | {"workgroup_size": workgroup_size}).items() if v is not None}
+            if given:
+                return _changed_launch(opened, kernels, given, mode)
     elif code_object is not None:
         from .code_objects.kernels import select
 
@@ -213,17 +217,52 @@ def compute_occupancy(
     return _answer(kernels, mode, limit, offset)
 
 
-def _none_of(stated: dict[str, int | None], source: str, kernel: OccupancyKernel | None = None) -> None:
-    """Reject numbers if ``source`` already states them; for a kernel, suggest the call that asks the question in
-    numbers."""
-    given = {name: value for name, value in stated.items() if value is not None}
-    if not given:
-        return
-    fix = _WAYS
-    if kernel is not None:
-        asked = {name: value for name, value in asdict(kernel.launch).items() if value} | given
-        fix = f"What if: compute_occupancy {json.dumps({'gpu': kernel.gpu} | asked)}"
-    raise BadArgument(f"{', '.join(given)} cannot be given with {source}", f"the {source} states it", fix)
+def _none_of(stated: dict[str, int | None], source: str) -> None:
+    """Reject numbers if ``source`` already states them."""
+    if given := [name for name, value in stated.items() if value is not None]:
+        raise BadArgument(f"{', '.join(given)} cannot be given with {source}", f"the {source} states it", _WAYS)
+
+
+def _changed_launch(workload: Workload, source: Kernels, given: dict[str, int], mode: Mode) -> OccupancyResult:
+    """The occupancy of the first kernel with other resources, and what the additional waves could gain."""
+    first = source.kernels[0]
+    now = first.occupancy(mode)
+    changed = replace(first, launch=replace(first.launch, **given), profiled=None)
+    then = changed.occupancy(mode)
+    for figure in (now, then):
+        if isinstance(figure, Problem):
+            raise figure
+    assert isinstance(now, Occupancy) and isinstance(then, Occupancy)
+    answer = _answer(Kernels(source.source, [changed]), mode, 1, 0)
+    what = ", ".join(f"{name} {value} instead of {getattr(first.launch, name)}" for name, value in given.items())
+    words = words_of(then.gpu)
+    counts = f"With {what}, resources allow {then.waves_per_cu} {words.wave}s per {words.unit} instead of "
+    told = f"{counts}{now.waves_per_cu}. {_payoff(workload, first, now, then)}"
+    return answer.model_copy(update={"answer": told, "notes": [*answer.notes, *(n.text for n in source.notes)]})
+
+
+def _payoff(workload: Workload, kernel: OccupancyKernel, now: Occupancy, then: Occupancy) -> str:
+    """Whether other waves would pay off, in a sentence: by the grid, and by what the kernel waits for."""
+    if not now.waves_per_cu or then.waves_per_cu <= now.waves_per_cu:
+        return "No gain is expected: there would not be more of them."
+    factor = then.waves_per_cu / now.waves_per_cu
+    bound = kernel.binding_limit(now)
+    if bound and bound.offered is not None:
+        return f"No gain is expected: {bound.text}"
+    assert kernel.profiled is not None
+    try:
+        with Workload(workload.store, workload.manifest, "launch") as by_launch:
+            (one, *_), _ = diagnose(by_launch, kernel=kernel.profiled.number)
+    except BadInput as problem:
+        return f"What that gains is unknown: {problem.what}."
+    waiting = next((gain for gain in one.changes if gain.change == MORE_WAVES), None)
+    if waiting is None:
+        return "No gain is expected: its waves hardly wait for results, which is what more of them would hide."
+    at_most = least_of(factor, waiting.at_most)
+    return (
+        f"Its waves wait for results for {waiting.part_pct:.3g} % of their lifetime: at most {at_most:.3g} times as "
+        f"fast, expected {expected_gain(waiting.part_pct, at_most):.3g}."
+    )
 
 
 def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, dynamic: int = 0) -> Kernels:

@@ -13,10 +13,11 @@ from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
-from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
+from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose_apart
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
 from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
+from ..analysis.store.schema import split_label
 from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
@@ -72,11 +73,12 @@ def diagnose_bottleneck(
             uneven = _of_ranks(opened, names[:top_n])
             if whole is not None or uneven:
                 return _of_times_alone(opened, whole, names, uneven)
-        diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
+        diagnoses, total = diagnose_apart(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
-        uneven = _of_ranks(opened, [d.kernel for d in diagnoses])
-        dragged = outliers.notes(opened, [d.kernel for d in diagnoses])
-        told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
+        names = list(dict.fromkeys(split_label(d.kernel)[0] if opened.by == "kernel" else d.kernel for d in diagnoses))
+        uneven = _of_ranks(opened, names)
+        dragged = outliers.notes(opened, names)
+        told = about(opened, "diagnose_bottleneck", opened.select(kernel), names)
     manifest, log = opened.manifest, experiment_log.entries(store)
     kernels = [_round_figures(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":
@@ -176,7 +178,16 @@ def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
         for f in diagnosis.findings
     ]
     share = None if diagnosis.share_pct is None else round(diagnosis.share_pct, 2)
-    return replace(diagnosis, share_pct=share, verdict=verdict, findings=findings)
+    changes = [
+        replace(
+            gain,
+            part_pct=round(gain.part_pct, 1),
+            at_most=_three_digits(gain.at_most),
+            expected=float(f"{gain.expected:.3g}"),
+        )
+        for gain in diagnosis.changes
+    ]
+    return replace(diagnosis, share_pct=share, verdict=verdict, findings=findings, changes=changes)
 
 
 def _three_digits(value: float | None) -> float | None:
@@ -271,7 +282,8 @@ def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> list[str]:
     notes = [
         "speedup_bound is an upper bound for this version's own work and traffic, fully overlapped and at its ceiling; "
-        "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels."
+        "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels. "
+        "changes: the same bound for each kind of change, and the gain to expect."
         f"{_SQL if sql else ''}"
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < CONFIDENT]:

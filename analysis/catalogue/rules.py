@@ -35,12 +35,21 @@ class Advice(CatalogueModel):
 
     do: str
     source: str
+    change: str | None = None
+    """The kind of change that it is, whose gain it then carries."""
+    gain: str | None = None
+    """What this kind of change could gain for the kernel, in words."""
     shown_for: str | None = None
     """The kernel for which an answer shows this advice in full; here it is then shortened to its beginning."""
 
+    @property
+    def text(self) -> str:
+        """What to do, with its gain."""
+        return self.do if self.gain is None else f"{self.do} [{self.gain}]"
+
     @pydantic.model_serializer
     def __str__(self) -> str:
-        return f"{self.do} ({self.source if self.shown_for is None else f'as for {self.shown_for}'})"
+        return f"{self.text} ({self.source if self.shown_for is None else f'as for {self.shown_for}'})"
 
 
 class Rule(CatalogueModel):
@@ -51,7 +60,8 @@ class Rule(CatalogueModel):
     ``supports`` and ``against`` raise and lower the confidence. ``lifts`` lists the pipes and levels of the mixed-pipe
     view whose load a perfect fix would remove; ``dense`` means that the fix reduces the load of the others to the bytes
     that threads requested; ``bound`` is an additional bound of the speed-up. A verdict does not stay open because of
-    ``optional`` rules with missing counters, as no profiler is asked to collect those.
+    ``optional`` rules with missing counters, as no profiler is asked to collect those. ``change`` is the kind of change
+    that advice without its own one is.
     """
 
     id: str
@@ -68,6 +78,7 @@ class Rule(CatalogueModel):
     dense: bool = False
     optional: bool = False
     bound: str | None = None
+    change: str | None = None
     advice: list[Advice]
     falsify: str
 
@@ -97,19 +108,57 @@ class Signal(CatalogueModel):
 
 
 class Part(CatalogueModel):
-    """A part of the waves' lifetime; the parts of a family add up to 100 %.
+    """A part of an account; the parts of a family and view add up to 100 %, with what was not counted.
 
-    ``on.<family>`` lists the expressions of its share in percent, best first.
+    ``on.<family>`` lists the expressions of its share in percent, best first. A part that ``stands_for`` others is used
+    if one of them was not counted.
+    """
+
+    name: str
+    view: Literal["device", "waves"] = "waves"
+    title: str
+    stands_for: list[str] = []
+    on: dict[str, list[str]]
+
+
+class Change(CatalogueModel):
+    """A kind of change of a program, and what decides its gain; expressions are SQL as those of rules.
+
+    ``when`` decides whether it applies, ``part`` is the share of the time that it addresses in percent, ``lifts`` and
+    ``dense`` are those of rules, ``bound`` is the most that the change itself allows.
     """
 
     name: str
     title: str
-    on: dict[str, list[str]]
+    gpus: list[str] | None = None
+    when: str
+    part: str
+    lifts: list[str] = []
+    dense: bool = False
+    bound: str | None = None
+
+    @property
+    def expressions(self) -> list[str]:
+        """All expressions that are evaluated for the change."""
+        return [self.when, self.part, *([self.bound] if self.bound else [])]
+
+
+@cache
+def changes(target: str) -> tuple[Change, ...]:
+    """The changes whose effect a target's metrics can show, without bounds that the target cannot evaluate."""
+    stated = [files.validate_entry(Change, e, f"The change {e.get('name')}") for e in _entries("change")]
+    here = [change for change in stated if targets.holds(change.gpus, target)]
+    trees([e for change in here for e in change.expressions])
+    known = [change for change in here if usable(target, change.when) and usable(target, change.part)]
+    return tuple(
+        change if change.bound is None or usable(target, change.bound) else change.model_copy(update={"bound": None})
+        for change in known
+    )
 
 
 @cache
 def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
-    """The parts of the waves' lifetime that a target's metrics can show, each with its expressions, by name."""
+    """The parts of the accounts that a target's metrics can show, each with its expressions, by name."""
     family = targets.gpu(target).family
     stated = [files.validate_entry(Part, e, f"The part {e.get('name')}") for e in _entries("part")]
     here = {part.name: (part, part.on[family]) for part in stated if family in part.on}
@@ -208,6 +257,7 @@ def all_metrics(target: str) -> list[str]:
     for rule in rules(target):
         names += [n for e in rule.expressions for n in paths(e)] + rule.claim_names
     names += [n for _, every in parts(target).values() for e in every for n in paths(e)]
+    names += [n for change in changes(target) for e in change.expressions for n in paths(e)]
     here = metrics.by_name(target)
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
 

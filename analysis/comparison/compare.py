@@ -372,7 +372,7 @@ def _rounds(pair: Pair, before: ComparedVersion, after: ComparedVersion) -> tupl
     counts = [before.kernels[n].timed for n in pair.before], [after.kernels[n].timed for n in pair.after]
     rounds = math.gcd(*counts[0]), math.gcd(*counts[1])
     by_run = rounds[0] * after.runs == rounds[1] * before.runs
-    if 0 in (*counts[0], *counts[1]) or (pair.how == "group" and not by_run):
+    if 0 in (*counts[0], *counts[1]) or (pair.of_several and not by_run):
         return before.runs, after.runs
     return rounds
 

@@ -115,7 +115,8 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     for side in (baselines, candidates):
         _refuse_other_runs(side)
     before, after = ComparedVersion.of(baselines[0], baselines[1:]), ComparedVersion.of(candidates[0], candidates[1:])
-    matching = match(list(before.kernels.values()), list(after.kernels.values()))
+    # Kernels that vanished are a failure here, even if a new one was launched as often.
+    matching = match(list(before.kernels.values()), list(after.kernels.values()), fused=False)
     to_judge = [
         _PairToJudge("program", Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group"), limits.total)
     ]

@@ -1,4 +1,4 @@
-"""Match the kernels of two workloads: by name, then by similarity, which is always reported."""
+"""Match the kernels of two workloads: by name, then as fused ones or by similarity, which is always reported."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from ..base.problems import BadArgument
+from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from .time_ratio import KernelTotals
 
@@ -16,7 +17,8 @@ _LIKE = threshold("comparison.similar_names")
 _COMPARED = 30
 """The maximum number of kernels of each side, longest first, whose similarity is computed for every pair."""
 Find = Callable[[str], Sequence[str]]
-How = Literal["same_name", "parameters", "only", "similar", "group"]
+_MOST_FUSED = 8
+How = Literal["same_name", "parameters", "only", "similar", "fused", "group"]
 _LABEL = re.compile(r"[\w .+-]{1,60}")
 
 
@@ -25,7 +27,7 @@ class Pair:
     """Kernels of the baseline and of the candidate that are compared with each other.
 
     ``how`` is the reason for the match: the same name, the same except for parameters, the only kernels, similar names
-    (with ``likeness`` from 0 to 1), or a requested group.
+    (with ``likeness`` from 0 to 1), several kernels against one that is launched as often, or a requested group.
     """
 
     label: str
@@ -33,6 +35,11 @@ class Pair:
     after: tuple[str, ...]
     how: How
     likeness: float | None = None
+
+    @property
+    def of_several(self) -> bool:
+        """Whether it is a group of kernels, requested or fused, which has a label of its own."""
+        return self.how in ("group", "fused")
 
 
 @dataclass(frozen=True)
@@ -44,18 +51,37 @@ class KernelMatching:
     only_after: list[str]
 
 
-def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals]) -> KernelMatching:
-    """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by similarity."""
+def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals], *, fused: bool = True) -> KernelMatching:
+    """Pair kernels by name, by base name (without parameters, template arguments, namespace), several with one that
+    replaces them (if ``fused``), then by similarity."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
     pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
     only_before, only_after = [n for n in left if n not in right], [n for n in right if n not in left]
-    for find in (_only, _same_base, _similar) if len(left) == len(right) == 1 else (_same_base, _similar):
+    finders: list[Callable[[list[str], list[str]], list[Pair]]] = [_same_base, _similar]
+    if len(left) == len(right) == 1:
+        finders.insert(0, _only)
+    elif fused and _are_fused([left[n].timed for n in only_before], [right[n].timed for n in only_after]):
+        finders.insert(1, _all_together)
+    for find in finders:
         for pair in find(only_before, only_after):
             pairs.append(pair)
-            only_before.remove(pair.before[0])
-            only_after.remove(pair.after[0])
+            only_before = [name for name in only_before if name not in pair.before]
+            only_after = [name for name in only_after if name not in pair.after]
     pairs.sort(key=lambda p: -left[p.before[0]].total_ns)
     return KernelMatching(pairs, only_before, only_after)
+
+
+def _are_fused(before: list[int], after: list[int]) -> bool:
+    """Whether several kernels on one side and one on the other are launched equally often: fused or split ones."""
+    sizes = sorted((len(before), len(after)))
+    return sizes[0] == 1 < sizes[1] <= _MOST_FUSED and len({*before, *after}) == 1
+
+
+def _all_together(before: list[str], after: list[str]) -> list[Pair]:
+    if min(len(before), len(after)) != 1 or max(len(before), len(after)) < 2:
+        return []
+    words = [base_name(names[0]) if len(names) == 1 else count_text(len(names), "kernel") for names in (before, after)]
+    return [Pair(" -> ".join(words), tuple(before), tuple(after), "fused")]
 
 
 def pair_groups(

@@ -30,11 +30,32 @@ _HOW = {
     "parameters": "same but for parameters",
     "only": "the only kernel",
     "similar": "similar name",
+    "fused": "several against one, launched equally often",
     "group": "group",
 }
 
 
 def summary(comparison: Comparison) -> str:
+    """Whether the result may be published, then the verdict of the pair that takes the most time."""
+    may = _publishable(comparison)
+    return f"{may} {_verdict_text(comparison)}" if may else _verdict_text(comparison)
+
+
+def _publishable(comparison: Comparison) -> str:
+    """Whether the ratio of the main pair may be published as the effect of the change; nothing without times."""
+    main = comparison.main
+    if main is None or main.effect is None:
+        return ""
+    if comparison.other_gpu is not None or main.work.answer in DIFFERENT:
+        return "Not to be published as a speed-up."
+    if main.verdict == "inconclusive":
+        return "Not to be published as a difference."
+    if main.work.answer == "unknown":
+        return "To be published only after a check that both do the same work."
+    return "May be published." if main.work.answer == "yes" else "May be published once the results are checked."
+
+
+def _verdict_text(comparison: Comparison) -> str:
     """The verdict of the pair that takes the most time, in one or two sentences."""
     main = comparison.main
     if main is None:
@@ -193,7 +214,7 @@ def _launches(compared: ComparedPair) -> Note | None:
 def _basis(compared: ComparedPair) -> str:
     if compared.in_total:
         return "whole profiles are"
-    if compared.pair.how != "group":
+    if not compared.pair.of_several:
         return "one launch is"
     return f"{compared.rounds[0]} and {compared.rounds[1]} rounds of all kernels of the group are"
 
@@ -277,7 +298,7 @@ def traffic(compared: ComparedPair) -> tuple[float, float] | None:
 
 def brief_label(pair: Pair) -> str:
     """The name of a pair without parameters, with its launch configuration if it has one."""
-    if pair.how == "group":
+    if pair.of_several:
         return pair.label
     names = (names[0] for names in (pair.before, pair.after))
     return short(" -> ".join(dict.fromkeys(map(_plain, names))))

@@ -20,7 +20,9 @@ from ..engine.work_sums import KernelWork, WorkSelection, WorkSums, collect
 from ..workload import Selection, Workload
 from .time_ratio import KernelTotals
 
-Role = Literal["operations", "flop", "iop", "launch", "instructions", "asked", "written", "moved", "reuse", "setting"]
+Role = Literal[
+    "operations", "flop", "iop", "launch", "instructions", "asked", "written", "moved", "reuse", "atomics", "setting"
+]
 _LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
 
 
@@ -163,7 +165,7 @@ def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
     first: tuple[Role, ...] = ("asked", "written")
     stated += [(name, role, [name]) for wanted in first for name, role in roles.items() if role == wanted]
     stated.append((level_title("hbm"), "moved", ["hbm"]))
-    others: tuple[Role, ...] = ("moved", "instructions", "launch", "reuse")
+    others: tuple[Role, ...] = ("moved", "instructions", "launch", "reuse", "atomics")
     stated += [(name, role, [name]) for wanted in others for name, role in roles.items() if role == wanted]
     quantities = []
     for title, role, names in stated:
@@ -194,6 +196,9 @@ OTHER = threshold("comparison.other_work")
 """The relative difference from which counts are considered different."""
 _EXTRA = threshold("comparison.recomputed")
 _FAR = threshold("comparison.other_data")
+_LANES = 64
+_BYTES = frozenset({"global_bytes_asked"})
+"""Quantities of requests that are bytes; the same number of other requests can be for more data."""
 _UNITS = (
     "flop",
     "global_bytes_asked",
@@ -238,7 +243,7 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     by_name = {e.quantity: e for e in quantities}
     flop, asked = by_name.get("flop"), [e for e in quantities if e.role == "asked" and e.before and e.after]
     reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in quantities)
-    lost = not_counted(target, before, after)
+    lost = not_counted(target, before, after) + _hidden_in_atomics(quantities, flop)
     if checked is False:
         graded: Graded = "no", "the program's own check of its result failed"
     elif flop:
@@ -252,6 +257,14 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     if checked and graded[0] != "yes":
         graded = _after_passed_check(graded, quantities)
     return SameWork(*graded, quantities)
+
+
+def _hidden_in_atomics(quantities: list[Quantity], flop: Quantity | None) -> list[str]:
+    """The atomics, if there are enough new ones for the operations that are gone: units of L2 compute them, which is
+    not counted. A request is for up to 64 lanes."""
+    gone = flop.before - flop.after if flop else 0.0
+    known = [e for e in quantities if e.role == "atomics"]
+    return [f"what {e.title} compute" for e in known if gone > 0 and _LANES * (e.after - e.before) >= gone]
 
 
 def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
@@ -299,6 +312,8 @@ def _by_type(flop: Quantity, kinds: list[Quantity]) -> Graded:
 
 def _by_requests(data: Quantity, hbm: Quantity | None, *, reuse: bool) -> Graded:
     ratio, moved = _ratio(data), hbm.ratio if hbm else None
+    if _near(ratio) and data.quantity not in _BYTES and moved is not None and moved >= _FAR:
+        return "probably_not", f"{_agree(data)}, but {_times(moved)} bytes of HBM traffic: more data, or scattered"
     if abs(ratio - 1) <= SAME:
         return "yes", f"{_agree(data)} and no floating-point operations were counted"
     if _near(ratio):
@@ -333,10 +348,21 @@ def _by_the_rest(quantities: list[Quantity]) -> Graded:
         return "unknown", "no counter of work is in both profiles"
     if size := _another_size([e for e in quantities if e.role in ("moved", "launch", "instructions", "written")]):
         return "probably_not", size
+    if more := _more_bytes(quantities):
+        return "probably_not", more
     counted = ", ".join(e.quantity for e in quantities[:4])
     if any(e.role == "instructions" for e in quantities) and all(e.ratio is not None and _same(e) for e in quantities):
         return "yes", f"all that was counted agrees to {SAME:.0%}: {counted}"
     return "unknown", f"neither operations nor requests were counted in both, only {counted}"
+
+
+def _more_bytes(quantities: list[Quantity]) -> str:
+    """Where as many requests, instructions or work-items move far more bytes: in words, else nothing."""
+    moved = next((e for e in quantities if e.quantity == level_title("hbm") and (e.ratio or 0.0) >= _FAR), None)
+    same = next((e for e in quantities if e.role in ("moved", "instructions", "launch") and e is not moved), None)
+    if moved is None or same is None or same.ratio is None or not _near(same.ratio):
+        return ""
+    return f"{_agree(same)}, but {_times(moved.ratio)} bytes of HBM traffic: more data, or scattered accesses"
 
 
 def _another_size(quantities: list[Quantity]) -> str:

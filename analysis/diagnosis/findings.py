@@ -19,8 +19,9 @@ from ..engine.expressions import Values, evaluate
 from ..planning.plan import plan
 from ..rooflines import limits
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
-from ..rooflines.loads import Load, label_of, loads_by_signal, loads_text
+from ..rooflines.loads import Load, loads_by_signal, loads_text
 from ..workload import Workload
+from .account import AccountPart, device_time_account, wave_time_account
 from .evidence import (
     GATE,
     UNDECIDED,
@@ -33,23 +34,32 @@ from .evidence import (
     verdict_confidence,
     weigh,
 )
+from .gains import (
+    ChangeGain,
+    gain_text,
+    gains,
+    next_limit,
+    own_traffic,
+    program_bound,
+    speedup_bound,
+    why_unbounded,
+)
 from .kernel_figures import (
-    AccountPart,
     Case,
     DiagnosisSubject,
     above_their_whole,
     find_doubt_dependent,
     find_undefined,
     subjects,
-    wave_time_account,
 )
 
 _MOST = 8
 """The most metrics in one request; for more, a preset is better."""
 _FLAT = 1_000_000
-_FAR = threshold("diagnosis.uncounted_unit_factor")
-_USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
-"""Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
+_CONFIGURATIONS = 3
+"""The most launch configurations of a kernel that are reported as rows of their own."""
+_WEIGHTY = threshold("diagnosis.configuration_share")
+_DIFFERENT_PCT = threshold("diagnosis.configuration_points")
 
 
 @dataclass(frozen=True)
@@ -118,8 +128,12 @@ class Diagnosis:
     next_counters: list[MetricRequest]
     undecided: list[str]
     """What stays open although collecting counters would not help, with the reasons, and why there is no bound."""
+    device_time: list[AccountPart] = field(default_factory=list)
+    """What the device does from start to end; the parts add up to 100 %."""
     wave_time: list[AccountPart] = field(default_factory=list)
-    """What waves spend their lifetime on, the largest part first; the known parts and the rest add up to 100 %."""
+    """What waves spend their lifetime on, the largest part first; likewise."""
+    changes: list[ChangeGain] = field(default_factory=list)
+    """What each kind of change that applies could gain, the largest expected gain first."""
     lines: list[str] = field(default_factory=list)
     """The code lines with samples waiting for the subsystem of the verdict, hottest first; empty without samples."""
     units: Annotated[list[Load], Field(exclude=True)] = field(default_factory=list)
@@ -146,6 +160,7 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     inputs = [one.inputs for one in kernels]
     expressions += [n for rule in stated for n in rule.claim_names]
     expressions += [expression for _, every in rules.parts(target).values() for expression in every]
+    expressions += [expression for change in rules.changes(target) for expression in change.expressions]
     values = evaluate(target, inputs, expressions, loads)
     undefined = find_undefined(target, kernels, values, loads)
     above = above_their_whole(target, kernels)
@@ -159,6 +174,46 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
         )
     ]
     return [_diagnosis(case, stated) for case in cases], total
+
+
+def diagnose_apart(
+    workload: Workload, *, kernel: str | None = None, limit: int | None = None
+) -> tuple[list[Diagnosis], int]:
+    """Diagnose like ``diagnose``, but report a kernel as its launch configurations if these differ in what limits them.
+
+    Only configurations with a tenth of the kernel's time or more count, and at most three are reported.
+    """
+    diagnoses, total = diagnose(workload, kernel=kernel, limit=limit)
+    if workload.by == "launch":
+        return diagnoses, total
+    several = {d.kernel for d in diagnoses if workload.kernels[d.kernel].configurations > 1}
+    if not several:
+        return diagnoses, total
+    with Workload(workload.store, workload.manifest, "launch") as by_launch:
+        return [
+            each for d in diagnoses for each in (_split_by_limit(by_launch, d) if d.kernel in several else [d])
+        ], total
+
+
+def _split_by_limit(by_launch: Workload, whole: Diagnosis) -> list[Diagnosis]:
+    """The configurations of a kernel if their accounts differ, otherwise the kernel as a whole."""
+    numbers = [f"#{one.number}" for one in by_launch.kernels.values() if one.number.split(".")[0] == whole.number]
+    every = diagnose(by_launch, kernel=",".join(numbers[:_CONFIGURATIONS]))[0] if whole.share_pct else []
+    weighty = [d for d in every if (d.share_pct or 0.0) >= _WEIGHTY * (whole.share_pct or 0.0)]
+    known = [d for d in weighty if d.verdict.subsystem != "unknown"]
+    differ = any(_accounts_differ(known[0], other) for other in known[1:])
+    return weighty if differ else [whole]
+
+
+def _accounts_differ(one: Diagnosis, other: Diagnosis) -> bool:
+    """Whether two configurations are limited by different subsystems, and a part of their accounts is far apart."""
+    if one.verdict.subsystem == other.verdict.subsystem:
+        return False
+    for account, against in ((one.device_time, other.device_time), (one.wave_time, other.wave_time)):
+        before, after = ({p.title: p.pct or 0.0 for p in parts} for parts in (account, against))
+        if any(abs(before.get(title, 0.0) - after.get(title, 0.0)) >= _DIFFERENT_PCT for title in before | after):
+            return True
+    return False
 
 
 def _views(workload: Workload, subjects: list[DiagnosisSubject]) -> dict[str, limits.KernelLimits]:
@@ -183,6 +238,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     subsystem = chosen.rule.subsystem if chosen else "unknown"
     bound = speedup_bound(chosen.rule, case) if chosen else None
     unknown = _unknown_loads(case, chosen)
+    changes = gains(case)
     return Diagnosis(
         rank=case.subject.rank,
         number=case.subject.number,
@@ -199,14 +255,16 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
             own_traffic(case.view),
             doubt,
         ),
-        findings=[_finding(case, holding) for holding in by_subsystem.values()],
+        findings=[_finding(case, holding, changes) for holding in by_subsystem.values()],
         next_counters=requests(case, open_rules),
         undecided=[
             *undecided_reasons(case, open_rules),
             *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
             *_explained_by_unknown_loads(subsystem, unknown),
         ],
+        device_time=device_time_account(case.target, case.values, case.view.loads if case.view else []),
         wave_time=wave_time_account(case.target, case.values),
+        changes=changes,
         units=list(case.view.loads) if case.view else [],
     )
 
@@ -265,8 +323,9 @@ def _ruled_out(case: Case, weighed: list[Weighed], chosen: Weighed) -> Reason | 
     return None
 
 
-def _finding(case: Case, holding: list[Weighed]) -> Finding:
+def _finding(case: Case, holding: list[Weighed], changes: list[ChangeGain]) -> Finding:
     """Combine all rules of one subsystem into one finding; the first rule gives severity, bound and falsification."""
+    known = {gain.change: gain_text(gain) for gain in changes}
     first = holding[0]
     if first.rule.kind == "cause":
         holding = [w for w in holding if w.rule.kind == "cause"]  # it already covers what limits and signs would repeat
@@ -274,7 +333,11 @@ def _finding(case: Case, holding: list[Weighed]) -> Finding:
     opposed = [e for e, true in first.against.items() if true]
     decided = list(dict.fromkeys(w.rule.when for w in holding))
     # Signs are more specific than the rules that they accompany, so their advice comes first.
-    advice = {a.do: a for w in sorted(holding, key=lambda w: w.rule.kind != "sign") for a in w.rule.advice}
+    advice = {
+        a.do: a.model_copy(update={"gain": known.get(a.change or w.rule.change or "")})
+        for w in sorted(holding, key=lambda w: w.rule.kind != "sign")
+        for a in w.rule.advice
+    }
     return Finding(
         subsystem=first.rule.subsystem,
         severity=first.severity,
@@ -286,100 +349,6 @@ def _finding(case: Case, holding: list[Weighed]) -> Finding:
         falsify=first.rule.falsify,
         then=next_limit(first.rule, case),
     )
-
-
-def program_bound(share_pct: float | None, bound: float | None) -> float | None:
-    """The speed-up of all kernels together if this one were ``bound`` times as fast (Amdahl's law).
-
-    None without times or without a bound.
-    """
-    if share_pct is None or bound is None:
-        return None
-    share = share_pct / 100
-    return 1 / (1 - share + share / bound)
-
-
-def own_traffic(view: limits.KernelLimits | None) -> str | None:
-    """The device memory traffic that a bound takes as given, and how much of it the threads requested, in words.
-
-    None if it is unknown, or more than memory can transfer in the time.
-    """
-    if view is None or view.traffic is None:
-        return None
-    if any(load.unit == "hbm" and load.status == "impossible" for load in view.loads):
-        return None
-    carried, asked = view.traffic.carried, view.traffic.asked
-    text = f"{amount(carried)} of device memory per launch"
-    if not asked:
-        return text  # nothing is loaded or stored: the traffic belongs to the launch itself
-    return f"{text}; threads request {amount(asked)}{', the least without reuse' if asked < carried else ''}"
-
-
-def amount(of_bytes: float) -> str:
-    """An amount of bytes with three digits and a decimal unit."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if of_bytes >= size:
-            return f"{of_bytes / size:.3g} {unit}"
-    return f"{of_bytes:.0f} B"
-
-
-def next_limit(rule: Rule, case: Case) -> str | None:
-    """The unit that would be the next limit without a cause or a wait, and the speed-up at which it is reached."""
-    left = {} if case.impossible or why_unbounded(rule, case) else remaining(rule, case)
-    if rule.kind not in ("cause", "wait") or not left:
-        return None
-    name = max(left, key=lambda unit: left[unit])
-    return f"Without it, {label_of(name)} is the next limit: its work allows {1 / left[name]:.3g} times the speed."
-
-
-def remaining(rule: Rule, case: Case) -> dict[str, float]:
-    """The least times of the pipes and levels that remain loaded after the fix, as shares of the run time."""
-    known = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
-    left = {n: (s.value or 0.0, s.spare if rule.dense else 0.0) for n, s in known.items() if n not in rule.lifts}
-    return {name: value - spare for name, (value, spare) in left.items() if spare is not None and value > spare}
-
-
-def speedup_bound(rule: Rule, case: Case) -> float | None:
-    """The run time divided by the longest least time of the pipes and levels that remain loaded after the fix, at least
-    1.
-
-    It assumes that everything overlaps perfectly and runs at its ceiling, so it is an upper bound; pipes that were not
-    counted could only lower it. None if nothing known bounds it, if a unit that every kernel uses is unknown and could
-    lower it considerably, or if an impossible load shows that a counter or the time is wrong.
-    """
-    bound = _known_bound(rule, case)
-    return None if bound is None or why_unbounded(rule, case) else bound
-
-
-def why_unbounded(rule: Rule, case: Case) -> str | None:
-    """Why there is no bound: device memory or the arithmetic pipe was not counted and could lower it considerably."""
-    bound = _known_bound(rule, case)
-    if bound is None or bound <= _FAR or case.view is None:
-        return None
-    shares = case.view.shares
-    stated = [names for names in _USED_BY_ALL if shares.keys() & set(names) and not set(names) & set(rule.lifts)]
-    unknown = [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
-    if not unknown:
-        return None
-    units = " and ".join(unknown)
-    return f"{rule.subsystem}: no speedup_bound, because the load of {units} is unknown and could lower it to 1"
-
-
-def _known_bound(rule: Rule, case: Case) -> float | None:
-    """The speed-up bound from the units that were counted, or None."""
-    if rule.kind == "gate" or case.impossible:
-        return None
-    shares = list(remaining(rule, case).values())
-    loads = case.view.shares if case.view else {}
-    known = {name for name, share in loads.items() if share.value is not None}
-    own_load = rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts}
-    if own_load and (load := case.values.get(rule.severity)):
-        shares.append(load / 100)
-    bounds = [1 / max(shares)] if shares else []
-    own = case.values.get(rule.bound) if rule.bound else None
-    if own is not None:
-        bounds.append(own)
-    return max(1.0, min(bounds)) if bounds else None
 
 
 def claim(rule: Rule, values: Values) -> str:

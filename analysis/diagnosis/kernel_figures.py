@@ -1,4 +1,4 @@
-"""The figures of each kernel that the rules read, the values of their conditions, and the account of its wave time."""
+"""The figures of each kernel that the rules read, and the values of their conditions."""
 
 from __future__ import annotations
 
@@ -196,40 +196,3 @@ def find_undefined(
         frozenset(e for e, value in one.items() if value is None and other[e] is not None)
         for one, other in zip(values, filled_in, strict=True)
     ]
-
-
-_REST = "not_counted"
-_WHOLE, _ROUNDING = 100.0, 0.005
-
-
-@dataclass(frozen=True)
-class AccountPart:
-    """One part of the waves' lifetime and its share in percent; None if the counters contradict one another, so that it
-    would be negative."""
-
-    name: str
-    title: str
-    pct: float | None
-
-
-def wave_time_account(target: str, values: Values) -> list[AccountPart]:
-    """Return the parts of the waves' lifetime, the largest first; nothing if none of them was counted.
-
-    If all parts were counted, their shares are relative to their sum: counters of different replays do not add up
-    exactly. Otherwise a last part is what the known parts leave, which contradictory counters make impossible (None).
-    """
-    stated = {
-        part.name: (part.title, next((v for e in every if (v := values.get(e)) is not None), None))
-        for part, every in rules.parts(target).values()
-    }
-    known = {name: value for name, (_, value) in stated.items() if value is not None}
-    total = sum(known.values())
-    if not total:
-        return []
-    complete = len(known) == len(stated)
-    scale = _WHOLE / total if complete else 1.0
-    shares = [(name, stated[name][0], value * scale) for name, value in known.items()]
-    shares.sort(key=lambda share: -share[2])
-    if not complete:
-        shares.append((_REST, "not counted", _WHOLE - total))
-    return [AccountPart(name, title, round(pct, 2) if pct > -_ROUNDING else None) for name, title, pct in shares]

@@ -81,9 +81,7 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
     words, most = words_of(figure.gpu), figure.max_waves_per_cu
     waves, unit = f"{words.wave}s", words.unit
     resources = f"registers and {words.limiters['lds']}"
-    achieved_text = (
-        f" {achieved:.3g} were resident on average over the duration of the kernel." if achieved is not None else ""
-    )
+    achieved_text = f" {achieved:.3g} were resident on average." if achieved is not None else ""
     units = (cus or 0) / (2 if figure.unit.startswith(_PAIRED) else 1)
     if units and launched.grid and launched.workgroup_size:
         groups = launched.grid / launched.workgroup_size / units

@@ -15,6 +15,8 @@ from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"
 """The metric for the average number of resident waves."""
+_ACHIEVED_PCT = "occupancy.achieved_pct"
+"""The achieved occupancy where a target has a metric for it, as diagnoses use it."""
 _RESOURCES = frozenset({"vgpr", "agpr", "sgpr", "lds_bytes", "workgroup_size"})
 
 
@@ -93,21 +95,27 @@ def configurations(workload: Workload, kernel: str | None = None) -> Configurati
 
 def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
     """The row with the achieved occupancy of its launches."""
-    if figure is None or figure.pct_of_peak is None:
+    pct = _achieved_pct(figure) if figure is not None else None
+    if figure is None or pct is None:
         return row
-    pct = figure.pct_of_peak
     doubt = row.doubt or (figure.reason if figure.status == "suspect" else None)
     return replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct, doubt=doubt)
 
 
 def _achieved_figures(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
-    """Configuration -> average share of the device's wave slots in use, in percent; a string says why there is none."""
+    """Configuration -> the metric of the achieved occupancy; a string says why there is none."""
     if apart.arch not in targets_with_metrics() or ACHIEVED not in by_name(apart.arch):
         return f"no metric for it is known on {apart.arch or None}"
     view = FigureRequest(kernel, by_kernel=True)
-    measured = replace_cycle_shares_by_time(apart, figures(apart, [ACHIEVED], view), view)
-    usable = {f.kernel: f for f in measured if f.kernel and f.pct_of_peak is not None and _is_usable(f)}
+    name = _ACHIEVED_PCT if _ACHIEVED_PCT in by_name(apart.arch) else ACHIEVED
+    measured = replace_cycle_shares_by_time(apart, figures(apart, [name], view), view)
+    usable = {f.kernel: f for f in measured if f.kernel and _achieved_pct(f) is not None and _is_usable(f)}
     return usable or next((f.reason.text for f in measured if f.reason), "the counters have no value")
+
+
+def _achieved_pct(figure: Figure) -> float | None:
+    """The achieved occupancy in percent: the metric itself, or the resident waves as a share of the slots."""
+    return figure.value if figure.name == _ACHIEVED_PCT else figure.pct_of_peak
 
 
 def _is_usable(figure: Figure) -> bool:

@@ -86,7 +86,7 @@ class Load:
         if self.work_pct is not None and self.work_pct > IMPOSSIBLE >= self.pct:
             return f"{text} ({self.work_pct:.3g} % of the ceiling by work)"
         if self.cycles_pct is not None and self.work_pct is not None and self.cycles_pct - self.work_pct >= _APART:
-            return f"{text} of cycles ({self.work_pct:.3g} % by work)"
+            return f"{text} (busy cycles; its counted work needs {self.work_pct:.3g} %)"
         return text
 
 

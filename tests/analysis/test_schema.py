@@ -24,7 +24,7 @@ PROMISED += [
     "metrics",
     "findings",
     "loads",
-    "wave_time",
+    "accounts",
     "log",
 ]
 

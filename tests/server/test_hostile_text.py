@@ -191,7 +191,7 @@ WORKLOAD_CALLS: list[tuple[str, dict[str, Any]]] = [
     *(("plot", {"workload": "latest", "kind": kind}) for kind in ("roofline", "speed_of_light", "occupancy")),
     ("plot", {"workload": "latest", "kind": "compare", "candidate": "latest"}),
     *(("query_counters", {"sql": SQL.format(name)}) for name in (
-        "workloads", "passes", "dispatches", "counters", "metrics", "findings", "loads", "wave_time",
+        "workloads", "passes", "dispatches", "counters", "metrics", "findings", "loads", "accounts",
         "ceilings", "facts",
     )),
 ]  # fmt: skip

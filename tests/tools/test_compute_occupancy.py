@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import duckdb
 import pytest
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound, Problem
 from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.eval.interventions.diagnoses import COUNTERS, TIMES
+from rooflens.eval.interventions.scoring import truths
 from rooflens.server.mcp.toolbox import Tool
 from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_occupancy import OccupancyResult, compute_occupancy
+from rooflens.tools.import_profile import import_profile
 
 DATA = Path(__file__).parent / "code_objects" / "data"
 HSACO, BUNDLE = str(DATA / "kernels_gfx90a.hsaco"), str(DATA / "kernels_three_targets.ccob")
@@ -165,7 +169,7 @@ def test_register_columns_are_read_as_each_target_has_them(
         (1, None, "grid", "no", "are 16 waves (50 % occupancy at most), and registers and LDS allow 16"),
         (0.5, 6.0, "grid", "no", "Only a larger grid"),
         (100, 2.0, "uneven", "doubtful", "Resources are not the limit"),
-        (100, 15.0, "resources", "perhaps", "15 were resident on average over the duration"),
+        (100, 15.0, "resources", "perhaps", "15 were resident on average"),
         (100, None, None, None, "The grid would fill them; whether they stay filled was not measured"),
         (100, 24.0, None, None, None),
     ],
@@ -293,19 +297,26 @@ def test_mistakes_are_answered_with_what_is_allowed(
         compute_occupancy(store, **arguments)
 
 
-def test_a_what_if_on_a_workload_is_answered_with_the_call_in_numbers(tmp_path: Path) -> None:
+def test_other_resources_of_a_profiled_kernel_are_answered_with_what_they_could_gain(tmp_path: Path) -> None:
     """The kernel has 24 KiB of LDS; with 20 a third work-group fits on a compute unit."""
     made = Store(tmp_path)
     stored(made, Path(__file__).parents[2] / "server" / "samples" / "clover", "clover")
-    with pytest.raises(BadArgument) as refused:
-        compute_occupancy(made, workload="clover", lds_bytes=20480)
-    call = json.loads(refused.value.fix.partition("compute_occupancy ")[2])
-    assert call == {"gpu": "gfx90a", "vgprs": 44, "lds_bytes": 20480, "workgroup_size": 256}
-    found = [compute_occupancy(made, workload="clover").waves_per_cu, compute_occupancy(made, **call).waves_per_cu]
-    assert found == [8, 12]
-    for name in ("sgprs", "workgroup_size"):
-        with pytest.raises(BadArgument, match=f"{name} cannot be given with workload"):
-            compute_occupancy(made, workload="clover", **{name: 64})
+    changed = compute_occupancy(made, workload="clover", lds_bytes=20480)
+    assert [compute_occupancy(made, workload="clover").waves_per_cu, changed.waves_per_cu] == [8, 12]
+    told = "With lds_bytes 20480 instead of 24576, resources allow 12 waves per CU instead of 8. What that gains is"
+    assert (changed.answer or "").startswith(f"{told} unknown")
+    more = compute_occupancy(made, workload="clover", lds_bytes=30000)
+    assert "No gain is expected: there would not be more" in (more.answer or "")
+
+
+def test_less_shared_memory_of_a_counted_kernel_has_a_bound_and_an_expected_gain(tmp_path: Path) -> None:
+    made = Store(tmp_path)
+    import_profile(made, str(COUNTERS), name="interventions")
+    kernel = next(t.kernel for t in truths(TIMES) if any(m.what == "less_lds" and m.gain > 1.3 for m in t.measured))
+    found = compute_occupancy(made, workload="interventions", kernel=f"^{kernel}$", lds_bytes=8192)
+    gain = re.search(r"at most ([\d.]+) times as fast, expected (\d+(?:\.\d+)?)", found.answer or "")
+    measured = next(m.gain for t in truths(TIMES) if t.kernel == kernel for m in t.measured if m.what == "less_lds")
+    assert gain and float(gain[1]) >= measured / 1.1 and 1 < float(gain[2]) <= float(gain[1])
 
 
 # -- as a tool ------------------------------------------------------------------------------------------------------

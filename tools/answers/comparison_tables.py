@@ -155,7 +155,7 @@ def _total_ms(side: Side) -> float | None:
 def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
     """Return the kernels that a group matched on each side, their launches in total and per round, and the sums."""
     rows: list[_MemberRow] = []
-    for compared in (c for c in comparison.pairs if c.pair.how == "group"):
+    for compared in (c for c in comparison.pairs if c.pair.of_several):
         for word, side in (("baseline", compared.before), ("candidate", compared.after)):
             members = sorted(side.kernels, key=lambda k: -k.total_ns)
             shown = members if extent.whole_names else members[:_MEMBERS]
@@ -293,7 +293,7 @@ def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
     last: dict[str, float] = {}
     for place, comparison in enumerate(steps):
         for compared in comparison.pairs:
-            label = compared.pair.label if compared.pair.how == "group" else compared.pair.before[0]
+            label = compared.pair.label if compared.pair.of_several else compared.pair.before[0]
             effect = compared.effect
             if place == 0:
                 rows.append(_first_step(comparison, compared, label, extent))
@@ -314,7 +314,7 @@ def _first_step(comparison: Comparison, compared: ComparedPair, label: str, exte
 
 def _after(compared: ComparedPair, label: str) -> str:
     """Return the name of a pair in the later version."""
-    return label if compared.pair.how in ("group", "same_name") else compared.pair.after[0]
+    return label if compared.pair.how in ("group", "fused", "same_name") else compared.pair.after[0]
 
 
 def _step(comparison: Comparison, compared: ComparedPair, kernel: str, last: float | None) -> _StepRow:

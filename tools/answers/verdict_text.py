@@ -8,9 +8,10 @@ from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import Advice
 from ...analysis.catalogue.vocabulary import limit_words
+from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
-from ...analysis.diagnosis.kernel_figures import AccountPart
+from ...analysis.diagnosis.gains import ChangeGain
 from ...analysis.timeline.timeline import Application
 from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..base.results import TextBlock, table
@@ -28,6 +29,7 @@ _COLUMNS = {
     "program_bound": "times",
 }
 _LEAST_PART_PCT, _SMALLEST_REST_PCT = 1.0, 0.05
+_MOST_CHANGES = 4
 _NO_GAIN = 1.05
 """A kernel that can become at most this many times as fast is at its limit."""
 
@@ -98,8 +100,10 @@ def _kernel_block(one: Diagnosis) -> TextBlock:
         lines.append(f"traffic: {one.verdict.own_traffic}")
     if one.loads:
         lines.append(f"loads: {one.loads}")
-    if one.wave_time:
-        lines.append(f"wave time: {_account_text(one.wave_time)}")
+    accounts = {"device time": one.device_time, "wave time": one.wave_time}
+    lines += [f"{view}: {_account_text(account)}" for view, account in accounts.items() if account]
+    if one.changes:
+        lines.append(f"could gain (at most; expected): {', '.join(map(_change_text, one.changes[:_MOST_CHANGES]))}")
     for request in one.next_counters:
         decided = ", ".join(limit_words(name) for name in request.decides)
         passes = count_text(request.passes, "pass", "passes")
@@ -108,8 +112,13 @@ def _kernel_block(one: Diagnosis) -> TextBlock:
     return TextBlock(f"#{one.number} {short(one.kernel)}", lines)
 
 
+def _change_text(gain: ChangeGain) -> str:
+    most = "?" if gain.at_most is None else figure(gain.at_most, 2)
+    return f"{gain.title} ({most}; {figure(gain.expected, 2)})"
+
+
 def _account_text(account: Sequence[AccountPart]) -> str:
-    """The parts of the waves' lifetime from 1 % on, and how much the others are together."""
+    """The parts of an account from 1 % on, and how much the others are together."""
     shown = [part for part in account if part.pct is None or part.pct >= _LEAST_PART_PCT]
     texts = [f"{part.title} {'contradictory' if part.pct is None else f'{part.pct:.3g} %'}" for part in shown]
     rest = sum(part.pct or 0.0 for part in account) - sum(part.pct or 0.0 for part in shown)
@@ -133,7 +142,7 @@ def _finding_lines(finding: Finding) -> list[str]:
 
 def _advice_text(advice: Advice) -> str:
     """What to do; the document that recommends it is in the structured answer."""
-    return advice.do if advice.shown_for is None else str(advice)
+    return advice.text if advice.shown_for is None else str(advice)
 
 
 def _evidence_text(one: Evidence) -> str:

@@ -10,6 +10,7 @@ from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import rules
 from ...analysis.comparison import experiment_log
 from ...analysis.diagnosis import findings
+from ...analysis.diagnosis.account import DEVICE, WAVES
 from ...analysis.diagnosis.findings import number
 from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store.manifest import Binary
@@ -90,12 +91,20 @@ def load_rows(workload: Workload) -> list[Row]:
     ]
 
 
-def wave_time_rows(workload: Workload) -> list[Row]:
-    """Return the parts of the waves' lifetime for every kernel."""
+def account_rows(workload: Workload) -> list[Row]:
+    """Return the parts of the device's time and of the waves' lifetime for every kernel."""
     return [
-        {"workload": workload.id, "kernel": one.kernel, "part": part.name, "title": part.title, "pct": part.pct}
+        {
+            "workload": workload.id,
+            "kernel": one.kernel,
+            "view": view,
+            "part": part.name,
+            "title": part.title,
+            "share_pct": part.pct,
+        }
         for one in findings.diagnose(workload)[0]
-        for part in one.wave_time
+        for view, account in ((DEVICE, one.device_time), (WAVES, one.wave_time))
+        for part in account
     ]
 
 
@@ -160,5 +169,5 @@ DERIVED = {
     "metrics": DerivedTable(_has_metrics, metric_rows),
     "findings": DerivedTable(_has_rules, finding_rows, measured=True),
     "loads": DerivedTable(_has_rules, load_rows, measured=True),
-    "wave_time": DerivedTable(_has_rules, wave_time_rows),
+    "accounts": DerivedTable(_has_rules, account_rows, measured=True),
 }

@@ -79,3 +79,17 @@ def test_a_group_that_is_no_pair_of_patterns_or_shares_a_kernel_is_refused() -> 
         pair_groups(known("a"), known("a"), {"x": ["a"]}, (all_of, all_of))
     with pytest.raises(BadArgument, match="share a kernel"):
         pair_groups(known("a"), known("a"), {"x": ["a", "a"], "y": ["a", "a"]}, (all_of, all_of))
+
+
+def test_several_kernels_that_one_replaces_are_a_group_if_they_are_launched_equally_often() -> None:
+    split, whole = (
+        known("row_max(float*)", "row_sum(float*)", "divide(float*)", "copy"),
+        known("softmax_row(int)", "copy"),
+    )
+    fused = match(split, whole)
+    assert [(p.how, len(p.before), len(p.after)) for p in fused.pairs] == [("fused", 3, 1), ("same_name", 1, 1)]
+    assert fused.pairs[0].label == "3 kernels -> softmax_row" and not fused.only_before and not fused.only_after
+    back = match(whole, split).pairs[0]
+    assert (back.how, len(back.before), len(back.after)) == ("fused", 1, 3)
+    once = [KernelTotals(k.name, 7, 7, k.total_ns) if "divide" in k.name else k for k in split]
+    assert all(p.how != "fused" for p in match(once, whole).pairs), "not one round of launches"

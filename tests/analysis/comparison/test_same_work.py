@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rooflens.analysis.comparison.compare import ComparedPair, compare
+from rooflens.analysis.comparison.sentences import summary
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
@@ -166,3 +167,31 @@ def test_programs_on_processors_are_held_against_their_instructions(store: Store
     found = compare(*(Workload(store, m) for m in made)).pairs[0]
     assert (found.work.answer, found.verdict) == ("yes", "improved")
     assert [t.name for t in found.terms] == ["instructions", "CPUs used", "clock", "achieved rate"]
+
+
+def test_as_many_requests_for_far_more_bytes_are_not_the_same_work(store: Store) -> None:
+    found = pair(store, REQUESTS | traffic(1), REQUESTS | traffic(4))
+    assert (found.work.answer, found.verdict) == ("probably_not", "inconclusive")
+    assert "4 times as many bytes of HBM traffic" in found.work.why
+    fewer = pair(store, REQUESTS | traffic(4), REQUESTS | traffic(1))
+    assert fewer.work.answer == "yes", "caches or coalescing save traffic"
+
+
+def test_operations_that_moved_into_atomics_are_not_called_less_work(store: Store) -> None:
+    few, many = {"TCC_ATOMIC_sum": 1e4}, {"TCC_ATOMIC_sum": 1e9}
+    found = pair(store, flop(1e10) | few, flop(1e9) | many)
+    assert found.work.answer == "unknown" and "l2 atomics" in found.work.why
+    assert pair(store, flop(1e10) | few, flop(1e9) | few).work.answer == "no"
+
+
+def test_a_comparison_starts_with_whether_its_result_may_be_published(store: Store) -> None:
+    def first(before: dict[str, float], after: dict[str, float]) -> str:
+        made = [
+            workload(store, launches("k", [2e6] * 6, **before)),
+            workload(store, launches("k", [1e6] * 6, **after)),
+        ]
+        return summary(compare(*(Workload(store, m) for m in made))).split(" k: ")[0]
+
+    assert first(flop(1e10), flop(1e10)) == "May be published."
+    assert first(flop(1e10), flop(1e8)) == "Not to be published as a speed-up."
+    assert first(flop(1e10), flop(0.9e10)) == "To be published only after a check that both do the same work."

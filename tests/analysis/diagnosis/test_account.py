@@ -6,8 +6,11 @@ import csv
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.diagnosis.kernel_figures import wave_time_account
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.catalogue import rules
+from rooflens.analysis.diagnosis.account import device_time_account, wave_time_account
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, diagnose_apart
+from rooflens.analysis.rooflines.loads import Load
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
@@ -15,6 +18,7 @@ from rooflens.tools.answers.verdict_text import diagnosis_blocks
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
+SHARED = ROOT.parent / "shared"
 STALL = "smsp__warp_issue_stalled_{}_per_warp_active.pct"
 THROUGHPUTS = {
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": 12.0,
@@ -24,21 +28,30 @@ THROUGHPUTS = {
 }
 
 
-def diagnosed(folder: Path, values: dict[str, float]) -> Diagnosis:
-    """The diagnosis of a page with one launch and these metrics, as ncu writes it."""
-    metrics = {"gpu__time_duration.sum": 500_000.0, **values}
-    stated = {
-        "ID": 0, "Process ID": 1, "Process Name": "app", "Host Name": "host", "Kernel Name": "unrolled", "Context": 1,
-        "Stream": 7, "Block Size": "(256, 1, 1)", "Grid Size": "(1024, 1, 1)", "Device": 0, "CC": "9.0",
-    }  # fmt: skip
+def imported(folder: Path, *launches: dict[str, float]) -> Workload:
+    """A page with launches of different grids and these metrics, as ncu writes it."""
+    names = {"gpu__time_duration.sum": 500_000.0, **launches[0]}
     with (folder / "page.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, quoting=csv.QUOTE_ALL)
-        rows.writerow([*stated, *metrics])
-        rows.writerow([*("" for _ in stated), *("nsecond" if "duration" in name else "%" for name in metrics)])
-        rows.writerow([*stated.values(), *metrics.values()])
+        for number, values in enumerate(launches):
+            metrics = {"gpu__time_duration.sum": 500_000.0, **values}
+            stated = {
+                "ID": number, "Process ID": 1, "Process Name": "app", "Host Name": "host", "Kernel Name": "unrolled",
+                "Context": 1, "Stream": 7, "Block Size": "(256, 1, 1)", "Grid Size": f"({1024 << number}, 1, 1)",
+                "Device": 0, "CC": "9.0",
+            }  # fmt: skip
+            if not number:
+                rows.writerow([*stated, *names])
+                rows.writerow([*("" for _ in stated), *("nsecond" if "duration" in name else "%" for name in names)])
+            rows.writerow([*stated.values(), *(metrics[name] for name in names)])
     store = Store(folder / "store")
     import_profile(store, str(folder / "page.csv"))
-    (one,) = diagnose(Workload.open(store, "latest"))[0]
+    return Workload.open(store, "latest")
+
+
+def diagnosed(folder: Path, values: dict[str, float]) -> Diagnosis:
+    """The diagnosis of a page with one launch and these metrics."""
+    (one,) = diagnose(imported(folder, values))[0]
     return one
 
 
@@ -46,11 +59,66 @@ def test_the_parts_of_every_kernel_add_up_and_none_is_negative(tmp_path: Path) -
     store = Store(tmp_path / "store")
     stored(store, ROOT / "server" / "samples" / "h200_kernels", "h200_kernels")
     diagnoses = diagnose(Workload.open(store, "h200_kernels"))[0]
-    accounts = [one.wave_time for one in diagnoses if one.wave_time]
-    assert accounts
-    for account in accounts:
+    assert all(one.device_time and one.wave_time for one in diagnoses)
+    for account in (account for one in diagnoses for account in (one.device_time, one.wave_time)):
         assert sum(part.pct or 0.0 for part in account) == pytest.approx(100, abs=0.5)
         assert all(part.pct is not None and part.pct >= 0 for part in account)
+
+
+@pytest.mark.parametrize("folder", ["workloads", "workloads38", "ncu", "public/ncu_rtx", "rocprofv3"])
+def test_the_accounts_of_every_recorded_profile_add_up_or_are_contradictory(folder: str, tmp_path: Path) -> None:
+    place = SHARED / folder
+    if not place.is_dir():
+        pytest.skip(f"{place} is not there")
+    accounts = 0
+    for number, path in enumerate(profiles(place)):
+        store = Store(tmp_path / str(number))
+        try:
+            stored(store, path, "one")
+            diagnoses = diagnose(Workload.open(store, "one"))[0]
+        except Problem:
+            continue  # no profile, or one without counters
+        for account in (account for one in diagnoses for account in (one.device_time, one.wave_time) if account):
+            accounts += 1
+            contradictory = any(part.pct is None for part in account)
+            assert all(part.pct is None or part.pct >= 0 for part in account), (path, account)
+            total = sum(part.pct or 0.0 for part in account)
+            assert contradictory or total == pytest.approx(100, abs=0.5), (path, account)
+    if not accounts:
+        pytest.skip(f"no profile in {place} has counters that rules read")
+
+
+def profiles(place: Path) -> list[Path]:
+    """Everything in a folder that may be a profile."""
+    folders = [path for path in sorted(place.glob("*/*")) if path.is_dir()] if "workloads" in place.name else []
+    single = [path for path in sorted(place.rglob("*")) if path.suffix in (".csv", ".ncu-rep", ".db")]
+    return folders or single
+
+
+def test_the_device_time_names_idle_units_and_the_unit_closest_to_its_limit(tmp_path: Path) -> None:
+    """Shared by all, memory also works while some SMs are idle; they get what it leaves."""
+    given = {expression: 0.0 for part, every in rules.parts("sm_90").values() for expression in every}
+    stated = {name: every[0] for name, (_, every) in rules.parts("sm_90").items()}
+    given |= {stated["launch_end"]: 10.0, stated["small_grid"]: 0.0, stated["tail"]: 20.0}
+    load = Load("valu", "arithmetic pipe", 50.0, 50.0, None, "ok", decides=True)
+    told = {part.name: part.pct for part in device_time_account("sm_90", given, [load])}
+    assert told == {"launch_end": 10.0, "small_grid": 0.0, "tail": 20.0, "busy": 50.0, "waiting": 20.0}
+    memory = Load("hbm", "device memory", 85.0, 85.0, None, "ok", decides=True)
+    told = {part.name: part.pct for part in device_time_account("sm_90", given, [load, memory])}
+    assert told == {"launch_end": 5.0, "small_grid": 0.0, "tail": 10.0, "busy": 85.0, "waiting": 0.0}
+
+
+def test_launch_configurations_with_different_limits_are_rows_of_their_own(tmp_path: Path) -> None:
+    memory = {**THROUGHPUTS, "dram__throughput.avg.pct_of_peak_sustained_elapsed": 85.0}
+    fetching = {STALL.format("no_instruction"): 99.0, STALL.format("long_scoreboard"): 0.5}
+    waiting = {STALL.format("no_instruction"): 0.5, STALL.format("long_scoreboard"): 90.0}
+    workload = imported(tmp_path, {**THROUGHPUTS, **fetching}, {**memory, **waiting})
+    assert [one.number for one in diagnose(workload)[0]] == ["1"]
+    rows = diagnose_apart(workload)[0]
+    assert {one.number: one.verdict.subsystem for one in rows} == {"1.1": "instruction_fetch", "1.2": "hbm"}
+    (tmp_path / "alike").mkdir()
+    alike = imported(tmp_path / "alike", {**THROUGHPUTS, **fetching}, {**THROUGHPUTS, **fetching})
+    assert [one.number for one in diagnose_apart(alike)[0]] == ["1"]
 
 
 def test_a_stall_that_is_nearly_all_of_the_lifetime_is_the_verdict(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.catalogue import rules
-from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, own_traffic, program_bound
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
+from rooflens.analysis.diagnosis.gains import own_traffic, program_bound
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store

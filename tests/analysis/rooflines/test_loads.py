@@ -81,7 +81,7 @@ def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) ->
     (one,), _ = diagnose(Workload.open(store, "w"), kernel="stream_add")
     row = dict(zip(pipes.columns, pipes.rows[0], strict=True))
     assert row["loads"] == one.loads and row["bound"] == one.verdict.bound == "memory"
-    assert one.loads.startswith("device memory 77.7 %, L2 81.6 % of cycles ("), one.loads
+    assert one.loads.startswith("device memory 77.7 %, L2 81.6 % (busy cycles; "), one.loads
 
 
 def told(unit: str, **parts: float) -> Load:
@@ -93,7 +93,7 @@ def told(unit: str, **parts: float) -> Load:
 
 def test_where_cycles_and_work_differ_both_are_told() -> None:
     """63 % of cycles beside 43 % by bytes in one row, without a word, was taken for a contradiction."""
-    assert told("l2", cycles=63.5, work=0.432).words == "L2 63.5 % of cycles (43.2 % by work)"
+    assert told("l2", cycles=63.5, work=0.432).words == "L2 63.5 % (busy cycles; its counted work needs 43.2 %)"
     assert told("l2", cycles=63.5, work=0.6).words == "L2 63.5 %"
     assert told("l2", cycles=50.0, work=0.62).pct == 62.0, "a ceiling below the peak: the fuller of the two"
     assert told("l2").words == "L2 ?" and told("l2").status == "not_collected"
@@ -137,5 +137,5 @@ def test_the_verdict_says_theory_where_that_is_what_it_is_held_against() -> None
     limit = Limit("hbm", "load.hbm", 78.9, known.words, 85.8)
     why = decide_bound([known, busy], [limit])[2]
     assert "device memory 78.9 % of its theoretical peak" in why
-    assert "L2 97.3 % of cycles (30 % by work) serves the requests of another unit" in why
+    assert "L2 97.3 % (busy cycles; its counted work needs 30 %) serves the requests of another unit" in why
     assert "of what it sustains" in decide_bound([replace(known, of_theory=False)], [limit])[2]

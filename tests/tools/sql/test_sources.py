@@ -74,7 +74,7 @@ def test_a_second_query_computes_nothing_and_answers_the_same(
     assert len(computed) == 2 and len(kept(twins)) == 2 and twins.scan()[1] == []
 
 
-@pytest.mark.parametrize("table", ["metrics", "findings", "loads", "wave_time"])
+@pytest.mark.parametrize("table", ["metrics", "findings", "loads", "accounts"])
 def test_kept_rows_are_those_that_the_analysis_gives(twins: Store, table: str) -> None:
     names = list(schema()[table].columns)
     for manifest in twins.scan()[0]:
@@ -227,7 +227,7 @@ def test_an_export_uses_what_is_kept(twins: Store, computed: list[tuple[str, str
     count = len(rows(twins, ALL))
     computed.clear()
     assert export_db(twins, tmp_path / "out.duckdb")["metrics"] == count
-    assert {table for table, _ in computed} == {"findings", "loads", "wave_time"}
+    assert {table for table, _ in computed} == {"findings", "loads", "accounts"}
 
 
 # -- what WHERE says about workloads -----------------------------------------------------------------

@@ -1,0 +1,178 @@
+"""What a change could gain: the bounds of rules and of kinds of changes, by the units that stay loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..catalogue import rules
+from ..catalogue.rules import Rule
+from ..catalogue.thresholds import threshold
+from ..rooflines import limits
+from ..rooflines.loads import label_of
+from .kernel_figures import Case
+
+MORE_WAVES = "more_waves"
+"""The change that more resident waves are, however they come about."""
+_LEAST = threshold("diagnosis.least_gain")
+_LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
+_FAR = threshold("diagnosis.uncounted_unit_factor")
+_USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
+"""Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
+
+
+@dataclass(frozen=True)
+class ChangeGain:
+    """A kind of change: ``at_most`` times as fast with it (None: nothing known bounds it), and the expected factor.
+
+    The bound assumes that everything overlaps and runs at its ceiling. For the expected gain, only the part of the
+    time that the change addresses (``part_pct``) becomes shorter, by the bound: Amdahl's law within the kernel.
+    """
+
+    change: str
+    title: str
+    part_pct: float
+    at_most: float | None
+    expected: float
+
+
+def gains(case: Case) -> list[ChangeGain]:
+    """Return every change that applies to a kernel and could gain something, the largest expected gain first.
+
+    Nothing if an impossible load shows that a counter or the time is wrong.
+    """
+    if case.impossible:
+        return []
+    every = [_gain(case, change) for change in rules.changes(case.target) if case.values.get(change.when)]
+    known = [gain for gain in every if gain is not None and gain.expected >= _LEAST]
+    return sorted(known, key=lambda gain: -gain.expected)
+
+
+def _gain(case: Case, change: rules.Change) -> ChangeGain | None:
+    part = case.values.get(change.part)
+    if part is None:
+        return None
+    own = case.values.get(change.bound) if change.bound else None
+    at_most = least_of(own, 1 / left if (left := _least_time(case, change)) else None)
+    return ChangeGain(change.name, change.title, part, at_most, expected_gain(part, at_most))
+
+
+def _least_time(case: Case, change: rules.Change) -> float:
+    """The longest least time that remains after a change, as a share of the run time: that of a unit, or of an empty
+    launch."""
+    time, n = (case.view.time_ns, case.view.n) if case.view else (None, 0)
+    left = [_LAUNCH_NS * n / time] if time else []
+    return min(max([*left, *_remaining_shares(case, change).values()], default=0.0), 1.0)
+
+
+def _remaining_shares(case: Case, change: rules.Change | rules.Rule) -> dict[str, float]:
+    """The least times of the pipes and levels that remain loaded after a perfect change or the fix of a rule, as shares
+    of the run time."""
+    known = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
+    left = {n: (s.value or 0.0, s.spare if change.dense else 0.0) for n, s in known.items() if n not in change.lifts}
+    return {name: value - spare for name, (value, spare) in left.items() if spare is not None and value > spare}
+
+
+def expected_gain(part_pct: float, at_most: float | None) -> float:
+    """The speed-up if a part of the time, in percent, becomes ``at_most`` times as short (None: vanishes)."""
+    part = min(max(part_pct, 0.0), 100.0) / 100
+    left = 1 - part + (part / at_most if at_most else 0.0)
+    return 1 / left if left > 0 else float("inf")
+
+
+def least_of(*bounds: float | None) -> float | None:
+    """The smallest known bound, at least 1."""
+    known = [bound for bound in bounds if bound is not None]
+    return max(min(known), 1.0) if known else None
+
+
+def gain_text(gain: ChangeGain) -> str:
+    """The gain of a change in words: its bound, and what is expected."""
+    most = "" if gain.at_most is None else f"at most x {gain.at_most:.3g}, "
+    return f"{most}expected x {gain.expected:.3g}"
+
+
+def program_bound(share_pct: float | None, bound: float | None) -> float | None:
+    """The speed-up of all kernels together if this one were ``bound`` times as fast (Amdahl's law).
+
+    None without times or without a bound.
+    """
+    if share_pct is None or bound is None:
+        return None
+    share = share_pct / 100
+    return 1 / (1 - share + share / bound)
+
+
+def own_traffic(view: limits.KernelLimits | None) -> str | None:
+    """The device memory traffic that a bound takes as given, and how much of it the threads requested, in words.
+
+    None if it is unknown, or more than memory can transfer in the time.
+    """
+    if view is None or view.traffic is None:
+        return None
+    if any(load.unit == "hbm" and load.status == "impossible" for load in view.loads):
+        return None
+    carried, asked = view.traffic.carried, view.traffic.asked
+    text = f"{amount(carried)} of device memory per launch"
+    if not asked:
+        return text  # nothing is loaded or stored: the traffic belongs to the launch itself
+    return f"{text}; threads request {amount(asked)}{', the least without reuse' if asked < carried else ''}"
+
+
+def amount(of_bytes: float) -> str:
+    """An amount of bytes with three digits and a decimal unit."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if of_bytes >= size:
+            return f"{of_bytes / size:.3g} {unit}"
+    return f"{of_bytes:.0f} B"
+
+
+def next_limit(rule: Rule, case: Case) -> str | None:
+    """The unit that would be the next limit without a cause or a wait, and the speed-up at which it is reached."""
+    left = {} if case.impossible or why_unbounded(rule, case) else _remaining_shares(case, rule)
+    if rule.kind not in ("cause", "wait") or not left:
+        return None
+    name = max(left, key=lambda unit: left[unit])
+    return f"Without it, {label_of(name)} is the next limit: its work allows {1 / left[name]:.3g} times the speed."
+
+
+def speedup_bound(rule: Rule, case: Case) -> float | None:
+    """The run time divided by the longest least time of the pipes and levels that remain loaded after the fix, at least
+    1.
+
+    It assumes that everything overlaps perfectly and runs at its ceiling, so it is an upper bound; pipes that were not
+    counted could only lower it. None if nothing known bounds it, if a unit that every kernel uses is unknown and could
+    lower it considerably, or if an impossible load shows that a counter or the time is wrong.
+    """
+    bound = _known_bound(rule, case)
+    return None if bound is None or why_unbounded(rule, case) else bound
+
+
+def why_unbounded(rule: Rule, case: Case) -> str | None:
+    """Why there is no bound: device memory or the arithmetic pipe was not counted and could lower it considerably."""
+    bound = _known_bound(rule, case)
+    if bound is None or bound <= _FAR or case.view is None:
+        return None
+    shares = case.view.shares
+    stated = [names for names in _USED_BY_ALL if shares.keys() & set(names) and not set(names) & set(rule.lifts)]
+    unknown = [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
+    if not unknown:
+        return None
+    units = " and ".join(unknown)
+    return f"{rule.subsystem}: no speedup_bound, because the load of {units} is unknown and could lower it to 1"
+
+
+def _known_bound(rule: Rule, case: Case) -> float | None:
+    """The speed-up bound from the units that were counted, or None."""
+    if rule.kind == "gate" or case.impossible:
+        return None
+    shares = list(_remaining_shares(case, rule).values())
+    loads = case.view.shares if case.view else {}
+    known = {name for name, share in loads.items() if share.value is not None}
+    own_load = rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts}
+    if own_load and (load := case.values.get(rule.severity)):
+        shares.append(load / 100)
+    bounds = [1 / max(shares)] if shares else []
+    own = case.values.get(rule.bound) if rule.bound else None
+    if own is not None:
+        bounds.append(own)
+    return max(1.0, min(bounds)) if bounds else None

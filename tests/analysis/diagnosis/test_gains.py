@@ -1,0 +1,74 @@
+"""The bounds and expected gains of kinds of changes, compared with the measured gains of such changes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.catalogue import rules
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
+from rooflens.analysis.diagnosis.gains import expected_gain, least_of
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.tests.recordings import stored
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "eval"))
+from interventions import diagnoses, scoring  # noqa: E402
+
+CHANGE_OF = {
+    "unit_stride": "coalescing", "in_order": "coalescing", "more_in_flight": "in_flight",
+    "independent_chains": "independent_instructions", "more_groups": "larger_grid", "whole_grid": "balanced_work",
+    "less_lds": "less_lds", "balanced_lanes": "full_waves", "sorted_lanes": "full_waves",
+    "balanced_groups": "balanced_work", "balanced_waves": "balanced_work", "padded": "padding",
+    "spread_atomics": "fewer_atomics", "private_atomics": "fewer_atomics", "no_spills": "no_spills",
+    "device_memory": "local_memory",
+}  # fmt: skip
+"""The fixes of the recorded kernels that keep their work, with the kind of change that each is."""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosis]:
+    store = Store(tmp_path_factory.mktemp("store"))
+    stored(store, diagnoses.COUNTERS, "kernels")
+    return {one.kernel: one for one in diagnose(Workload.open(store, "kernels"))[0]}
+
+
+def measured(kernels: dict[str, Diagnosis]) -> Iterator[tuple[str, str, float, float | None, float]]:
+    """Kernel, fix, its measured gain, and the bound and the expected gain of the change that it is."""
+    for truth in scoring.truths(diagnoses.TIMES):
+        gains = {gain.change: gain for gain in kernels[truth.kernel].changes}
+        for one in truth.measured:
+            if one.fix and (gain := gains.get(CHANGE_OF.get(one.what, ""))):
+                yield truth.kernel, one.what, one.gain, gain.at_most, gain.expected
+
+
+def test_no_bound_of_a_change_is_below_what_that_change_gained(kernels: dict[str, Diagnosis]) -> None:
+    checked = list(measured(kernels))
+    assert {what for _, what, *_ in checked} == set(CHANGE_OF)
+    assert len(checked) > 300
+    below = [one for one in checked if one[3] is not None and one[2] > one[3] * (1 + scoring.SPREAD)]
+    assert not below
+
+
+def test_the_expected_gain_is_nearer_to_the_measured_one_than_the_bound(kernels: dict[str, Diagnosis]) -> None:
+    helped = [(gain, most, expected) for _, _, gain, most, expected in measured(kernels) if most and gain >= 1.15]
+    assert all(expected <= most + 1e-9 for _, most, expected in helped)
+    nearer = sum(abs(expected - gain) < abs(most - gain) for gain, most, expected in helped)
+    assert nearer > 0.5 * len(helped)
+
+
+def test_each_advice_names_a_known_change_and_carries_its_gain(kernels: dict[str, Diagnosis]) -> None:
+    known = {change.name for target in ("sm_90", "gfx90a", "gfx1150") for change in rules.changes(target)}
+    every = rules.signals_and_rules()[1]
+    assert {a.change or r.change for r in every for a in r.advice} - {None} <= known
+    told = [str(a) for one in kernels.values() for f in one.findings for a in f.advice if a.gain]
+    assert len(told) > 300 and all("expected" in text for text in told)
+
+
+def test_the_expected_gain_is_amdahls_law_over_the_part_that_is_addressed() -> None:
+    assert expected_gain(50, 2) == pytest.approx(4 / 3)
+    assert expected_gain(75, None) == pytest.approx(4)
+    assert least_of(None, 3.0, 2.0) == 2 and least_of(0.5) == 1 and least_of(None) is None
