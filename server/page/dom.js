@@ -40,7 +40,9 @@ function percent(value) {
 }
 
 // The name of a column without the unit, which is shown next to it.
+const HEADS = { speedup_bound: "possible gain", program_bound: "gain of the program", calls: "launches" };
 function headed(name, unit) {
+  if (HEADS[name]) return HEADS[name];
   return (unit ? name.replace(/^pct$/, "share").replace(/_(ns|us|ms|pct|bytes)(?=_|$)/, "") : name).replaceAll("_", " ");
 }
 

@@ -58,7 +58,7 @@ function memoryChart(workload, kernel) {
   if (!figures.size) return null;
   const links = memory.links.flatMap((link) => ["read", "write", "both"].filter((way) => link[way]).map((way) => ({ ...link, way, row: figures.get(link[way]) })));
   const valued = links.filter((link) => link.row?.avg !== null && link.row !== undefined);
-  if (!valued.length) return el("p", { class: "soft" }, `Memory traffic is not known: ${links[0]?.row?.reason || "no counters"}.`);
+  if (![...figures.values()].some((row) => row.avg !== null)) return el("p", { class: "soft" }, `Memory traffic is not known: ${reasonOf([...figures.values()][0].reason)}.`);
   const place = (unit) => ({ x: BOX.pad + unit.column * (BOX.wide + BOX.gap), y: BOX.pad + unit.rows[0] * BOX.row, h: (unit.rows[1] - unit.rows[0] + 1) * BOX.row - BOX.pad });
   const units = new Map(memory.units.map((unit) => [unit.key, { ...unit, ...place(unit) }]));
   const most = Math.max(...valued.filter((link) => link.row.unit === "GB/s").map((link) => link.row.avg), 1e-9);
@@ -88,7 +88,7 @@ function linkOf({ between, way, row }, units, most) {
 
 function unitBox(unit, figures) {
   const load = unit.load ? figures.get(unit.load) : null;
-  const share = load ? load.pct_of_peak ?? (load.unit === "%" ? load.avg : null) : null;
+  const share = load && load.status !== "impossible" ? load.pct_of_peak ?? (load.unit === "%" ? load.avg : null) : null;
   const box = draw("rect", { x: unit.x, y: unit.y, width: BOX.wide, height: unit.h, rx: 6 });
   if (share !== null) box.style.fill = heat(share / 100);
   const made = draw("g", { class: "unit" }, box);
@@ -98,7 +98,8 @@ function unitBox(unit, figures) {
   lines.forEach(([label, row], at) => {
     const known = row?.avg !== null && row !== undefined;
     const value = known ? `${figure(row.avg, 3)} ${row.unit}` : NONE;
-    const text = draw("text", { class: known ? "" : "soft", x: unit.x + BOX.wide / 2, y: top + 17 * (at + 1), "text-anchor": "middle" }, `${value} ${label}`);
+    const kind = { suspect: "odd", impossible: "bad" }[row?.status] || (known ? "" : "soft");
+    const text = draw("text", { class: kind, x: unit.x + BOX.wide / 2, y: top + 17 * (at + 1), "text-anchor": "middle" }, `${value} ${label}`);
     made.append(row ? explain(text, meaningOfRow(row)) : text);
   });
   return made;
@@ -106,7 +107,7 @@ function unitBox(unit, figures) {
 
 // The findings of one kernel: evidence for and against, what to try, and what would decide open questions.
 function findingsOf(workload, kernel) {
-  const made = el("div", {}, el("h4", {}, "Findings"));
+  const made = el("div", {}, el("h4", {}, kernel.findings.length ? "Findings" : "Not known"));
   kernel.findings.forEach((finding, at) => {
     const rows = [...finding.evidence.map((e) => [e, speaks(e)]), ...finding.contradicting.map((e) => [e, "against"])];
     const table = { columns: ["metric", "value", "unit", "threshold", "status", "speaks"], units: Array(6).fill(null), rows: rows.map(([e, side]) => [e.metric, e.value, e.unit, e.threshold, e.status, side]), truncated: false };
@@ -128,9 +129,12 @@ function speaks(evidence) {
   return evidence.met === false ? "threshold not met" : evidence.met === null ? "context" : "for";
 }
 
+function adviceText(advice) {
+  return typeof advice === "string" ? advice : `${advice.do}${advice.source ? ` (${advice.source})` : ""}`;
+}
+
 function adviceOf(finding) {
-  const said = (one) => (typeof one === "string" ? one : `${one.do}${one.source ? ` (${one.source})` : ""}`);
-  return el("div", {}, finding.advice.length ? el("ul", { class: "plain" }, ...finding.advice.map((one) => el("li", {}, said(one)))) : null,
+  return el("div", {}, finding.advice.length ? el("ul", { class: "plain" }, ...finding.advice.map((one) => el("li", {}, adviceText(one)))) : null,
     finding.falsify ? el("p", { class: "soft" }, `How to disprove it: ${finding.falsify}`) : null);
 }
 
@@ -156,7 +160,8 @@ function hotCode({ answer, instructions }) {
       if (first) pane.scrollTop = first.offsetTop - pane.clientHeight / 3;
     }
   }
-  made.append(el("div", { class: "panes" }, ...panes));
+  made.append(el("div", { class: panes.length > 1 ? "panes" : "panes alone" }, ...panes));
+  requestAnimationFrame(() => panes.forEach((pane) => { const hot = pane.querySelector("tr.hottest"); if (hot) pane.scrollTop = hot.offsetTop - pane.clientHeight / 3; }));
   if (instructions?.truncated) made.append(el("p", { class: "note" }, `The ${figure(instructions.rows.length)} hottest of ${figure(instructions.total_rows)} instructions, by address.`));
   if (answer.loops.rows.length) made.append(folded("Loops", () => tableView(answer.loops)));
   made.append(folded("Hot lines as a table", () => tableView(answer.hotspots, { filter: true, first: HOT_COLUMNS })));
@@ -169,7 +174,7 @@ function codePane(caption, rows, mark) {
   const body = rows.map((row) => {
     const share = paint(el("td", { class: "n" }, row.pct === null ? "" : percent(row.pct)), "background", row.pct ? heat(row.pct / most) : "");
     const place = row.key ? el("button", { class: "name", type: "button", onclick: () => mark(row.key) }, row.place) : row.place;
-    return el("tr", { "data-line": row.key }, el("td", { class: "n" }, place), share, el("td", { class: "code" }, row.text), el("td", { class: "soft" }, row.why || ""));
+    return el("tr", { "data-line": row.key, class: row.pct === most ? "hottest" : null }, el("td", { class: "place" }, place), share, el("td", { class: "code" }, row.text), el("td", { class: "soft" }, row.why || ""));
   });
   return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption }, el("table", {}, el("caption", {}, caption), el("tbody", {}, ...body)));
 }

@@ -62,9 +62,9 @@ function summarySection(report, workload) {
 // The first advice, each as [text, bound, whose]: about the application if it has a verdict, then of the kernels.
 function toTry(timeline, diagnosis) {
   const whole = timeline && (diagnosis?.application || !diagnosis?.kernels.length) && timeline.verdict.height !== "gpu" ? timeline.findings : [];
-  const made = whole.flatMap((finding) => finding.advice.map((text, at) => [text, finding.gains[at] ? finding.gains[at].upper : finding.speedup_bound, ""]));
+  const made = whole.flatMap((finding) => finding.advice.map((text) => [text, null, ""]));
   const kernels = (diagnosis?.kernels || []).filter((kernel) => kernel.findings.length);
-  const one = (kernel, finding, advice) => [advice.do, finding.speedup_bound, kernels.length > 1 ? `#${kernel.number} ${briefly(shortName(kernel.kernel), 40)}` : ""];
+  const one = (kernel, finding, advice) => [adviceText(advice), finding.speedup_bound, kernels.length > 1 ? `#${kernel.number} ${briefly(shortName(kernel.kernel), 40)}` : ""];
   for (const kernel of kernels) for (const finding of kernel.findings) for (const advice of finding.advice) made.push(one(kernel, finding, advice));
   const seen = new Set();
   return made.filter(([text]) => !seen.has(text) && seen.add(text)).slice(0, TO_TRY);

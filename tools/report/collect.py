@@ -41,25 +41,10 @@ _HOT_KERNELS, _HOT_LINES = 5, {"top_n": 30, "context": 8, "detail": "full"}
 _HOT_INSTRUCTIONS = {"by": "instruction", "top_n": 250, "detail": "full"}
 _ACCOUNTS = {"device_time": "The time of the device", "wave_time": "The lifetime of its waves"}
 """Fields of a diagnosed kernel that divide a time completely -> what they divide."""
-_OWN_WORDS = frozenset(
-    [
-        "advice",
-        "answer",
-        "causes",
-        "claim",
-        "do",
-        "evidence",
-        "falsify",
-        "limit",
-        "loads",
-        "notes",
-        "sentence",
-        "then",
-        "title",
-        "undecided",
-        "view",
-    ]
-)
+_OWN_WORDS = {
+    "advice", "answer", "causes", "claim", "do", "evidence", "falsify", "limit", "loads", "notes", "sentence", "then",
+    "title", "undecided", "view",
+}  # fmt: skip
 """Fields with sentences and terms of our own, which are put into the words of the vendor."""
 Document = dict[str, Any]
 Arguments = Mapping[str, Any]
@@ -166,12 +151,13 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
         "sections": sections,
         "rooflines": list(_rooflines(collector, manifest)),
         "memory": _memory_chart(collector, manifest),
-        "hotspots": list(_hotspots(collector, manifest)),
     }
+    hotspots = list(_hotspots(collector, manifest))
     return {
         **about,
         "vendor": gpu.vendor if gpu else None,
         **_own_words(shown, manifest.arch),
+        "hotspots": hotspots,
         "meanings": _meanings(manifest.arch, shown),
         "events": drawn,
     }
