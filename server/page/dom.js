@@ -40,7 +40,7 @@ function percent(value) {
 }
 
 // The name of a column without the unit, which is shown next to it.
-const HEADS = { speedup_bound: "possible gain", program_bound: "gain of the program", calls: "launches" };
+const HEADS = { speedup_bound: "gain, at most", program_bound: "of all kernels", calls: "launches" };
 function headed(name, unit) {
   if (HEADS[name]) return HEADS[name];
   return (unit ? name.replace(/^pct$/, "share").replace(/_(ns|us|ms|pct|bytes)(?=_|$)/, "") : name).replaceAll("_", " ");
@@ -292,6 +292,7 @@ function cellOf(table, row, at, scale, options) {
   if (scale) return el("td", { class: "n" }, figure(value === null ? null : value / scale[1]));
   if (value === null) return el("td", {}, NONE);
   if (name === "kernel") return el("td", {}, nameOf(value));
+  if (name === "limited_by") return el("td", { class: "whole" }, value);
   if (name === "status") return el("td", {}, trust(value, null));
   const text = Array.isArray(value) ? value.join(", ") : figure(value);
   return el("td", { class: text.length > 40 ? "long" : null, dir: "auto" }, text);

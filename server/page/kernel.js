@@ -1,6 +1,6 @@
 // One kernel in depth: what limits it, where its time goes, its memory traffic, its findings, and its hot code.
 
-const BOX = { wide: 148, row: 86, gap: 128, pad: 10 };
+const BOX = { wide: 156, row: 86, gap: 128, pad: 10 };
 
 // The kernels with a diagnosis or samples: [{ number, kernel, diagnosis, said, hot }], longest first.
 function kernelsInDepth(workload) {
@@ -31,8 +31,8 @@ function kernelCard(workload, one, open) {
       diagnosis?.verdict.doubt ? el("p", { class: "odd" }, reasonOf(diagnosis.verdict.doubt)) : null,
       ...(said?.accounts || []).map(accountOf),
       memoryChart(workload, one.kernel),
-      one.hot ? hotCode(one.hot) : null,
       diagnosis ? findingsOf(workload, diagnosis) : null,
+      one.hot ? hotCode(one.hot) : null,
     ].filter(Boolean));
   };
   made.addEventListener("toggle", () => { if (made.open) fill(); });
@@ -120,9 +120,13 @@ function findingsOf(workload, kernel) {
     ].filter(Boolean)));
   });
   if (kernel.loads) made.append(el("p", { class: "soft" }, `Loads: ${kernel.loads}`));
-  for (const request of kernel.next_counters) made.append(el("p", { class: "note" }, `To decide between ${request.decides.join(", ")}, collect ${request.metrics.join(", ")} (${request.passes} more passes).`));
+  for (const request of kernel.next_counters) made.append(el("p", { class: "note" }, wantedCounters(request)));
   if (kernel.undecided.length) made.append(notesOf(kernel.undecided));
   return made;
+}
+
+function wantedCounters(request) {
+  return `To decide between ${request.decides.join(", ")}, collect ${request.metrics.join(", ")} (${request.passes} more ${request.passes === 1 ? "pass" : "passes"}).`;
 }
 
 function speaks(evidence) {

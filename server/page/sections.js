@@ -42,7 +42,7 @@ function summarySection(report, workload) {
   add("Stored", detail?.created.replace("T", " ").replace("Z", " UTC"));
   const made = el("div", {}, el("p", { class: "lead" }, diagnosis?.answer || timeline?.answer || kernels?.answer || "The profile contains no times."));
   const tries = toTry(timeline, diagnosis);
-  if (tries.length) made.append(el("h3", {}, "What to try"), el("ol", { class: "plain" }, ...tries.map(([text, gain, whose]) => el("li", {}, text, gain || whose ? el("span", { class: "soft" }, ` ${[whose, gain ? `at most ${figure(gain, 3)} times as fast` : ""].filter(Boolean).join(", ")}`) : ""))));
+  if (tries.length) made.append(el("h3", {}, "What to try"), el("ol", { class: "plain" }, ...tries.map(([text, gain, whose]) => el("li", {}, text, gain || whose ? el("span", { class: "soft" }, ` ${[whose, gain].filter(Boolean).join(", ")}`) : ""))));
   made.append(facts);
   if (timeline) {
     const parts = records(timeline.split).filter((row) => row.part in EXCLUSIVE && row.pct >= 0.05).map((row, at) => [EXCLUSIVE[row.part], row.pct, at]);
@@ -59,12 +59,21 @@ function summarySection(report, workload) {
   return made;
 }
 
-// The first advice, each as [text, bound, whose]: about the application if it has a verdict, then of the kernels.
+// How many times as fast a kernel can become without the cause of a finding, and all kernels together.
+function gainOf(kernel, finding, several) {
+  if (!finding.speedup_bound) return "";
+  const all = several && finding === kernel.findings[0] && kernel.verdict.program_bound ? ` (all kernels together ${figure(kernel.verdict.program_bound, 3)} times)` : "";
+  return `at most ${figure(finding.speedup_bound, 3)} times as fast${all}`;
+}
+
+// The first advice, each as [text, gain, whose]: about the application if it has a verdict, then of the kernels.
 function toTry(timeline, diagnosis) {
   const whole = timeline && (diagnosis?.application || !diagnosis?.kernels.length) && timeline.verdict.height !== "gpu" ? timeline.findings : [];
-  const made = whole.flatMap((finding) => finding.advice.map((text) => [text, null, ""]));
+  const made = whole.flatMap((finding) => finding.advice.map((text) => [text, "", ""]));
   const kernels = (diagnosis?.kernels || []).filter((kernel) => kernel.findings.length);
-  const one = (kernel, finding, advice) => [adviceText(advice), finding.speedup_bound, kernels.length > 1 ? `#${kernel.number} ${briefly(shortName(kernel.kernel), 40)}` : ""];
+  const one = (kernel, finding, advice) => [adviceText(advice), gainOf(kernel, finding, kernels.length > 1), kernels.length > 1 ? `#${kernel.number} ${briefly(shortName(kernel.kernel), 40)}` : ""];
+  const first = diagnosis?.kernels[0];
+  if (first?.next_counters.length && !first.findings.length) made.push([wantedCounters(first.next_counters[0]), "", `#${first.number}`]);
   for (const kernel of kernels) for (const finding of kernel.findings) for (const advice of finding.advice) made.push(one(kernel, finding, advice));
   const seen = new Set();
   return made.filter(([text]) => !seen.has(text) && seen.add(text)).slice(0, TO_TRY);
@@ -102,7 +111,7 @@ function timelineSection(report, workload) {
   const made = el("div", {}, workload.events ? timelineView(workload.events, answer?.gaps || null) : "");
   if (!answer) return made;
   for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle time by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["ranks", "Ranks, longest computing time first"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest gaps"]]) {
-    if (answer[name].rows.length) made.append(["ranges", "gaps"].includes(name) ? folded(caption, () => tableView(answer[name], { filter: true })) : el("details", { open: name === "split" || name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
+    if (answer[name].rows.length) made.append(["ranges", "gaps"].includes(name) ? folded(caption, () => tableView(answer[name], { filter: true })) : el("details", { open: name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
   }
   const notes = notesOf(answer.notes);
   if (notes) made.append(notes);
@@ -138,12 +147,12 @@ function kernelsSection(report, workload) {
   const told = new Map((section?.answer?.kernels || []).map((kernel, at) => [kernel.kernel, [section.more[at].limit, kernel.verdict]]));
   const more = (row) => {
     const [limit, verdict] = told.get(row[column(table, "kernel")]) || [];
-    return [limit ?? null, verdict?.speedup_bound ?? null, verdict?.program_bound ?? null, verdict?.confidence ?? null];
+    return [limit ?? null, verdict?.speedup_bound ?? null, verdict?.program_bound ?? null, verdict ? Number(verdict.confidence.toFixed(2)) : null];
   };
   const added = ["limited_by", "speedup_bound", "program_bound", "confidence"];
   const rows = table.rows.map((row) => [...row, ...more(row)]);
-  const merged = { ...table, columns: [...table.columns, ...added], units: [...table.units, null, "times, at most", "times, at most", null], rows };
-  const caption = isTimed(table) ? "Kernels by total time; the bounds are for the kernel alone and for all kernels together" : "Kernels by samples or cycles";
+  const merged = { ...table, columns: [...table.columns, ...added], units: [...table.units, null, "times", "times", null], rows };
+  const caption = isTimed(table) ? "Kernels by total time; how many times as fast each can become at most, alone and as part of all kernels" : "Kernels by samples or cycles";
   const first = isTimed(table) ? KERNEL_COLUMNS : null;
   const opened = new Map(kernelsInDepth(workload).map((one) => [one.kernel, cardId(one.number)]));
   return tableView(merged, { caption, filter: true, first, words: wordsOfVendor(workload), card: (row) => opened.get(row[column(table, "kernel")]) });

@@ -99,9 +99,10 @@ function timelineView(events, gaps) {
     for (const lane of data.lanes) for (let i = firstEnding(lane, first); i < lane.last && data.start[i] < last; i++) {
       const ns = Math.min(data.start[i] + data.duration[i], last) - Math.max(data.start[i], first);
       const kind = data.kinds[data.name[i]];
-      if (ns < 0 || (ns === 0 && data.duration[i] > 0)) continue;
+      // Ranges are nested, and of many gaps only the longest are here: their sums would mislead.
+      if (kind === "range" || kind === "idle" || ns < 0 || (ns === 0 && data.duration[i] > 0)) continue;
       add(kinds, kind, ns);
-      if (kind !== "range") add(names, data.name[i], ns);
+      add(names, data.name[i], ns);
     }
     const most = (of) => [...of].sort((a, b) => b[1][0] - a[1][0]).slice(0, LISTED);
     const words = (name, [ns, n]) => `${name} ${duration(ns)} (${figure(n)})`;

@@ -193,7 +193,7 @@ def _verdicts(result: Any) -> list[Document]:
 def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document | None:
     """Return the units of the memory path with their figures by kernel; None for a target without a chart."""
     gpu = targets.find_target(manifest.arch or "")
-    chart = _charts().get(gpu.family) if gpu else None
+    chart = memory_charts().get(gpu.family) if gpu else None
     if chart is None or not manifest.counters or manifest.arch not in catalog.targets_with_metrics():
         return None
     drawn = [
@@ -208,7 +208,8 @@ def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document |
 
 
 @cache
-def _charts() -> Document:
+def memory_charts() -> Document:
+    """The memory path of each family of targets, as in memory_chart.toml."""
     return tomli.loads(Path(__file__).with_name("memory_chart.toml").read_text(encoding="utf-8"))
 
 
