@@ -107,11 +107,11 @@ function reasonOf(reason) {
   return typeof reason === "string" ? reason : reason?.text ?? "";
 }
 
-// What one figure of the engine is, and why it has no value or is doubtful.
-function meaningOfRow(row) {
+// What one figure of the engine is, what it means, and why it has no value or is doubtful.
+function meaningOfRow(row, meanings) {
   const value = row.avg === null ? `no value (${row.status.replaceAll("_", " ")})` : `${figure(row.avg)} ${row.unit}`;
   const peak = row.pct_of_peak === null ? "" : `, ${percent(row.pct_of_peak)} of its peak`;
-  return `${row.title}: ${value}${peak}${row.reason ? `\n${reasonOf(row.reason)}` : ""}\n${row.name}`;
+  return `${row.title}: ${value}${peak}${row.reason ? `\n${reasonOf(row.reason)}` : ""}\n${row.name}: ${meanings[row.name]?.[2] || row.unit}`;
 }
 
 // A colour for a share from 0 to 1 of the hottest.
@@ -306,8 +306,14 @@ function notesOf(notes) {
   return notes && notes.length ? el("ul", { class: "plain note" }, ...notes.map((note) => el("li", {}, note))) : null;
 }
 
+// A problem as sentences; one that begins with the name of a tool keeps its first letter.
+function wordsOf(problem) {
+  const begun = (part) => (/^\w+_/.test(part) ? part : part[0].toUpperCase() + part.slice(1));
+  return [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => begun(part).replace(/\.?$/, ".")).join(" ");
+}
+
 function problemOf(problem) {
-  return el("p", { class: "soft" }, [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => part[0].toUpperCase() + part.slice(1).replace(/\.?$/, ".")).join(" "));
+  return el("p", { class: "soft" }, wordsOf(problem));
 }
 
 // A stacked bar; parts: [name, share in %, palette index].
@@ -321,7 +327,7 @@ function stacked(parts, label) {
     if (share >= 12) piece.append(el("span", {}, briefly(`${name} ${percent(share)}`, Math.round(share * 1.2))));
     piece.style.background = color(index);
     bar.append(piece);
-    key.append(el("li", { dir: "auto" }, swatch(index), `${briefly(name)} ${percent(share)}`));
+    key.append(el("li", { dir: "auto" }, swatch(index), `${briefly(name, 90)} ${percent(share)}`));
   }
   return el("div", {}, bar, key);
 }

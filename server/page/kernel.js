@@ -19,7 +19,8 @@ function cardId(number) {
   return `kernel-${String(number).replace(/\W/g, "-")}`;
 }
 
-function kernelCard(workload, one, open) {
+// Of a single kernel, the summary already has the sentence.
+function kernelCard(workload, one, open, alone) {
   const { diagnosis, said } = one;
   const head = el("summary", {}, el("strong", { dir: "auto" }, `#${one.number} ${briefly(shortName(one.kernel), 90)}`),
     diagnosis ? `${diagnosis.share_pct === null ? "" : `, ${percent(diagnosis.share_pct)}`}: ${said.limit}` : "");
@@ -27,7 +28,7 @@ function kernelCard(workload, one, open) {
   const fill = () => {
     if (made.childElementCount > 1) return;
     made.append(...[
-      diagnosis ? el("p", { class: "lead" }, said.sentence) : el("p", {}, nameOf(one.kernel)),
+      diagnosis ? (alone ? null : el("p", { class: "lead" }, said.sentence)) : el("p", {}, nameOf(one.kernel)),
       diagnosis?.verdict.doubt ? el("p", { class: "odd" }, reasonOf(diagnosis.verdict.doubt)) : null,
       ...(said?.accounts || []).map(accountOf),
       memoryChart(workload, one.kernel),
@@ -65,13 +66,13 @@ function memoryChart(workload, kernel) {
   const all = [...units.values()];
   const [width, height] = [Math.max(...all.map((u) => u.x)) + BOX.wide + BOX.pad, Math.max(...all.map((u) => u.y + u.h)) + BOX.pad];
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Memory chart", class: "memory" });
-  for (const link of links) svg.append(linkOf(link, units, most));
-  for (const unit of all) svg.append(unitBox(unit, figures));
+  for (const link of links) svg.append(linkOf(link, units, most, workload.meanings));
+  for (const unit of all) svg.append(unitBox(unit, figures, workload.meanings));
   return el("div", {}, el("h4", {}, "Memory traffic"), el("div", { class: "scroll" }, svg),
     el("p", { class: "note" }, "Arrows to the left are reads. A unit is coloured by its load, an arrow is as wide as its share of the largest flow. A dashed arrow has no value; its reason is shown on hover or focus."));
 }
 
-function linkOf({ between, way, row }, units, most) {
+function linkOf({ between, way, row }, units, most, meanings) {
   const [from, to] = between.map((key) => units.get(key));
   const inner = from.h < to.h ? from : to;
   const y = inner.y + inner.h / 2 + { read: -17, write: 21, both: 3 }[way];
@@ -83,10 +84,10 @@ function linkOf({ between, way, row }, units, most) {
   if (way !== "write") made.append(draw("polygon", { points: tip(left, 1) }));
   if (way !== "read") made.append(draw("polygon", { points: tip(right, -1) }));
   made.append(draw("text", { x: (left + right) / 2, y: y - 5 - wide / 2, "text-anchor": "middle" }, known ? `${figure(row.avg, 3)} ${row.unit}` : NONE));
-  return explain(made, `${from.title} – ${to.title}, ${{ read: "reads", write: "writes", both: "both ways" }[way]}. ${row ? meaningOfRow(row) : ""}`);
+  return explain(made, `${from.title} – ${to.title}, ${{ read: "reads", write: "writes", both: "both ways" }[way]}. ${row ? meaningOfRow(row, meanings) : ""}`);
 }
 
-function unitBox(unit, figures) {
+function unitBox(unit, figures, meanings) {
   const load = unit.load ? figures.get(unit.load) : null;
   const share = load && load.status !== "impossible" ? load.pct_of_peak ?? (load.unit === "%" ? load.avg : null) : null;
   const box = draw("rect", { x: unit.x, y: unit.y, width: BOX.wide, height: unit.h, rx: 6 });
@@ -100,7 +101,7 @@ function unitBox(unit, figures) {
     const value = known ? `${figure(row.avg, 3)} ${row.unit}` : NONE;
     const kind = { suspect: "odd", impossible: "bad" }[row?.status] || (known ? "" : "soft");
     const text = draw("text", { class: kind, x: unit.x + BOX.wide / 2, y: top + 17 * (at + 1), "text-anchor": "middle" }, `${value} ${label}`);
-    made.append(row ? explain(text, meaningOfRow(row)) : text);
+    made.append(row ? explain(text, meaningOfRow(row, meanings)) : text);
   });
   return made;
 }
@@ -151,9 +152,9 @@ function hotCode({ answer, instructions }) {
   for (const row of lines) if (row.line) known.set(row.line, { ...known.get(row.line), ...row, source: known.get(row.line)?.source ?? row.source });
   const order = (a, b) => a.line.localeCompare(b.line, "en", { numeric: true });
   const source = [...known.values()].sort(order).map((row) => ({ key: row.line, place: row.line.replace(/^.*\//, ""), text: row.source ?? NONE, pct: row.pct ?? null, why: row.why }));
-  const address = (row) => parseInt((row.instruction || "").match(/^0x([0-9a-f]+)/)?.[1] ?? "0", 16);
-  const code = (instructions ? records(instructions) : lines).filter((row) => row.instruction).sort((a, b) => address(a) - address(b))
-    .map((row) => ({ key: row.line, place: row.instruction.split(" ", 1)[0], text: row.instruction.replace(/^\S+ /, ""), pct: row.pct, why: row.why }));
+  const address = (row) => row.instruction.match(/^0x[0-9a-f]+ /)?.[0] ?? "";
+  const code = (instructions ? records(instructions) : lines).filter((row) => row.instruction).sort((a, b) => Number(address(a)) - Number(address(b)))
+    .map((row) => ({ key: row.line, place: address(row) || (row.line || "").replace(/^.*\//, ""), text: row.instruction.slice(address(row).length), pct: row.pct, why: row.why }));
   const panes = [["Source", source], ["Instructions", code]].filter(([, rows]) => rows.length).map(([caption, rows]) => codePane(caption, rows, mark));
   function mark(key) {
     const same = key !== null && panes.flatMap((pane) => [...pane.querySelectorAll("tbody tr")]).filter((row) => row.dataset.line === key);

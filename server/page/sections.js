@@ -162,7 +162,7 @@ function detailsSection(report, workload) {
   const kernels = kernelsInDepth(workload);
   if (!kernels.length) return null;
   const notes = notesOf(answerOf(workload, "diagnosis")?.notes);
-  return el("div", {}, ...kernels.map((one, at) => kernelCard(workload, one, at === 0)), notes);
+  return el("div", {}, ...kernels.map((one, at) => kernelCard(workload, one, at === 0, kernels.length === 1)), notes);
 }
 
 function launchesSection(report, workload) {
@@ -231,7 +231,9 @@ function occupancySection(report, workload) {
 function warningsSection(report, workload) {
   const all = [...(answerOf(workload, "kernels")?.notes || []), ...report.cut.map((sentence) => `Cut: ${sentence}`)].map((text) => el("li", {}, text));
   const parts = [...Object.values(workload.sections), ...workload.rooflines, ...(workload.memory ? [workload.memory] : []), ...workload.hotspots];
-  for (const [key, problem] of new Map(parts.filter((part) => part.problem).map((part) => [part.key, part.problem]))) all.push(el("li", {}, el("strong", {}, `No ${key.replaceAll("_", " ")}: `), ...problemOf(problem).childNodes));
+  const why = new Map();
+  for (const { key, problem } of parts) if (problem) why.set(wordsOf(problem), (why.get(wordsOf(problem)) || new Set()).add(key.replaceAll("_", " ")));
+  for (const [text, keys] of why) all.push(el("li", {}, el("strong", {}, `No ${[...keys].join(", ")}: `), text));
   return all.length ? el("ul", { class: "plain" }, ...all) : null;
 }
 
