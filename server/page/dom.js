@@ -307,13 +307,13 @@ function notesOf(notes) {
 }
 
 // A problem as sentences; one that begins with the name of a tool keeps its first letter.
-function wordsOf(problem) {
+function problemText(problem) {
   const begun = (part) => (/^\w+_/.test(part) ? part : part[0].toUpperCase() + part.slice(1));
   return [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => begun(part).replace(/\.?$/, ".")).join(" ");
 }
 
 function problemOf(problem) {
-  return el("p", { class: "soft" }, wordsOf(problem));
+  return el("p", { class: "soft" }, problemText(problem));
 }
 
 // A stacked bar; parts: [name, share in %, palette index].

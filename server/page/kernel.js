@@ -154,7 +154,7 @@ function hotCode({ answer, instructions }) {
   const source = [...known.values()].sort(order).map((row) => ({ key: row.line, place: row.line.replace(/^.*\//, ""), text: row.source ?? NONE, pct: row.pct ?? null, why: row.why }));
   const address = (row) => row.instruction.match(/^0x[0-9a-f]+ /)?.[0] ?? "";
   const code = (instructions ? records(instructions) : lines).filter((row) => row.instruction).sort((a, b) => Number(address(a)) - Number(address(b)))
-    .map((row) => ({ key: row.line, place: address(row) || (row.line || "").replace(/^.*\//, ""), text: row.instruction.slice(address(row).length), pct: row.pct, why: row.why }));
+    .map((row) => ({ key: row.line, place: address(row).trim() || (row.line || "").replace(/^.*\//, ""), text: row.instruction.slice(address(row).length), pct: row.pct, why: row.why }));
   const panes = [["Source", source], ["Instructions", code]].filter(([, rows]) => rows.length).map(([caption, rows]) => codePane(caption, rows, mark));
   function mark(key) {
     const same = key !== null && panes.flatMap((pane) => [...pane.querySelectorAll("tbody tr")]).filter((row) => row.dataset.line === key);

@@ -230,9 +230,9 @@ function occupancySection(report, workload) {
 // Doubts of the import, what was cut, and why sections are missing.
 function warningsSection(report, workload) {
   const all = [...(answerOf(workload, "kernels")?.notes || []), ...report.cut.map((sentence) => `Cut: ${sentence}`)].map((text) => el("li", {}, text));
-  const parts = [...Object.values(workload.sections), ...workload.rooflines, ...(workload.memory ? [workload.memory] : []), ...workload.hotspots];
+  const parts = [...Object.values(workload.sections), ...workload.rooflines.map((one) => ({ ...one, key: `roofline of ${one.key}` })), ...(workload.memory ? [workload.memory] : []), ...workload.hotspots];
   const why = new Map();
-  for (const { key, problem } of parts) if (problem) why.set(wordsOf(problem), (why.get(wordsOf(problem)) || new Set()).add(key.replaceAll("_", " ")));
+  for (const { key, problem } of parts) if (problem) why.set(problemText(problem), (why.get(problemText(problem)) || new Set()).add(key.replaceAll("_", " ")));
   for (const [text, keys] of why) all.push(el("li", {}, el("strong", {}, `No ${[...keys].join(", ")}: `), text));
   return all.length ? el("ul", { class: "plain" }, ...all) : null;
 }
