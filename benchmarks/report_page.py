@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.analysis.store.store import Store
-from rooflens.server.mcp.toolbox import FUNCTIONS
+from rooflens.server.mcp.toolbox import functions
 from rooflens.server.page.build import page
 from rooflens.tests import rooflines, timelines
 from rooflens.tests.server.page.browser import Browser
@@ -30,7 +30,7 @@ def main() -> None:
         _many_events(store)
         for name in ("kernels", "events"):
             began = time.perf_counter()
-            report = collect(store, FUNCTIONS, [name])
+            report = collect(store, functions(), [name])
             collected = time.perf_counter()
             path = Path(folder) / f"{name}.html"
             path.write_text(page(report), encoding="utf-8")

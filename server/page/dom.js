@@ -40,7 +40,9 @@ function percent(value) {
 }
 
 // The name of a column without the unit, which is shown next to it.
+const HEADS = { speedup_bound: "gain, at most", program_bound: "of all kernels", calls: "launches" };
 function headed(name, unit) {
+  if (HEADS[name]) return HEADS[name];
   return (unit ? name.replace(/^pct$/, "share").replace(/_(ns|us|ms|pct|bytes)(?=_|$)/, "") : name).replaceAll("_", " ");
 }
 
@@ -74,6 +76,54 @@ function nameOf(full) {
     button.textContent = open ? short : full;
   });
   return button;
+}
+
+// One tip for the whole page: it explains the element under the pointer or with the focus; Escape hides it.
+const TIP = el("div", { class: "tip fixed", role: "tooltip", hidden: true });
+function explain(element, text) {
+  for (const [name, value] of Object.entries({ "data-tip": text, tabindex: "0", "aria-description": text })) element.setAttribute(name, value);
+  return element;
+}
+for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, (event) => {
+  const about = event.target.closest?.("[data-tip]");
+  TIP.hidden = !about;
+  if (!about) return;
+  TIP.textContent = about.dataset.tip;
+  const [box, root] = [about.getBoundingClientRect(), document.documentElement];
+  TIP.style.left = `${Math.max(4, Math.min(box.left, root.clientWidth - TIP.offsetWidth - 8))}px`;
+  TIP.style.top = `${box.bottom + TIP.offsetHeight + 8 < root.clientHeight ? box.bottom + 6 : Math.max(4, box.top - TIP.offsetHeight - 6)}px`;
+});
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") TIP.hidden = true; });
+document.addEventListener("scroll", () => { TIP.hidden = true; }, true);
+
+// The name of a metric, with its meaning from the catalogue: [title, unit, description].
+function termOf(text, meaning, name = text) {
+  if (!meaning) return document.createTextNode(text);
+  const [title, unit, description] = meaning;
+  return explain(el("span", { class: "term" }, text), `${title} (${name}, ${unit})\n${description}`);
+}
+
+function reasonOf(reason) {
+  return typeof reason === "string" ? reason : reason?.text ?? "";
+}
+
+// What one figure of the engine is, what it means, and why it has no value or is doubtful.
+function meaningOfRow(row, meanings) {
+  const value = row.avg === null ? `no value (${row.status.replaceAll("_", " ")})` : `${figure(row.avg)} ${row.unit}`;
+  const peak = row.pct_of_peak === null ? "" : `, ${percent(row.pct_of_peak)} of its peak`;
+  return `${row.title}: ${value}${peak}${row.reason ? `\n${reasonOf(row.reason)}` : ""}\n${row.name}: ${meanings[row.name]?.[2] || row.unit}`;
+}
+
+// A colour for a share from 0 to 1 of the hottest.
+function heat(share) {
+  return `color-mix(in srgb, var(--c1) ${Math.round(Math.min(Math.max(share, 0), 1) * 55)}%, var(--panel))`;
+}
+
+// Columns in the words of the vendor.
+const NVIDIA = [["workgroup", "block"], ["vgprs", "registers"], ["vgpr", "registers"], ["lds", "shared memory"], ["scratch", "local memory"], ["waves", "warps"], ["per cu", "per SM"]];
+function wordsOfVendor(workload) {
+  if (workload.vendor !== "nvidia") return (name) => name;
+  return (name) => NVIDIA.reduce((text, [ours, theirs]) => text.replace(new RegExp(`\\b${ours}\\b`), theirs), name);
 }
 
 function color(index) {
@@ -143,7 +193,8 @@ function folded(title, make) {
   return made;
 }
 
-// A table of an answer. options: caption, hide (columns), first (columns shown initially), filter.
+// A table of an answer. options: caption, hide (columns), first (columns shown
+// initially, in this order), filter, words (of a column), meanings (of metrics), card (row -> id of what its first cell opens).
 function tableView(table, options = {}) {
   if (!table.rows.length) return el("p", { class: "soft" }, "No rows.");
   const used = table.columns.map((_, at) => at).filter((at) => {
@@ -152,7 +203,7 @@ function tableView(table, options = {}) {
   // Next to a doubtful value, show the reason.
   const doubted = table.rows.some((row) => row[column(table, "status")] !== "ok");
   const wanted = options.first && (doubted ? [...options.first, "reason"] : options.first);
-  const first = wanted ? used.filter((at) => wanted.includes(table.columns[at])) : used;
+  const first = wanted ? wanted.map((name) => column(table, name)).filter((at) => used.includes(at)) : used;
   const state = { sort: null, down: true, words: "", all: first.length === 0, most: FEW };
   const body = el("tbody");
   const headers = el("tr");
@@ -174,7 +225,7 @@ function tableView(table, options = {}) {
     headers.replaceChildren(...(state.all ? used : first).map((at) => {
       const number = scales[at] !== null;
       const unit = scales[at] ? scales[at][0] : table.units[at];
-      const name = headed(table.columns[at], unit);
+      const name = (options.words || String)(headed(table.columns[at], unit));
       const sorted = state.sort === at ? (state.down ? "descending" : "ascending") : null;
       const button = el("button", { type: "button" }, name, sorted ? (state.down ? " ▼" : " ▲") : "");
       button.addEventListener("click", () => {
@@ -191,7 +242,7 @@ function tableView(table, options = {}) {
   function fill() {
     const found = shown();
     const columns = state.all ? used : first;
-    body.replaceChildren(...found.slice(0, state.most).map((at) => el("tr", {}, ...columns.map((c) => cellOf(table, at, c, scales[c])))));
+    body.replaceChildren(...found.slice(0, state.most).map((at) => el("tr", {}, ...columns.map((c) => cellOf(table, at, c, scales[c], options)))));
     more.hidden = found.length <= state.most;
     const total = table.total_rows ?? (table.truncated ? "more" : table.rows.length);
     const count = Math.min(found.length, state.most);
@@ -232,23 +283,37 @@ function scaleOf(table, at) {
   return table.units[at] === "ns" ? unitOf(most) : [table.units[at], 1];
 }
 
-function cellOf(table, row, at, scale) {
+function cellOf(table, row, at, scale, options) {
   const value = table.rows[row][at];
   const name = table.columns[at];
+  const card = at === 0 && options.card?.(table.rows[row]);
+  if (card) return el("td", { class: "n" }, el("a", { href: `#${card}`, onclick: () => openAround(card) }, `#${value}`));
+  if (options.meanings && (name === "name" || name === "metric") && value) return el("td", {}, termOf(value, options.meanings[value.replace(/^pct_of_peak\./, "")]));
   if (scale) return el("td", { class: "n" }, figure(value === null ? null : value / scale[1]));
   if (value === null) return el("td", {}, NONE);
   if (name === "kernel") return el("td", {}, nameOf(value));
+  if (name === "limited_by") return el("td", { class: "whole" }, value);
   if (name === "status") return el("td", {}, trust(value, null));
   const text = Array.isArray(value) ? value.join(", ") : figure(value);
   return el("td", { class: text.length > 40 ? "long" : null, dir: "auto" }, text);
+}
+
+function openAround(id) {
+  for (let at = document.getElementById(id); at; at = at.parentElement) if (at.localName === "details") at.open = true;
 }
 
 function notesOf(notes) {
   return notes && notes.length ? el("ul", { class: "plain note" }, ...notes.map((note) => el("li", {}, note))) : null;
 }
 
+// A problem as sentences; one that begins with the name of a tool keeps its first letter.
+function problemText(problem) {
+  const begun = (part) => (/^\w+_/.test(part) ? part : part[0].toUpperCase() + part.slice(1));
+  return [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => begun(part).replace(/\.?$/, ".")).join(" ");
+}
+
 function problemOf(problem) {
-  return el("p", { class: "soft" }, [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => part[0].toUpperCase() + part.slice(1).replace(/\.?$/, ".")).join(" "));
+  return el("p", { class: "soft" }, problemText(problem));
 }
 
 // A stacked bar; parts: [name, share in %, palette index].
@@ -259,9 +324,10 @@ function stacked(parts, label) {
   for (const [name, share, index] of parts) {
     const piece = el("i", { title: `${name} ${percent(share)}` });
     piece.style.width = `${share}%`;
+    if (share >= 12) piece.append(el("span", {}, briefly(`${name} ${percent(share)}`, Math.round(share * 1.2))));
     piece.style.background = color(index);
     bar.append(piece);
-    key.append(el("li", { dir: "auto" }, swatch(index), `${briefly(name)} ${percent(share)}`));
+    key.append(el("li", { dir: "auto" }, swatch(index), `${briefly(name, 90)} ${percent(share)}`));
   }
   return el("div", {}, bar, key);
 }

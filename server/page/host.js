@@ -59,7 +59,8 @@ function openAsApp() {
     const main = document.getElementById("main");
     if (content?.points && content.ceilings) {
       const key = content.kind === "instruction" ? INSTRUCTIONS : "operations";
-      main.replaceChildren(rooflineView([{ name: content.name, rooflines: [{ key, answer: content }] }], focus.work), notesOf(content.notes) || "");
+      const view = rooflineView([{ name: content.name, rooflines: [{ key, answer: content }] }], focus.work);
+      main.replaceChildren(view || el("p", {}, content.answer || "No kernel has a point."), notesOf(content.notes) || "");
       document.getElementById("title").textContent = content.name;
     } else {
       const pictures = (answer.content || []).filter((part) => part.type === "image" && part.mimeType === "image/png" && /^[A-Za-z0-9+/=]+$/.test(part.data));

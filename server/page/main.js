@@ -1,6 +1,6 @@
 // Starts the page: reads the embedded document, or as an app requests one from its host.
 
-const FORMAT = 1;
+const FORMAT = 2;
 const INTERNED = "\u0001";
 
 // Repeated texts are stored once; a cell then contains the index of its text.
@@ -41,7 +41,8 @@ function show(report, focus = null) {
     }));
   }
   controls.append(select("Colours", [["light dark", "system"], ["light", "light"], ["dark", "dark"]], document.documentElement.style.colorScheme || "light dark", recolour));
-  head.append(el("p", { class: "soft" }, [...new Set(report.workloads.map((w) => w.device || w.arch).filter(Boolean))].join(", ")), controls);
+  head.append(controls);
+  document.body.append(TIP);
 
   function fill() {
     PRINTED.clear();

@@ -8,7 +8,7 @@ const WORK_NAMES = { flop: "floating point", iop: "integer" };
 
 function rooflineView(workloads, focus) {
   const answers = workloads.flatMap((workload, at) => workload.rooflines.filter((one) => one.answer).map((one) => ({ at, key: one.key, ...one.answer })));
-  if (!answers.length) return problemOf(workloads[0].rooflines[0]?.problem || { what: "No roofline available" });
+  if (!answers.length) return null;
   const points = answers.flatMap((answer) => records(answer.points).map((point) => {
     point.at = answer.at;
     point.source = answer.ceiling_source;
@@ -16,6 +16,7 @@ function rooflineView(workloads, focus) {
     return point;
   }));
   const drawable = (p) => p.intensity > 0 && p.performance > 0 && !UNKNOWN.has(p.status);
+  if (!points.some(drawable)) return null;
   const works = [...new Set(points.map((p) => p.work))].sort((a, b) => (a === INSTRUCTIONS) - (b === INSTRUCTIONS) || (b in WORK_NAMES) - (a in WORK_NAMES) || a.localeCompare(b));
   const sources = [...new Set(answers.map((answer) => answer.ceiling_source))];
   const levels = LEVELS.filter((level) => points.some((p) => p.level === level));

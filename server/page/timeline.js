@@ -1,18 +1,23 @@
-// The timeline: every event and range in its lane, drawn on a canvas of page width, with zoom and search.
+// The timeline: every event and range in its lane, on a canvas of page width, with arrows from calls to the work that
+// they started, totals of a range, zoom and search.
 
 const LANE = 20;
 const LABELS = 130;
+const ARROWS = 60; // With at most this many launches in view, all have their arrow.
+const LISTED = 6;
 const AXIS = 24;
 const KIND_COLORS = { copy: 1, fill: 6, api: 8, sync: 4, alloc: 7 };
 
 function timelineView(events, gaps) {
   const data = decoded(events, gaps);
   if (!data.lanes.length) return el("p", { class: "soft" }, "The profile contains no events with usable times.");
-  const state = { from: 0, to: data.span, words: "", chosen: -1 };
-  const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": "Timeline. Left and right pan, plus and minus zoom, 0 shows all, comma and full stop move between events." });
+  const [from, to] = events.window || [0, data.span];
+  const state = { from, to: Math.max(to, from + 10), words: "", chosen: -1, mark: null };
+  const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": "Timeline. Left and right or A and D pan, plus and minus or W and S zoom, 0 shows all, 1 the analysed part, comma and full stop move between events, Escape removes the selection." });
   const tip = el("div", { class: "tip", hidden: true });
   const chart = el("div", { class: "chart" }, canvas, tip);
   const told = el("p", { class: "told", role: "status" });
+  const sums = el("div", { class: "sums", role: "status" });
   const probe = el("span", { class: "probe" });
   const height = AXIS + data.lanes.length * LANE + 6;
   let width = 0;
@@ -47,6 +52,67 @@ function timelineView(events, gaps) {
     at.textBaseline = "middle";
     axis(at);
     data.lanes.forEach((lane, number) => laneOf(at, lane, AXIS + number * LANE));
+    arrows(at);
+    if (state.mark) {
+      const [left, right] = state.mark.map((moment) => Math.min(Math.max(x(moment), labels()), width));
+      at.strokeStyle = colors.c[0];
+      at.strokeRect(left, AXIS - 2, right - left, height - AXIS);
+      at.globalAlpha = 0.12;
+      at.fillStyle = colors.c[0];
+      at.fillRect(left, AXIS - 2, right - left, height - AXIS);
+    }
+    totals();
+  }
+
+  // Arrows from calls to the work that they started: that of the chosen event, and all if there are few.
+  function arrows(at) {
+    const inView = data.launches.filter(([call, work]) => data.start[work] < state.to && data.start[work] + data.duration[work] > state.from && data.start[call] + data.duration[call] > state.from && data.start[call] < state.to);
+    const shown = inView.length <= ARROWS ? inView : inView.filter((pair) => pair.includes(state.chosen));
+    canvas.dataset.arrows = String(shown.length);
+    at.save();
+    at.beginPath();
+    at.rect(labels(), AXIS, room(), height - AXIS);
+    at.clip();
+    for (const pair of shown) {
+      const [[ax, ay], [bx, by]] = pair.map((i) => [x(data.start[i]), AXIS + (data.lane[i] + 0.5) * LANE]);
+      at.strokeStyle = at.fillStyle = pair.includes(state.chosen) ? colors.ink : colors.soft;
+      at.lineWidth = pair.includes(state.chosen) ? 2 : 1;
+      at.beginPath();
+      at.moveTo(ax, ay);
+      at.bezierCurveTo(ax + 14, ay, bx - 22, by, bx - 5, by);
+      at.stroke();
+      at.beginPath();
+      at.moveTo(bx, by);
+      at.lineTo(bx - 6, by - 3.5);
+      at.lineTo(bx - 6, by + 3.5);
+      at.fill();
+    }
+    at.restore();
+  }
+
+  // The sums over the selected range, or else over what is visible: by kind, and the names with most time.
+  function totals() {
+    const [first, last] = state.mark || [state.from, state.to];
+    const kinds = new Map();
+    const names = new Map();
+    const add = (to, key, ns) => to.set(key, [(to.get(key)?.[0] || 0) + ns, (to.get(key)?.[1] || 0) + 1]);
+    for (const lane of data.lanes) for (let i = firstEnding(lane, first); i < lane.last && data.start[i] < last; i++) {
+      const ns = Math.min(data.start[i] + data.duration[i], last) - Math.max(data.start[i], first);
+      const kind = data.kinds[data.name[i]];
+      // Ranges are nested, and of many gaps only the longest are here: their sums would mislead.
+      if (kind === "range" || kind === "idle" || ns < 0 || (ns === 0 && data.duration[i] > 0)) continue;
+      add(kinds, kind, ns);
+      add(names, data.name[i], ns);
+    }
+    const most = (of) => [...of].sort((a, b) => b[1][0] - a[1][0]).slice(0, LISTED);
+    const words = (name, [ns, n]) => `${name} ${duration(ns)} (${figure(n)})`;
+    const shown = [
+      `${state.mark ? "Selected" : "Visible"}: ${duration(last - first)} from ${duration(first)}.`,
+      `Sums by kind (events): ${most(kinds).map(([kind, sum]) => words(kind, sum)).join(", ") || "none"}.`,
+      `Longest: ${most(names).map(([name, sum]) => words(briefly(shortName(data.names[name]), 40), sum)).join(", ") || "none"}.`,
+    ];
+    if (shown.join("\n") !== sums.dataset.shown) sums.replaceChildren(...shown.map((line) => el("p", { class: "note" }, line)));
+    sums.dataset.shown = shown.join("\n");
   }
 
   function soon() {
@@ -160,6 +226,7 @@ function timelineView(events, gaps) {
     canvas.dataset.span = String(kept);
     soon();
   }
+  canvas.dataset.span = String(state.to - state.from);
 
   const zoom = (factor, share = 0.5) => {
     const span = Math.min(Math.max((state.to - state.from) * factor, 10), data.span);
@@ -167,6 +234,7 @@ function timelineView(events, gaps) {
   };
   const move = (share) => show((state.from + state.to) / 2 + (state.to - state.from) * share, state.to - state.from);
   const all = () => show(data.span / 2, data.span);
+  const analysed = () => show((from + to) / 2, to - from);
 
   function step(by) {
     if (state.chosen < 0) return choose(firstEnding(data.lanes[0], state.from));
@@ -176,11 +244,14 @@ function timelineView(events, gaps) {
 
   canvas.addEventListener("keydown", (event) => {
     const lane = state.chosen < 0 ? 0 : data.lane[state.chosen];
-    if (event.key === "+" || event.key === "=") zoom(0.6);
-    else if (event.key === "-") zoom(1 / 0.6);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if ("+=w".includes(event.key)) zoom(0.6);
+    else if ("-s".includes(event.key)) zoom(1 / 0.6);
     else if (event.key === "0") all();
-    else if (event.key === "ArrowLeft") move(-0.2);
-    else if (event.key === "ArrowRight") move(0.2);
+    else if (event.key === "1") analysed();
+    else if (event.key === "Escape") { state.mark = null; choose(-1); }
+    else if (event.key === "ArrowLeft" || event.key === "a") move(-0.2);
+    else if (event.key === "ArrowRight" || event.key === "d") move(0.2);
     else if (event.key === "ArrowDown" && data.lanes[lane + 1]) choose(Math.min(firstEnding(data.lanes[lane + 1], state.from), data.lanes[lane + 1].last - 1));
     else if (event.key === "ArrowUp" && lane > 0) choose(Math.min(firstEnding(data.lanes[lane - 1], state.from), data.lanes[lane - 1].last - 1));
     else if (event.key === ".") step(1);
@@ -194,7 +265,7 @@ function timelineView(events, gaps) {
     event.preventDefault();
     zoom(event.deltaY < 0 ? 0.75 : 1 / 0.75, Math.min(Math.max(shareAt(event), 0), 1));
   }, { passive: false });
-  canvas.addEventListener("pointerdown", (event) => { if (!event.button) drag = { share: shareAt(event), x: event.clientX }; });
+  canvas.addEventListener("pointerdown", (event) => { if (!event.button) drag = { share: shareAt(event), x: event.clientX, marks: event.shiftKey }; });
   canvas.addEventListener("pointermove", (event) => {
     const found = at(event);
     tip.hidden = found < 0;
@@ -207,11 +278,13 @@ function timelineView(events, gaps) {
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   window.addEventListener("pointerup", (event) => {
     if (!drag) return;
-    const [from, to, far] = [drag.share, shareAt(event), Math.abs(event.clientX - drag.x)];
+    const [began, ended, far, marks] = [drag.share, shareAt(event), Math.abs(event.clientX - drag.x), drag.marks];
     drag = null;
     if (far < 5) return choose(at(event));
     const span = state.to - state.from;
-    show(state.from + (span * (from + to)) / 2, span * Math.abs(to - from));
+    if (!marks) return show(state.from + (span * (began + ended)) / 2, span * Math.abs(ended - began));
+    state.mark = [Math.min(began, ended), Math.max(began, ended)].map((share) => state.from + span * Math.min(Math.max(share, 0), 1));
+    soon();
   });
   canvas.addEventListener("dblclick", all);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", soon);
@@ -222,7 +295,8 @@ function timelineView(events, gaps) {
   const controls = el("div", { class: "controls" }, labelled("Highlight", search),
     el("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(0.6) }, "+"),
     el("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 0.6) }, "−"),
-    el("button", { type: "button", onclick: all }, "Show all"));
+    el("button", { type: "button", onclick: all }, "Show all"),
+    events.window ? el("button", { type: "button", onclick: analysed }, "Show the analysed part") : "");
   const count = events.lane.length;
   const less = [
     count < events.total ? `the ${figure(count)} longest of ${figure(events.total)} events are drawn` : `${figure(count)} events`,
@@ -230,7 +304,7 @@ function timelineView(events, gaps) {
     gaps && gaps.rows.length < gaps.total_rows ? `the ${gaps.rows.length} longest of ${figure(gaps.total_rows)} gaps` : "",
   ].filter(Boolean).join("; ");
   soon();
-  return el("div", {}, controls, probe, chart, told, el("p", { class: "note" }, `${less[0].toUpperCase()}${less.slice(1)}. `, el("span", { class: "noprint" }, "Drag to zoom, double-click to show all; keyboard: arrows, +, −, 0, comma and full stop.")));
+  return el("div", {}, controls, probe, chart, sums, told, el("p", { class: "note" }, `${less[0].toUpperCase()}${less.slice(1)}. `, el("span", { class: "noprint" }, "Drag to zoom, Shift and drag to select, double-click to show all; keyboard: arrows or WASD, +, −, 0, 1, comma and full stop.")));
 }
 
 // The smallest of 1, 2, 5 times a power of ten that is at least the given number.
@@ -270,6 +344,7 @@ function decoded(events, gaps) {
       put(causes.get(gap.cause), gap.at_ms * 1e6, gap.ms * 1e6);
     }
   };
+  const placed = new Int32Array(events.lane.length);
   let [before, moment] = [-1, 0];
   for (let i = 0; i < events.lane.length; i++) {
     if (events.lane[i] !== before) {
@@ -279,9 +354,11 @@ function decoded(events, gaps) {
       open(events.lanes[before].name);
     }
     moment += events.start[i];
+    placed[i] = at;
     put(events.name[i], moment, events.duration[i]);
   }
   addIdle();
+  data.launches = events.calls.map((call, n) => [placed[call], placed[events.called[n]]]);
   data.lower = data.names.map((name) => name.toLowerCase());
   const spent = new Float64Array(data.names.length);
   for (let i = 0; i < count; i++) spent[data.name[i]] += data.duration[i];

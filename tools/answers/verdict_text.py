@@ -48,11 +48,11 @@ def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], to
         )
     if not kernels:
         return None
-    text = _kernel_sentence(kernels[0])
+    text = kernel_sentence(kernels[0])
     return text + (sentence("diagnosis.others", shown=len(kernels), total=total) if total > 1 else "")
 
 
-def _kernel_sentence(first: Diagnosis) -> str:
+def kernel_sentence(first: Diagnosis) -> str:
     """Say what limits a kernel, how much faster it could be, and how certain that is."""
     verdict = first.verdict
     named = {

@@ -1,27 +1,35 @@
 """Collect what a report shows: one document with the answers of the tools about workloads and their comparisons.
 
-Nothing is computed here. Every section is the unchanged answer of a tool, within limits; truncation is reported. The
-tools are those of the caller, by name.
+Nothing is computed here. Every section is the answer of a tool, within limits; truncation is reported. Sentences are in
+the words of the device's vendor. The tools are those of the caller, by name.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ... import __version__
 from ...analysis.base.kernel_names import distinct
 from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.base.text import count_text
+from ...analysis.catalogue import metrics as catalog
+from ...analysis.catalogue import targets
+from ...analysis.catalogue.vocabulary import in_vendor_terms, limit_words
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
+from ..answers.verdict_text import kernel_sentence
 from ..base.progress import report as tell
 from ..base.results import Result, Table
 from .trace_export import events
 
-FORMAT = 1
+FORMAT = 2
 """Version of the document format, which the page checks."""
 MOST_WORKLOADS = 8
 _SPEED_OF_LIGHT = {"cpu": "*"}
@@ -30,6 +38,14 @@ _PANEL = "2"
 _OCCUPANCY, _TIMELINE_ROWS = 500, 100
 _HOT_KERNELS, _HOT_LINES = 5, {"top_n": 30, "context": 8, "detail": "full"}
 """Number of kernels whose lines are shown, and how many lines of each."""
+_HOT_INSTRUCTIONS = {"by": "instruction", "top_n": 250, "detail": "full"}
+_ACCOUNTS = {"device_time": "The time of the device", "wave_time": "The lifetime of its waves"}
+"""Fields of a diagnosed kernel that divide a time completely -> what they divide."""
+_OWN_WORDS = {
+    "advice", "answer", "causes", "claim", "do", "evidence", "falsify", "limit", "loads", "notes", "sentence", "then",
+    "title", "undecided", "view",
+}  # fmt: skip
+"""Fields with sentences and terms of our own, which are put into the words of the vendor."""
 Document = dict[str, Any]
 Arguments = Mapping[str, Any]
 Tools = Mapping[str, Callable[..., Result]]
@@ -42,9 +58,9 @@ class ReportLimits:
     kernels: int = 500
     """Maximum kernels in tables and rooflines."""
     events: int = 100_000
-    diagnosed: int = 10
+    diagnosed: int = 50
     apart: int = 20
-    """Maximum kernels whose speed of light is shown individually."""
+    """Maximum kernels whose speed of light and memory traffic are shown individually."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,8 @@ class _ReportSection:
     arguments: Arguments
     without: frozenset[str] = frozenset()
     """Fields that another section shows."""
+    more: Callable[[Any], Any] | None = None
+    """What the page says about the result besides its fields."""
 
 
 def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimits = ReportLimits()) -> Document:
@@ -74,7 +92,7 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimi
     collector = _ReportCollector(store, tools, limits)
     workloads = [_workload(collector, manifest) for manifest in manifests]
     comparisons = [_comparison(collector, manifests[0], other) for other in manifests[1:]]
-    names = sorted(set(_kernels([*workloads, *comparisons])))
+    names = sorted(set(_texts([*workloads, *comparisons], {"kernel"})))
     return {
         "format": FORMAT,
         "rooflens": __version__,
@@ -113,11 +131,13 @@ class _ReportCollector:
                 self.cut.append(
                     f"{section.key.replace('_', ' ')}, {name}: {count_text(len(value.rows), 'row')} of {total}."
                 )
-        return {**section_document, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
+        answer = result.model_dump(mode="python", exclude={"next", *section.without})
+        return {**section_document, "answer": answer} | ({} if section.more is None else {"more": section.more(result)})
 
 
 def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     """Return all sections of one workload."""
+    gpu = targets.find_target(manifest.arch or "")
     about: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
     subject, limits = {"workload": manifest.id}, collector.limits
     sections = {s.key: collector.answer(s, subject) for s in _sections(manifest, limits)}
@@ -127,8 +147,20 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
             f"{manifest.name}: the {len(drawn['lane'])} longest of {count_text(drawn['total'], 'event')} and "
             "ranges are drawn."
         )
-    rooflines, hotspots = list(_rooflines(collector, manifest)), list(_hotspots(collector, manifest))
-    return {**about, "sections": sections, "rooflines": rooflines, "hotspots": hotspots, "events": drawn}
+    shown = {
+        "sections": sections,
+        "rooflines": list(_rooflines(collector, manifest)),
+        "memory": _memory_chart(collector, manifest),
+    }
+    hotspots = list(_hotspots(collector, manifest))
+    return {
+        **about,
+        "vendor": gpu.vendor if gpu else None,
+        **_own_words(shown, manifest.arch),
+        "hotspots": hotspots,
+        "meanings": _meanings(manifest.arch, shown),
+        "events": drawn,
+    }
 
 
 def _sections(manifest: Manifest, limits: ReportLimits) -> Iterator[_ReportSection]:
@@ -144,7 +176,59 @@ def _sections(manifest: Manifest, limits: ReportLimits) -> Iterator[_ReportSecti
         ranks = ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))
         yield _ReportSection("speed_of_light_of_kernels", "compute_metrics", {**panel, "by": "kernel", "kernel": ranks})
     yield _ReportSection("occupancy", "compute_occupancy", {"limit": _OCCUPANCY})
-    yield _ReportSection("diagnosis", "diagnose_bottleneck", {"top_n": limits.diagnosed, "detail": "full"})
+    diagnosed = {"top_n": limits.diagnosed, "detail": "full"}
+    yield _ReportSection("diagnosis", "diagnose_bottleneck", diagnosed, more=_verdicts)
+
+
+def _verdicts(result: Any) -> list[Document]:
+    """Return for each diagnosed kernel what limits it in words, and the accounts of its time as (view, parts)."""
+    made = []
+    for one, stated in zip(result.kernels, result.model_dump(include={"kernels"})["kernels"], strict=True):
+        accounts = [{"view": view, "parts": stated[name]} for name, view in _ACCOUNTS.items() if stated.get(name)]
+        limit = limit_words(one.verdict.subsystem)
+        made.append({"sentence": kernel_sentence(one), "limit": limit, "accounts": accounts})
+    return made
+
+
+def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document | None:
+    """Return the units of the memory path with their figures by kernel; None for a target without a chart."""
+    gpu = targets.find_target(manifest.arch or "")
+    chart = memory_charts().get(gpu.family) if gpu else None
+    if chart is None or not manifest.counters or manifest.arch not in catalog.targets_with_metrics():
+        return None
+    drawn = [
+        *(u.get("load") for u in chart["unit"]),
+        *(m for u in chart["unit"] for m in u.get("figures", {}).values()),
+    ]
+    drawn += [link.get(way) for link in chart["link"] for way in ("read", "write", "both")]
+    numbers = ",".join(f"#{n + 1}" for n in range(min(collector.limits.apart, manifest.kernels)))
+    asked = {"metrics": sorted({m for m in drawn if m}), "by": "kernel", "kernel": numbers, "detail": "full"}
+    section = _ReportSection("memory_chart", "compute_metrics", {**asked, "limit": 10_000})
+    return {"units": chart["unit"], "links": chart["link"], **collector.answer(section, {"workload": manifest.id})}
+
+
+@cache
+def memory_charts() -> Document:
+    """The memory path of each family of targets, as in memory_chart.toml."""
+    return tomli.loads(Path(__file__).with_name("memory_chart.toml").read_text(encoding="utf-8"))
+
+
+def _meanings(arch: str | None, shown: Document) -> Document:
+    """Return title, unit and description of each metric in a document."""
+    if arch not in catalog.targets_with_metrics():
+        return {}
+    known = catalog.by_name(arch)
+    names = {name.removeprefix("pct_of_peak.") for name in _texts(shown, {"name", "metric"})}
+    return {n: [known[n].title, known[n].unit, known[n].description] for n in sorted(names & known.keys())}
+
+
+def _own_words(value: Any, arch: str | None, called: str = "") -> Any:
+    """Return a document with its sentences in the words of the vendor; names and tables stay as they are."""
+    if isinstance(value, dict):
+        return value if "columns" in value else {key: _own_words(part, arch, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_own_words(part, arch, called) for part in value]
+    return in_vendor_terms(value, arch) if called in _OWN_WORDS and isinstance(value, str) else value
 
 
 def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
@@ -169,13 +253,18 @@ def _hotspots(collector: _ReportCollector, manifest: Manifest) -> Iterator[Docum
         return
     subject = {"workload": manifest.id}
     first = collector.answer(_ReportSection("hotspots", "find_hotspots", _HOT_LINES), subject)
-    yield first
     if "problem" in first:
+        yield first
         return
     others = first["answer"]["kernels"]
     at = others["columns"].index("number")
-    for number in [row[at] for row in others["rows"]][: _HOT_KERNELS - 1]:
-        yield collector.answer(_ReportSection("hotspots", "find_hotspots", {"kernel": number, **_HOT_LINES}), subject)
+    for number in [None, *(row[at] for row in others["rows"][: _HOT_KERNELS - 1])]:
+        one = {} if number is None else {"kernel": number}
+        lines = _ReportSection("hotspots", "find_hotspots", {**one, **_HOT_LINES})
+        code = _ReportSection("instructions", "find_hotspots", {**one, **_HOT_INSTRUCTIONS})
+        listed = collector.answer(code, subject)
+        answer = first if number is None else collector.answer(lines, subject)
+        yield {**answer, "instructions": listed["answer"]["hotspots"] if "answer" in listed else None}
 
 
 def _comparison(collector: _ReportCollector, baseline: Manifest, candidate: Manifest) -> Document:
@@ -183,17 +272,17 @@ def _comparison(collector: _ReportCollector, baseline: Manifest, candidate: Mani
     return {**pair, **collector.answer(_ReportSection("comparison", "compare_workloads", {"detail": "full"}), pair)}
 
 
-def _kernels(value: Any, called: str = "") -> Iterator[str]:
-    """Yield every kernel name in a document: values of a field or a column with that name."""
+def _texts(value: Any, words: Set[str], called: str = "") -> Iterator[str]:
+    """Yield every text in a document in fields and columns that are called one of ``words``, such as kernel names."""
     if isinstance(value, dict):
-        if isinstance(columns := value.get("columns"), list) and "kernel" in columns:
-            at = columns.index("kernel")
-            yield from (row[at] for row in value["rows"] if isinstance(row[at], str))
+        if isinstance(columns := value.get("columns"), list):
+            held = [at for at, name in enumerate(columns) if name in words]
+            yield from (row[at] for row in value["rows"] for at in held if isinstance(row[at], str))
             return
         for key, part in value.items():
-            yield from _kernels(part, key)
+            yield from _texts(part, words, key)
     elif isinstance(value, list):
         for part in value:
-            yield from _kernels(part)
-    elif called == "kernel" and isinstance(value, str):
+            yield from _texts(part, words, called)
+    elif called in words and isinstance(value, str):
         yield value

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ...analysis.base.database import speed_up
-from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.base.problems import BadArgument, BadInput, StoreProblem
 from ...analysis.base.temporary_files import draft_of
 from ...analysis.base.text import count_text, visible
 from ...analysis.store.store import Store
@@ -165,6 +165,8 @@ _ON_DEVICE = ("kernel", "copy", "fill")
 _MOST_LANES = 60
 """Maximum number of lanes to draw: those with the most time."""
 _DEEPEST = 12
+_Correlation = tuple[int | None, int | None, int]
+"""What a call shares with the work that it started: rank, process and correlation id."""
 _CHARACTERS = 1_000
 """Maximum characters of a name, because there may be as many names as events."""
 
@@ -189,6 +191,7 @@ class _PictureEvent(NamedTuple):
     thread: int | None
     rank: int | None
     depth: int
+    correlation: int | None
     start: int
     duration: int
 
@@ -197,7 +200,8 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
     """Return the ``most`` longest events and ranges of a workload; None if it has no timeline.
 
     ``start`` is in ns from the previous event in the same lane, or from ``origin`` for its first event; ``duration`` is
-    in ns. Raises NotFound for an unknown workload.
+    in ns. ``window`` is the analysed part, in ns from the first event. ``calls`` and ``called`` are pairs of events:
+    a call and the work on a device that it started. Raises NotFound for an unknown workload.
     """
     with Workload.open(store, workload) as opened:
         if not opened.has("events"):
@@ -206,9 +210,12 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
             speed_up(opened.cursor)
         sql = _events_and_ranges(opened)
         total, origin, end = opened.rows(f"SELECT count(*), min(start_ns), max(end_ns) FROM {sql}")[0]
-        what = f"kind, left(coalesce(name, kind), {_CHARACTERS}), device_id, stream, pid, thread, rank, depth"
+        what = (
+            f"kind, left(coalesce(name, kind), {_CHARACTERS}), device_id, stream, pid, thread, rank, depth, correlation"
+        )
         longest = f"SELECT {what}, start_ns, end_ns - start_ns FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns"
         rows = [_PictureEvent(*row) for row in opened.rows(f"{longest} LIMIT {most}")]
+        window = _analysed_window(opened)
     processes = {row.pid for row in rows if row.kind not in _ON_DEVICE and row.pid is not None}
     lanes: dict[_PictureLane, list[_PictureEvent]] = {}
     for row in rows:
@@ -218,22 +225,32 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
     return {
         "origin_ns": origin,
         "span_ns": 0 if origin is None else end - origin,
+        "window": None if window is None or origin is None else [at - origin for at in window],
         "total": total,
         "lanes_left_out": len(lanes) - len(drawn_lanes),
         **_columns(drawn_lanes, lanes, origin or 0),
     }
 
 
+def _analysed_window(opened: Workload) -> tuple[int, int] | None:
+    """Return where the analysed part begins and ends; None if the timeline cannot be analysed."""
+    try:
+        windows = timeline(opened, TimelineRequest(top_n=1)).windows
+    except BadInput:
+        return None
+    return windows[0].start, windows[-1].end
+
+
 def _events_and_ranges(opened: Workload) -> str:
     """Return SQL for all events and ranges with the same columns, except values that a profiler sampled."""
     parts = [
-        "SELECT kind, name, device_id, stream, pid, thread, rank, 0 AS depth, start_ns, end_ns "
+        "SELECT kind, name, device_id, stream, pid, thread, rank, 0 AS depth, correlation, start_ns, end_ns "
         f"FROM {usable_events(opened)} WHERE kind <> 'sample'"
     ]
     if ranges := ranges_of(opened):
         parts.append(
             "SELECT 'range', name, NULL, NULL, NULL, thread, NULL, "
-            f"least(coalesce(depth, 0), {_DEEPEST}), start_ns, end_ns FROM {ranges}"
+            f"least(coalesce(depth, 0), {_DEEPEST}), NULL, start_ns, end_ns FROM {ranges}"
         )
     return f"({' UNION ALL '.join(parts)})"
 
@@ -245,11 +262,11 @@ def _lane(event: _PictureEvent, *, apart: bool) -> _PictureLane:
     """
     thread = event.thread
     if event.kind in _ON_DEVICE:
-        stream = "" if event.stream is None else f" · {event.stream}"
+        stream = "" if event.stream is None else f", stream {event.stream}"
         on = (0, event.rank or 0, event.device or 0, event.stream or 0)
         return _PictureLane("device", f"{lane_name(event.rank, event.device)}{stream}", on)
     if event.kind == "range":
-        called = f"ranges{'' if thread is None else f' {thread}'}·{event.depth + 1}"
+        called = f"{'' if thread is None else f'thread {thread}, '}ranges {event.depth + 1}"
         return _PictureLane("ranges", called, (2, thread or 0, event.depth))
     on_host = (1, event.pid or 0, thread or 0)
     if event.rank is not None:  # process ids repeat on other hosts
@@ -261,18 +278,30 @@ def _lane(event: _PictureEvent, *, apart: bool) -> _PictureLane:
 def _columns(
     drawn_lanes: list[_PictureLane], lanes: dict[_PictureLane, list[_PictureEvent]], origin: int
 ) -> dict[str, list[Any]]:
-    """Return the lanes, the distinct names and kinds, and the lane, name, start and duration of each event."""
+    """Return the lanes, the names and kinds, the lane, name, start and duration of each event, and the launches."""
     names: dict[tuple[str, str], int] = {}
-    lane_of, name_of, starts, durations = [], [], [], []
+    lane_of: list[int] = []
+    name_of, starts, durations = [], [], []
+    callers: dict[_Correlation, int] = {}
+    work: list[tuple[_Correlation, int]] = []
     for number, lane in enumerate(drawn_lanes):
         before = origin
         for event in sorted(lanes[lane], key=lambda event: (event.start, -event.duration)):
+            if event.correlation is not None:
+                correlation = (event.rank, event.pid, event.correlation)
+                if event.kind in _ON_DEVICE:
+                    work.append((correlation, len(lane_of)))
+                else:
+                    callers.setdefault(correlation, len(lane_of))
             lane_of.append(number)
             name_of.append(names.setdefault((event.name, event.kind), len(names)))
             starts.append(event.start - before)
             durations.append(event.duration)
             before = event.start
+    launched = [(callers[correlation], at) for correlation, at in work if correlation in callers]
     return {
+        "calls": [call for call, _ in launched],
+        "called": [at for _, at in launched],
         "lanes": [{"name": lane.name, "kind": lane.kind} for lane in drawn_lanes],
         "names": [name for name, _ in names],
         "kinds": [kind for _, kind in names],

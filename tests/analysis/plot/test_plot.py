@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import matplotlib
 import pytest
+from rooflens.analysis.comparison.work import Answer
 from rooflens.analysis.occupancy import occupancy
 from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
@@ -251,3 +252,11 @@ def test_names_are_shortened_in_the_middle_to_the_width_asked_for() -> None:
     assert width_of(short) <= 200 and short.startswith("void bench") and short.endswith(">*)") and "…" in short
     assert shorten_name("f()", 200) == "f()"
     assert clean("a\tb\x00c\u202ed\u4e2d\n") == "a b cd? "
+
+
+@pytest.mark.parametrize("work", ["yes", "probably", "probably_not", "no", "unknown"])
+def test_the_ratio_of_two_times_is_bold_and_inverted_only_for_the_same_work(work: Answer) -> None:
+    made = render(lambda: bars.draw(BarPicture("a", "b", [], ["A note."], TIMES, work)), 800)
+    ratios = [t for t in made.figure.findobj(matplotlib.text.Text) if t.get_text().startswith("time ×")]
+    assert [t.get_weight() for t in ratios] == ["bold" if work in ("yes", "probably") else "normal"]
+    assert ("÷" in ratios[0].get_text()) == (work in ("yes", "probably"))

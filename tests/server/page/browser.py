@@ -16,7 +16,7 @@ from typing import Any
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 READY = "document.getElementById('main')?.dataset.ready === 'yes'"
 _PATIENCE_S = 60.0
-_KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "Tab": 9, "+": 187, "0": 48, ".": 190}
+_KEYS = {"Escape": 27, "ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "Tab": 9, "+": 187, "0": 48, ".": 190}
 
 
 class Browser:
@@ -153,17 +153,18 @@ class Browser:
         )
         return x, y
 
-    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Press, move and release the mouse."""
+    def drag(self, start: tuple[float, float], end: tuple[float, float], *, shift: bool = False) -> None:
+        """Press, move and release the mouse, with the Shift key if wanted."""
         steps = [("mousePressed", start), ("mouseMoved", ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2))]
         for kind, (x, y) in [*steps, ("mouseMoved", end), ("mouseReleased", end)]:
-            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+            held = {"button": "left", "buttons": 1, "clickCount": 1, "modifiers": 8 if shift else 0}
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **held)
         self.settle()
 
     def key(self, key: str) -> None:
         """Press one key."""
         text = key if len(key) == 1 else "\r" if key == "Enter" else ""
-        code = _KEYS[key]
+        code = _KEYS.get(key) or ord(key.upper())
         for kind in ("keyDown", "keyUp"):
             typed = {"text": text} if text and kind == "keyDown" else {}
             self.send("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.store.store import Store
+from rooflens.server.demo.loop import RECORDING
 from rooflens.server.mcp.toolbox import functions
 from rooflens.server.page.build import pack_document, page
-from rooflens.tests import rooflines, timelines
+from rooflens.tests import recordings, rooflines, timelines
 from rooflens.tests.server.page.browser import PROGRAM, READY, Browser
 from rooflens.tools.base.results import table
 from rooflens.tools.report.collect import collect
@@ -35,6 +36,8 @@ PAPER, DARK = "getComputedStyle(document.body).backgroundColor", "rgb(20, 23, 26
 BEFORE = "document.querySelectorAll('#roofline .point.before').length"
 POINTS = "document.querySelectorAll('#roofline .point').length"
 TICKS = "[...document.querySelectorAll('#roofline svg text.soft')].map((t) => t.textContent).join()"
+ARROWS = "Number(document.querySelector('#timeline canvas').dataset.arrows)"
+SUMS = "document.querySelector('#timeline .sums')"
 SPAN = "Number(document.querySelector('#timeline canvas').dataset.span)"
 Pages = Callable[..., Path]
 
@@ -60,6 +63,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     rooflines.publish(made, many[-SOME:], name="some")
     rooflines.publish(made, [row(name, n) for n, name in enumerate(HOSTILE)], name="<b>hostile</b>")
     rooflines.publish(made, [row("k", 5), row("other", 1)], name="before")
+    recordings.stored(made, RECORDING, "nvidia")
+    lds = [c for c in rooflines.counters("gfx90a") if "LDS" in c]
+    rooflines.publish(made, [row("k", 5)], without=lds, name="few counters")
+    steps = timelines.Made()
+    steps.host("hipInit", 0, 50_000_000)
+    for n in range(12):
+        at = 60_000_000 + n * 1_000_000
+        steps.range("step", at, at + 900_000)
+        steps.launch("k", (at, at + 1_000), (at + 2_000, at + 800_000))
+    timelines.publish(made, steps, name="steps")
     rooflines.publish(made, [row("k", 5, 0.5), row("other", 1, 0.5)], name="after")
     timeline, at = timelines.Made(), 0
     for n in range(LAUNCHES):
@@ -158,12 +171,20 @@ def test_the_timeline_zooms_steps_and_highlights(browser: Browser, pages: Pages)
     assert 0 < browser.evaluate(SPAN) < first and browser.evaluate(picture) != whole
     browser.key(".")
     told = browser.evaluate("document.querySelector('#timeline .told').innerText")
-    assert "kernel, " in told and "GPU 0 · 7" in told
+    assert "kernel, " in told and "GPU 0, stream 7" in told
     browser.key(".")
     assert browser.evaluate("document.querySelector('#timeline .told').innerText") != told
     x, y = browser.middle("#timeline canvas")
     browser.drag((x - 50, y), (x + 50, y))
     assert browser.evaluate(SPAN) < first / 4
+    browser.evaluate(f"{canvas}.focus()")
+    for _ in range(9):
+        browser.key("w")
+    assert 0 < browser.evaluate(ARROWS) <= 60, "the few launches in view have arrows"
+    sums = browser.evaluate(f"{SUMS}.innerText")
+    assert sums.startswith("Visible: ") and "kernel " in sums and "api " in sums
+    browser.key("d")
+    assert browser.evaluate(f"{SUMS}.innerText") != sums, "totals follow the view"
     browser.evaluate(f"{canvas}.focus()")
     browser.key("0")
     whole = browser.evaluate(picture)
@@ -172,21 +193,97 @@ def test_the_timeline_zooms_steps_and_highlights(browser: Browser, pages: Pages)
     assert browser.problems == []
 
 
-def test_hot_lines_have_a_section_where_they_are_known(browser: Browser, store: Store, tmp_path: Path) -> None:
+def test_the_timeline_opens_on_the_analysed_part_and_sums_a_selection(browser: Browser, pages: Pages) -> None:
+    browser.open(pages("steps"))
+    opened = browser.evaluate(SPAN)
+    assert opened < 20_000_000, "without the 50 ms before the first step"
+    browser.evaluate("document.querySelector('#timeline canvas').focus()")
+    browser.key("0")
+    assert browser.evaluate(SPAN) > 60_000_000
+    browser.key("1")
+    assert browser.evaluate(SPAN) == opened
+    x, y = browser.middle("#timeline canvas")
+    browser.drag((x - 50, y), (x + 50, y), shift=True)
+    assert browser.evaluate(SPAN) == opened, "a selection does not zoom"
+    assert browser.evaluate(f"{SUMS}.innerText").startswith("Selected: ")
+    browser.key("Escape")
+    assert browser.evaluate(f"{SUMS}.innerText").startswith("Visible: ")
+
+
+def test_each_kernel_has_a_row_that_opens_its_account_its_memory_chart_and_its_findings(
+    browser: Browser, pages: Pages
+) -> None:
+    browser.open(pages("nvidia"))
+    heads = browser.evaluate("[...document.querySelectorAll('#kernels th button')].map((b) => b.textContent)")
+    assert {"total", "limited by", "gain, at most", "confidence"} <= set(heads)
+    assert browser.evaluate("document.querySelector('#kernel-2').open") is False
+    browser.click("#kernels a[href='#kernel-2']")
+    assert browser.evaluate("document.querySelector('#kernel-2').open") is True
+    card = browser.evaluate("document.querySelector('#kernel-2').innerText")
+    assert all(part in card for part in ("The lifetime of its warps", "Memory traffic", "Findings"))
+    flows = browser.evaluate("[...document.querySelectorAll('#kernel-2 .flow text')].map((t) => t.textContent)")
+    assert sum(text.endswith("GB/s") for text in flows) >= 5
+    assert browser.problems == []
+
+
+def test_a_flow_without_a_value_is_dashed_and_says_why_on_focus(browser: Browser, pages: Pages) -> None:
+    browser.open(pages("few counters"))
+    lost = "document.querySelector('#kernel-1 .flow.lost')"
+    assert browser.evaluate(f"{lost}.querySelector('text').textContent") == "–"
+    browser.evaluate(f"{lost}.focus()")
+    tip = browser.evaluate("document.querySelector('.tip.fixed').innerText")
+    assert "no value (not collected)" in tip and "missing" in tip
+    browser.key("Escape")
+    assert browser.evaluate("document.querySelector('.tip.fixed').hidden") is True
+    term = "document.querySelector('#speed_of_light .term')"
+    browser.evaluate(f"{term}.focus()")
+    assert browser.evaluate("document.querySelector('.tip.fixed').innerText.length") > 40, "the catalogue's description"
+
+
+def test_a_comparison_opens_with_whether_the_work_is_the_same(browser: Browser, pages: Pages) -> None:
+    browser.open(pages("before", "after"))
+    assert browser.evaluate("document.querySelector('main details.section').id") == "comparison"
+    lead = browser.evaluate("document.querySelector('#comparison .lead').innerText")
+    assert lead.startswith("Both did the same work: ")
+
+
+def test_charts_without_data_are_left_out_and_the_reason_is_told(browser: Browser, pages: Pages) -> None:
+    browser.open(pages("steps"))
+    sections = browser.evaluate("[...document.querySelectorAll('details.section')].map((s) => s.id)")
+    assert not {"roofline", "speed_of_light", "occupancy", "comparison"} & set(sections)
+    warnings = browser.evaluate("document.querySelector('#warnings').innerText")
+    reasons = [line for line in warnings.splitlines() if line.startswith("No ") and "speed of light" in line]
+    assert len(reasons) == 1 and "roofline of operations" in reasons[0] and "not stated in the profile" in reasons[0]
+
+
+def test_hot_lines_stand_next_to_the_instructions_made_of_them(browser: Browser, store: Store, tmp_path: Path) -> None:
     report = collect(store, functions(), ["before"])
     lines = table({"line": None, "pct": "%", "why": None}, [["k.cu:12", 71.5, "memory 99 %"], ["k.cu:9", 3.0, None]])
     source = table({"line": None, "text": None}, [[12, "</pre><b>x[i] = y[i];"]])
-    answer: dict[str, Any] = {"number": "1", "kernel": "k", "samples": 4_000, "with_line_pct": 98.0, "notes": []}
+    code = table(
+        {"line": None, "pct": "%", "why": None, "instruction": None},
+        [
+            ["k.cu:12", 60.0, None, "0x20 FADD R1"],
+            ["k.cu:9", 3.0, None, "0x10 LDG R2"],
+            ["k.cu:12", 11.5, None, "0x30 X"],
+        ],
+    )
+    answer: dict[str, Any] = {"number": "1", "kernel": "k", "answer": "k.cu:12 takes 71.5 %.", "notes": []}
     tables = {"hotspots": lines, "loops": table({}, []), "source": source}
     answer |= {name: each.model_dump() for name, each in tables.items()}
     called = {"key": "hotspots", "tool": "find_hotspots", "arguments": {}}
-    report["workloads"][0]["hotspots"] = [{**called, "answer": answer}]
+    report["workloads"][0]["hotspots"] = [{**called, "answer": answer, "instructions": code.model_dump()}]
     target = tmp_path / "lines.html"
     target.write_text(page(report), encoding="utf-8")
     browser.open(target)
-    shown = browser.evaluate("document.querySelector('#hotspots').innerText")
-    assert "4,000 samples, 98 % at code with a source line" in shown and "k.cu:12" in shown
-    assert "</pre><b>x[i] = y[i];" in shown
+    shown = browser.evaluate("document.querySelector('#kernel-1 .panes').innerText")
+    assert "k.cu:12" in shown and "</pre><b>x[i] = y[i];" in shown
+    rows = "[...document.querySelectorAll('#kernel-1 .panes > :nth-child(2) tr')]"
+    assert browser.evaluate(f"{rows}.map((r) => r.cells[0].textContent)") == ["0x10", "0x20", "0x30"], "by address"
+    heat = browser.evaluate(f"{rows}.map((r) => getComputedStyle(r.cells[1]).backgroundColor)")
+    assert len(set(heat)) == 3
+    browser.click("#kernel-1 .panes [data-line='k.cu:12'] button")
+    assert browser.evaluate(f"{rows}.map((r) => r.classList.contains('marked'))") == [False, True, True]
     assert browser.problems == []
 
 

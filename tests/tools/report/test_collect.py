@@ -9,14 +9,17 @@ from typing import Any
 import duckdb
 import pytest
 from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.catalogue.metrics import by_name, targets_with_metrics
+from rooflens.analysis.catalogue.targets import gpu
 from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.server.demo.loop import RECORDING
 from rooflens.server.mcp.toolbox import functions
-from rooflens.tests import rooflines
+from rooflens.tests import recordings, rooflines
 from rooflens.tools.base.results import Result, Table, table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect
+from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect, memory_charts
 
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
@@ -31,6 +34,41 @@ def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None
     compared = compare_workloads(samples, before["id"], after["id"], detail="full")
     assert pair["answer"] == compared.model_dump(exclude={"next"})
     assert (pair["baseline"], pair["candidate"]) == (before["id"], after["id"])
+
+
+def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_words(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    recordings.stored(store, RECORDING, "nvidia")
+    (workload,) = collect(store, functions(), ["nvidia"])["workloads"]
+    section = workload["sections"]["diagnosis"]
+    kernel, said = section["answer"]["kernels"][0], section["more"][0]
+    assert section["answer"]["answer"].startswith(said["sentence"]) and said["limit"]
+    (account,) = [one for one in said["accounts"] if one["view"] == "The lifetime of its warps"]
+    assert account["parts"] == kernel["wave_time"] != []
+
+
+def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(samples: Store, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    recordings.stored(store, RECORDING, "nvidia")
+    for given, name in ((samples, "yax_before"), (store, "nvidia")):
+        (workload,) = collect(given, functions(), [name])["workloads"]
+        known = by_name(workload["arch"])
+        memory = workload["memory"]
+        figures = {row[memory["answer"]["table"]["columns"].index("name")] for row in memory["answer"]["table"]["rows"]}
+        shown = {link[way] for link in memory["links"] for way in ("read", "write", "both") if way in link}
+        assert shown <= figures <= workload["meanings"].keys() <= known.keys()
+        keys = {unit["key"] for unit in memory["units"]}
+        assert all(set(link["between"]) <= keys for link in memory["links"])
+        metric = known[min(shown)]
+        assert workload["meanings"][metric.name] == [metric.title, metric.unit, metric.description]
+
+
+@pytest.mark.parametrize("target", [t for t in targets_with_metrics() if t != "cpu"])
+def test_every_target_with_a_memory_path_has_all_metrics_of_its_chart(target: str) -> None:
+    chart = memory_charts()[gpu(target).family]
+    named = {m for u in chart["unit"] for m in [*u.get("figures", {}).values(), u.get("load")] if m}
+    named |= {link[way] for link in chart["link"] for way in ("read", "write", "both") if way in link}
+    assert named <= by_name(target).keys()
 
 
 def test_a_section_without_data_says_why(samples: Store) -> None:
@@ -74,14 +112,16 @@ def test_unknown_repeated_and_too_many_workloads_are_refused_with_advice(samples
 
 
 def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Path) -> None:
-    asked: list[str | None] = []
+    asked: list[tuple[str | None, str]] = []
 
     class Hot(Result):
         kernels: Table
+        hotspots: Table
 
-    def find_hotspots(store: Store, workload: str, kernel: str | None = None, **_: Any) -> Hot:
-        asked.append(kernel)
-        return Hot(kernels=table({"number": None}, [] if kernel else [[f"#{n}"] for n in range(2, 9)]))
+    def find_hotspots(store: Store, workload: str, kernel: str | None = None, by: str = "line", **_: Any) -> Hot:
+        asked.append((kernel, by))
+        others = table({"number": None}, [] if kernel else [[f"#{n}"] for n in range(2, 9)])
+        return Hot(kernels=others, hotspots=table({"instruction": None}, [[by]]))
 
     tools = {**functions(), "find_hotspots": find_hotspots}
     store = Store(tmp_path)
@@ -89,7 +129,9 @@ def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Pa
         write_table(con, "SELECT 'k' AS kernel, 1 AS count", folder / "samples.parquet")
         store.publish(folder, Manifest(name="sampled", format="made", vendor="amd"))
     (workload,) = collect(store, tools, ["sampled"])["workloads"]
-    assert asked == [None, "#2", "#3", "#4", "#5"]
-    assert len(workload["hotspots"]) == 5
+    kernels = [None, "#2", "#3", "#4", "#5"]
+    assert sorted(asked, key=str) == sorted([(k, by) for k in kernels for by in ("line", "instruction")], key=str)
+    assert [hot["answer"]["hotspots"]["rows"] for hot in workload["hotspots"]] == [[["line"]]] * 5
+    assert [hot["instructions"]["rows"] for hot in workload["hotspots"]] == [[["instruction"]]] * 5
     without = {name: tool for name, tool in tools.items() if name != "find_hotspots"}
     assert collect(store, without, ["sampled"])["workloads"][0]["hotspots"] == []

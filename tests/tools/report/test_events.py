@@ -7,6 +7,7 @@ from typing import Any
 
 from rooflens.analysis.store.store import Store
 from rooflens.tests.timelines import Made, publish
+from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.report.trace_export import events
 
 
@@ -41,17 +42,48 @@ def test_every_event_comes_back_in_its_lane(tmp_path: Path) -> None:
     assert (drawn["origin_ns"], drawn["span_ns"], drawn["total"], drawn["lanes_left_out"]) == (1_000, 8_000, 8, 0)
     assert sorted(unpacked(drawn)) == sorted(
         [
-            ("GPU 0 · 7", "k1", 1_000, 1_000),
-            ("GPU 0 · 7", "k2", 2_500, 3_500),
-            ("GPU 0 · 8", "copy h2d", 300, 100),
+            ("GPU 0, stream 7", "k1", 1_000, 1_000),
+            ("GPU 0, stream 7", "k2", 2_500, 3_500),
+            ("GPU 0, stream 8", "copy h2d", 300, 100),
             ("thread 1", "hipLaunchKernel", 500, 200),
             ("thread 1", "hipMemcpyAsync", 100, 100),
             ("thread 2", "hipLaunchKernel", 800, 100),
-            ("ranges 1·1", "step", 0, 8_000),
-            ("ranges 1·2", "forward", 1_000, 3_000),
+            ("thread 1, ranges 1", "step", 0, 8_000),
+            ("thread 1, ranges 2", "forward", 1_000, 3_000),
         ]
     )
     assert [lane["kind"] for lane in drawn["lanes"]] == ["device", "device", "host", "host", "ranges", "ranges"]
+
+
+def test_work_is_paired_with_the_call_that_started_it_where_both_are_drawn(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    manifest = publish(store, made())
+    drawn = events(store, manifest.id, 100)
+    assert drawn is not None
+    every = [(lane, name) for lane, name in zip(drawn["lane"], drawn["name"], strict=True)]
+    launched = [
+        (drawn["lanes"][every[call][0]]["name"], drawn["names"][every[work][1]])
+        for call, work in zip(drawn["calls"], drawn["called"], strict=True)
+    ]
+    assert sorted(launched) == [("thread 1", "copy h2d"), ("thread 1", "k1"), ("thread 2", "k2")]
+    few = events(store, manifest.id, 2)
+    assert few is not None and few["calls"] == few["called"] == [], "the calls are not among the longest"
+
+
+def test_the_window_is_the_analysed_part_of_the_timeline(tmp_path: Path) -> None:
+    timeline = Made()
+    timeline.host("hipInit", 0, 50_000_000)
+    for step in range(12):
+        at = 60_000_000 + step * 1_000_000
+        timeline.range("step", at, at + 900_000)
+        timeline.launch("k", (at, at + 1_000), (at + 2_000, at + 800_000))
+    store = Store(tmp_path)
+    manifest = publish(store, timeline)
+    drawn = events(store, manifest.id, 100)
+    analysed = compute_timeline(store, manifest.id)
+    assert drawn is not None and analysed.window.endswith("steps in the steady state")
+    first, last = drawn["window"]
+    assert 60_000_000 <= first < last <= drawn["span_ns"] and (last - first) / 1e6 == analysed.wall_ms
 
 
 def test_of_too_many_the_longest_stay_and_all_are_counted(tmp_path: Path) -> None:
