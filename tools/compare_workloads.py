@@ -14,7 +14,7 @@ from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument, BadInput
 from ..analysis.base.text import count_text
 from ..analysis.comparison import experiment_log
-from ..analysis.comparison.claims import ResultClaim, contradicted, judge_claims
+from ..analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims
 from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
@@ -228,7 +228,7 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) ->
 
 def _contradiction(claims: list[ResultClaim]) -> str:
     """Say first what the profile contradicts."""
-    return "".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in contradicted(claims))
+    return "".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in contradicted_claims(claims))
 
 
 def _series(steps: list[Comparison], extent: Extent) -> CompareResult:

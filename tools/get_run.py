@@ -15,7 +15,7 @@ from ..analysis.base.problems import NotFound, StoreProblem
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store.store import Store
-from .answers.rounds import Round
+from .answers.rounds import OptimisationRound
 from .answers.sentences import sentence
 from .base.parameters import Reference, WaitSeconds
 from .base.results import NextCall, Result, Table, TextBlock, table
@@ -57,7 +57,7 @@ class RunResult(Result):
     """For check_counters: the expected and the measured value of each metric for kernels of known work."""
     questions: Table | None = None
     """For check_counters: questions that documentation leaves open, and the answers of this device."""
-    round: Round | None = None
+    round: OptimisationRound | None = None
     """For profile_command: the change since the baseline, what limits the program now, and what to try next."""
     result: dict[str, Any] = {}
     """The result of another kind of run."""
@@ -104,7 +104,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
     result = dict(state.result)
     workload = result.pop("workload", None)
     about_round = result.pop("round", None)
-    round_result = Round.model_validate(about_round) if about_round and final else None
+    round_result = OptimisationRound.model_validate(about_round) if about_round and final else None
     # The notes on the plan are stored as warnings of the workload; here they are part of the notes.
     warnings = [text for text in [*state.warnings, *result.pop("warnings", [])] if text not in state.remarks]
     kernels, lost = _kernels(store, workload)

@@ -55,7 +55,7 @@ def judge_claims(comparison: Comparison) -> list[ResultClaim]:
     return [claim for judge in judges if (claim := judge(comparison, main)) is not None]
 
 
-def contradicted(claims: list[ResultClaim]) -> list[ResultClaim]:
+def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:
     """The claims that the profile contradicts."""
     return [claim for claim in claims if claim.verdict == "contradicted"]
 

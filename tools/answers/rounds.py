@@ -9,7 +9,7 @@ import pydantic
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import figure
 from ...analysis.comparison import experiment_log
-from ...analysis.comparison.claims import contradicted, judge_claims
+from ...analysis.comparison.claims import contradicted_claims, judge_claims
 from ...analysis.comparison.compare import Comparison, compare
 from ...analysis.comparison.experiment_log import EarlierExperiment, ExperimentEntry, earlier_experiments
 from ...analysis.comparison.sentences import summary
@@ -40,7 +40,7 @@ class CeilingDistance(pydantic.BaseModel):
     reason: str | None = None
 
 
-class Round(pydantic.BaseModel):
+class OptimisationRound(pydantic.BaseModel):
     """What one profile says about the last change and about the next one."""
 
     check: Literal["passed", "failed"] | None = None
@@ -94,12 +94,12 @@ def save_round(store: Store, progress: CallProgress, run_id: str) -> dict[str, A
     return {**saved, "round": round_of_run(store, run_id, saved["workload"]).model_dump(exclude_none=True)}
 
 
-def round_of_run(store: Store, run_id: str, workload: str) -> Round:
+def round_of_run(store: Store, run_id: str, workload: str) -> OptimisationRound:
     """Judge the workload of a run against its baseline, and diagnose it; parts that fail are named in ``problems``."""
     folder = store.run_folder(run_id)
     run = read_record(folder)
     assert isinstance(run, ProfileRun)
-    result = Round(check=read_state(folder).check, baseline=run.baseline)
+    result = OptimisationRound(check=read_state(folder).check, baseline=run.baseline)
     earlier = experiment_log.entries(store)
     for part in (_add_change, _add_diagnosis):
         try:
@@ -111,7 +111,7 @@ def round_of_run(store: Store, run_id: str, workload: str) -> Round:
     return result.model_copy(update={"tried": tried})
 
 
-def _add_change(result: Round, store: Store, run: ProfileRun, workload: str) -> Round:
+def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> OptimisationRound:
     """Compare with the baseline and record the comparison in the log."""
     if run.baseline is None:
         return result
@@ -131,7 +131,7 @@ def _change(comparison: Comparison) -> dict[str, Any]:
     if main is None:
         return {"verdict": "inconclusive", "same_work": "unknown", "changed": summary(comparison)}
     effect = main.effect if comparison.other_gpu is None else None
-    against = contradicted(judge_claims(comparison)) if comparison.other_gpu is None else []
+    against = contradicted_claims(judge_claims(comparison)) if comparison.other_gpu is None else []
     ratio = {name: getattr(effect, name) for name in ("speedup", "low", "high")} if effect else {}
     return {
         "verdict": main.verdict,
@@ -142,7 +142,7 @@ def _change(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _add_diagnosis(result: Round, store: Store, run: ProfileRun, workload: str) -> Round:
+def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> OptimisationRound:
     """Diagnose the program and its longest kernels."""
     with Workload.open(store, workload) as opened:
         whole = application(opened)
@@ -153,7 +153,7 @@ def _add_diagnosis(result: Round, store: Store, run: ProfileRun, workload: str) 
     if not kernels:
         return result
     verdict, findings = kernels[0].verdict, kernels[0].findings
-    advice = [f"{one.do}{_bound_text(finding.speedup_bound)}" for finding in findings for one in finding.advice]
+    advice = [f"{one.text}{"" if one.gain else _bound_text(finding.speedup_bound)}" for finding in findings for one in finding.advice]
     update = {
         "limited_by": diagnosis_answer(whole, kernels, total),
         "confidence": verdict.confidence,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from rooflens.analysis.comparison.claims import ResultClaim, contradicted, judge_claims
+from rooflens.analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims
 from rooflens.analysis.comparison.compare import compare
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -71,14 +71,14 @@ HONEST: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("claim", "version"), CHEATS.values(), ids=CHEATS.keys())
-def test_a_version_that_cheats_is_contradicted(store: Store, claim: str, version: dict[str, Any]) -> None:
+def test_a_version_that_cheats_is_contradicted_claims(store: Store, claim: str, version: dict[str, Any]) -> None:
     claims = judged(store, **version)
     assert claims[claim].verdict == "contradicted", claims
 
 
 @pytest.mark.parametrize("version", HONEST.values(), ids=HONEST.keys())
 def test_an_honest_version_is_not_accused(store: Store, version: dict[str, Any]) -> None:
-    assert contradicted(list(judged(store, **version).values())) == []
+    assert contradicted_claims(list(judged(store, **version).values())) == []
 
 
 def test_the_sql_of_every_claim_runs_over_both_versions(store: Store) -> None:
