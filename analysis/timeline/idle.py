@@ -214,6 +214,14 @@ def find(trace: Trace, within: Within) -> Gaps:
     return Gaps(sorted(causes, key=lambda c: -c.ns), pieces)
 
 
+def attributed_gaps(trace: Trace, within: Within) -> Iterator[tuple[Some, Ints]]:
+    """Return all gaps within the windows in batches, with the ns of each cause (rows, as in ``CAUSES``) by gap."""
+    looking = _Looking(trace, within, scale_limits(trace))
+    for lane in trace.lanes:
+        for own in (*pieces(lane.first, lane.last), None):
+            yield _explain_gaps(looking, lane, own)
+
+
 def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
     """Explain all gaps in batches that fit into the cache, on several threads because numpy releases the GIL."""
     from concurrent.futures import ThreadPoolExecutor
@@ -222,9 +230,7 @@ def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
     parts = [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
 
     def piece(part: tuple[Lane, slice | None]) -> Some:
-        lane, own = part  # None: before the first and after the last work of the lane
-        bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
-        return _explain_gaps(looking, lane, bare)
+        return _explain_gaps(looking, *part)[0]
 
     if len(parts) <= _FEW:
         yield from map(piece, parts)
@@ -233,18 +239,23 @@ def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
         yield from pool.map(piece, parts)
 
 
-def _explain_gaps(looking: _Looking, lane: Lane, bare: _Bare) -> Some:
+def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Some, Ints]:
+    """Return the gaps before the work ``own`` of a lane, or before its first and after its last work, and the ns of
+    each cause by gap."""
     import numpy as np
 
+    trace, within = looking.trace, looking.within
+    bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
     ns, main, parts = _share_causes(looking, bare)
     most = np.zeros(len(CAUSES), dtype=np.int64)
     for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
         most[code] = ns[main == code].max()
     start, end = bare.g0, bare.g1
     # With one window, gaps are clipped to it; with several, they keep their full length.
-    if len(windows := looking.within.windows) == 1:
+    if len(windows := within.windows) == 1:
         start, end = (np.clip(at, *windows[0]) for at in (start, end))
-    return Some(lane.number, start, end, ns, main, bare.pid, [int(n) for n in parts.sum(axis=1)], most)
+    sums = [int(n) for n in parts.sum(axis=1)]
+    return Some(lane.number, start, end, ns, main, bare.pid, sums, most), parts
 
 
 def _bare(trace: Trace, within: Within, own: slice) -> _Bare:

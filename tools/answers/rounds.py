@@ -153,7 +153,11 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
     if not kernels:
         return result
     verdict, findings = kernels[0].verdict, kernels[0].findings
-    advice = [f"{one.text}{"" if one.gain else _bound_text(finding.speedup_bound)}" for finding in findings for one in finding.advice]
+    advice = [
+        one.text if one.gain else f"{one.text}{_bound_text(finding.speedup_bound)}"
+        for finding in findings
+        for one in finding.advice
+    ]
     update = {
         "limited_by": diagnosis_answer(whole, kernels, total),
         "confidence": verdict.confidence,

@@ -16,6 +16,7 @@ from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
+from ...analysis.timeline.sql_rows import gap_rows, lane_rows, step_rows
 from ...analysis.workload import Workload
 
 Row = dict[str, Any]
@@ -165,9 +166,16 @@ def _has_rules(manifest: Manifest) -> bool:
     return _has_metrics(manifest) and bool(rules.rules(manifest.arch or ""))
 
 
+def _has_events(manifest: Manifest) -> bool:
+    return bool(manifest.events)
+
+
 DERIVED = {
     "metrics": DerivedTable(_has_metrics, metric_rows),
     "findings": DerivedTable(_has_rules, finding_rows, measured=True),
     "loads": DerivedTable(_has_rules, load_rows, measured=True),
     "accounts": DerivedTable(_has_rules, account_rows, measured=True),
+    "steps": DerivedTable(_has_events, step_rows),
+    "lanes": DerivedTable(_has_events, lane_rows),
+    "gaps": DerivedTable(_has_events, gap_rows),
 }

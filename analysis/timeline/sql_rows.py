@@ -1,0 +1,163 @@
+"""The rows of the SQL tables steps, lanes and gaps, which follow from the timeline of a workload.
+
+All figures refer to the whole trace; the column ``step`` restricts them to steps. One query each:
+
+    The duration of each step:
+        SELECT step, duration_ns / 1e6 AS ms FROM steps WHERE NOT warm_up ORDER BY step
+    Idle time in which the host waited for the device, by step:
+        SELECT step, sum(ns) / 1e6 AS ms FROM gaps WHERE cause = 'synchronisation' GROUP BY step ORDER BY step
+    The share of each device's wall time in which nothing ran:
+        SELECT rank, device_id, 100 * idle_ns / wall_ns AS idle_pct FROM lanes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ..base.problems import BadInput
+from ..workload import Workload
+from .busy import ANY, COMPUTING, Within, busy
+from .idle import CAUSES, attributed_gaps
+from .steps import steps
+from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
+from .trace_loading import prepare
+
+if TYPE_CHECKING:
+    from .trace import Ints
+
+Row = dict[str, Any]
+
+
+def step_rows(workload: Workload) -> list[Row]:
+    """Return the complete steps of a program with the time of each part, as sums over all devices.
+
+    Empty if the program has no steps, or no device work.
+    """
+    return _rows(workload, _steps)
+
+
+def lane_rows(workload: Workload) -> list[Row]:
+    """Return the time of each part for every device; empty if there is no device work."""
+    return _rows(workload, _lanes)
+
+
+def gap_rows(workload: Workload) -> list[Row]:
+    """Return the parts of all gaps: one row for each cause to which a part of a gap is attributed.
+
+    The sum of ``ns`` over all rows is the idle time of all devices; it is empty if there is no device work.
+    """
+    return _rows(workload, _gaps)
+
+
+def _rows(workload: Workload, rows: Callable[[Trace], list[Row]]) -> list[Row]:
+    try:
+        trace = prepare(workload)
+    except BadInput:  # no device work, or no usable times
+        return []
+    return [{"workload": workload.id, **row} for row in rows(trace)]
+
+
+def _steps(trace: Trace) -> list[Row]:
+    division = steps(trace)
+    if division is None:
+        return []
+    edges = division.starts
+    any_ns, computing, communication, copies = (
+        _covered(trace, edges, name, classes)
+        for name, classes in (
+            ("any", ANY),
+            ("computing", COMPUTING),
+            ("communication", (COMMUNICATION,)),
+            ("copies", (COPY,)),
+        )
+    )
+    return [
+        {
+            "step": n,
+            "name": division.name,
+            "found_by": division.by,
+            "warm_up": n <= division.warm_up,
+            "start_ns": start,
+            "end_ns": end,
+            "duration_ns": end - start,
+            "computing_ns": int(computing[n - 1]),
+            "communication_ns": int(communication[n - 1]),
+            "copies_ns": int(copies[n - 1]),
+            "idle_ns": (end - start) * len(trace.lanes) - int(any_ns[n - 1]),
+        }
+        for n, (start, end) in enumerate(pairwise(edges), 1)
+    ]
+
+
+def _covered(trace: Trace, edges: Sequence[int], name: str, classes: Sequence[int]) -> Ints:
+    """Return the ns of work of these classes between each time and the next, summed over all devices.
+
+    Work of one device that overlaps counts once.
+    """
+    import numpy as np
+
+    at, work, ahead = np.array(edges, dtype=np.int64), trace.work, trace.ahead(name, classes)
+    total = np.zeros(len(at) - 1, dtype=np.int64)
+    for _, own in trace.per_lane():
+        s, e = np.maximum(work.s[own], ahead[own]), work.e[own]
+        mine = work.of(classes, own) & (e > s)
+        s, e = s[mine], e[mine]
+        before = np.concatenate([[0], np.cumsum(e - s)])
+        last = np.searchsorted(s, at, side="right") - 1
+        if len(s):
+            begun = np.where(last < 0, 0, np.minimum(at, e[last]) - s[last])
+            total += np.diff(before[np.maximum(last, 0)] + begun)
+    return total
+
+
+def _lanes(trace: Trace) -> list[Row]:
+    times = busy(trace, Within([trace.whole]))
+    return [
+        {
+            "lane": number,
+            "name": lane_name(lane.rank, lane.device),
+            "rank": lane.rank,
+            "device_id": lane.device,
+            "streams": lane.streams,
+            "operations": lane.work,
+            "wall_ns": of.wall,
+            "busy_ns": of.any,
+            "computing_ns": of.computing,
+            "communication_ns": of.communication,
+            "exposed_communication_ns": of.exposed_communication,
+            "copies_ns": of.copies,
+            "exposed_copies_ns": of.exposed_copies,
+            "idle_ns": of.idle,
+        }
+        for number, lane in enumerate(trace.lanes, 1)
+        for of in [times[lane.number]]
+    ]
+
+
+def _gaps(trace: Trace) -> list[Row]:
+    import numpy as np
+
+    division, numbers = steps(trace), {lane.number: n for n, lane in enumerate(trace.lanes, 1)}
+    lanes = {lane.number: lane for lane in trace.lanes}
+    starts = np.array(division.starts if division else [], dtype=np.int64)
+    rows: list[Row] = []
+    gap_number = 0
+    for some, parts in attributed_gaps(trace, Within([trace.whole])):
+        lane, steps_begun = lanes[some.lane], np.searchsorted(starts, some.start, side="right")
+        for i, step in enumerate(steps_begun):
+            gap_number += 1
+            gap = {
+                "gap": gap_number,
+                "lane": numbers[some.lane],
+                "rank": lane.rank,
+                "device_id": lane.device,
+                "pid": None if some.pid[i] == NONE else int(some.pid[i]),
+                "step": int(step) if 0 < step < len(starts) else None,
+                "start_ns": int(some.start[i]),
+                "end_ns": int(some.end[i]),
+                "main_cause": CAUSES[some.main[i]],
+            }
+            rows += [gap | {"cause": CAUSES[code], "ns": int(parts[code, i])} for code in np.flatnonzero(parts[:, i])]
+    return rows
