@@ -128,7 +128,10 @@ class Gpu(CatalogueModel):
     products: list[str]
     validated_on_hardware: bool
     like: str | None = None
-    """A target of the same family whose counters and formulas also apply here unless this one states its own."""
+    """A target of the same family whose facts, limits of occupancy, counters and formulas also apply here unless this
+    one states its own."""
+    lacks: list[str] = []
+    """The facts of the target that it is like which do not apply to it."""
     also: list[str] = []
     """Other names that profilers and compilers use for it."""
     benchmarks: bool = False
@@ -181,10 +184,32 @@ def gpu(target: str) -> Gpu:
     """The facts of one target. Raises NotFound with similar names for an unknown one."""
     if target not in targets():
         raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
-    stated = files.validate_entry(Gpu, files.load(files.paths("gpus")[target]), f"The GPU target of {target}.toml")
+    whole = _with_inherited(files.load(files.paths("gpus")[target]))
+    stated = files.validate_entry(Gpu, whole, f"The GPU target of {target}.toml")
     if stated.target != target:
         raise BadInput(f"{target}.toml states target = {stated.target!r}", fix="Rename the file to match the target")
     return stated
+
+
+def _with_inherited(document: dict[str, Any]) -> dict[str, Any]:
+    """The content of a target's file, with the facts and limits of occupancy of the target that it is ``like``.
+
+    Raises BadInput if that target, or a fact that this one ``lacks``, does not exist.
+    """
+    if (like := document.get("like")) is None:
+        return document
+    name = document.get("target")
+    if like == name or like not in targets():
+        raise BadInput(f"{name}.toml states like = {like!r}", f"Known: {', '.join(targets())}", "Name another target")
+    base = _with_inherited(files.load(files.paths("gpus")[like]))
+    lacks = document.get("lacks", [])
+    if unknown := sorted(set(lacks) - set(base.get("facts", {}))):
+        raise BadInput(f"{name}.toml lacks {unknown[0]!r}", f"{like} has no such fact", "Remove it from the list")
+    kept = {fact: value for fact, value in base.get("facts", {}).items() if fact not in lacks}
+    merged = {"facts": kept | document.get("facts", {})}
+    if limits := base.get("occupancy", {}) | document.get("occupancy", {}):
+        merged["occupancy"] = limits
+    return document | merged
 
 
 @cache
@@ -211,8 +236,15 @@ def _lineage(target: str) -> tuple[str, ...]:
 
 
 def holds(gpus: Iterable[str] | None, target: str) -> bool:
-    """Whether an entry for ``gpus`` (None for all) applies to a target."""
-    return gpus is None or not set(_lineage(target)).isdisjoint(gpus)
+    """Whether an entry for ``gpus`` (None for all) applies to a target.
+
+    The first target of the lineage that the list states decides; "-sm_100" excludes that target and those like it.
+    """
+    if gpus is None:
+        return True
+    stated = set(gpus)
+    nearest = next((name for name in _lineage(target) if not stated.isdisjoint((name, f"-{name}"))), None)
+    return nearest in stated if nearest else all(name.startswith("-") for name in stated)
 
 
 def changes(entry: Mapping[str, Any], target: str) -> Iterator[dict[str, Any]]:
