@@ -212,6 +212,24 @@ def _with_inherited(document: dict[str, Any]) -> dict[str, Any]:
     return document | merged
 
 
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate of the same kind and generation whose number is closest to that of an unknown target, the older of
+    two; None if there is none. sm_121 is close to sm_120, gfx1103 to gfx1102."""
+    if (asked := _generation(name)) is None:
+        return None
+    known = [(abs(one[1] - asked[1]), one[1], c) for c in candidates if (one := _generation(c)) and one[0] == asked[0]]
+    return min(known)[2] if known else None
+
+
+def _generation(name: str) -> tuple[str, int] | None:
+    """The kind and generation of a target, and its number; None if it is neither a gfx nor an sm target."""
+    if match := re.fullmatch(r"gfx([0-9a-f]+)([0-9a-f]{2})", name):
+        return f"gfx{match[1]}", int(match[2], 16)
+    if match := re.fullmatch(r"sm_(\d+)[af]?", name):
+        return "sm", int(match[1])
+    return None
+
+
 @cache
 def find_target(name: str | None) -> Gpu | None:
     """The target that a profiler or compiler calls ``name``, or None if it has no file."""
@@ -327,7 +345,7 @@ def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
         return known.target, {}
     sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets()}
     words = _words(asked)
-    by_words = [s for s in sheets.values() if any(words >= set(alternative) for alternative in s.names)]
+    by_words = _named(words, sheets.values())
     fits = [sheets[_plain(asked)]] if _plain(asked) in sheets else by_words
     if len({sheet.target for sheet in fits}) == 1:
         facts = fits[0].facts if len(fits) == 1 else {}
@@ -358,12 +376,17 @@ def identify(device: str | None, target: str | None, facts: dict[str, float]) ->
     A name that several products share (MI200) matches none. If the number of compute units differs from the data sheet,
     the device is a partition or another part, so the data sheet must not be used.
     """
-    words = _words(device or "")
-    fits = [
+    of_target = [
         p
         for p in products().values()
-        if p.target == target
-        and any(words >= set(alternative) for alternative in p.names)
-        and facts.get("cu_per_gpu", p.facts["cu_per_gpu"].value) == p.facts["cu_per_gpu"].value
+        if p.target == target and facts.get("cu_per_gpu", p.facts["cu_per_gpu"].value) == p.facts["cu_per_gpu"].value
     ]
+    fits = _named(_words(device or ""), of_target)
     return fits[0] if len(fits) == 1 else None
+
+
+def _named(words: set[str], candidates: Iterable[Product]) -> list[Product]:
+    """The products whose names consist of words of a device's name, except those of which another one says more: "RTX
+    3070 TI" means no RTX 3070."""
+    fits = [(p, names) for p in candidates for name in p.names if words >= (names := frozenset(name))]
+    return list({p.key: p for p, names in fits if not any(names < other for _, other in fits)}.values())
