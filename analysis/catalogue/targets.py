@@ -127,6 +127,8 @@ class Gpu(CatalogueModel):
     title: str
     products: list[str]
     validated_on_hardware: bool
+    validated_on_profiles: bool = True
+    """Whether recorded profiles have checked its formulas; if not, they follow its vendor's lists of counters."""
     like: str | None = None
     """A target of the same family whose facts, limits of occupancy, counters and formulas also apply here unless this
     one states its own."""
@@ -156,6 +158,11 @@ class Gpu(CatalogueModel):
     dead: list[DeadCounter] = []
     pc_sampling: list[PcSampling] = []
     occupancy: OccupancyFacts | None = None
+
+    @property
+    def checked_on(self) -> str:
+        """What its formulas have been checked on, as the object of a sentence."""
+        return "recorded profiles" if self.validated_on_profiles else "its vendor's lists of counters"
 
     @property
     def chiplets(self) -> bool:

@@ -12,8 +12,8 @@ from rooflens.analysis.occupancy import occupancy
 
 HEADERS = sorted(Path("/usr/local").glob("cuda*/include/cuda_occupancy.h"))
 COMPILER = shutil.which("c++")
-# Compute capability: warps per SM, shared memory per SM, most of a block, and what the driver takes of each, in KiB, from
-# the table of technical specifications in the CUDA C++ Programming Guide.
+# Compute capability; warps per SM; in KiB the shared memory per SM, the most of a block, and what the driver takes of
+# each block: from the table of technical specifications in the CUDA C++ Programming Guide.
 SPECIFIED = {
     "sm_70": (7, 0, 64, 96, 96, 0),
     "sm_75": (7, 5, 32, 64, 64, 0),
@@ -70,7 +70,11 @@ def test_resident_blocks_equal_those_of_the_cuda_calculator(target: str, calcula
     most = 1024 * specified[4]
     rng = random.Random(target)
     kernels = [
-        (rng.randint(16, 255), 32 * rng.randint(1, 32), rng.choice([0, rng.randint(1, most), most // rng.randint(1, 32)]))
+        (
+            rng.randint(16, 255),
+            32 * rng.randint(1, 32),
+            rng.choice([0, rng.randint(1, most), most // rng.randint(1, 32)]),
+        )
         for _ in range(300)
     ]
     kernels = [(r, threads, lds) for r, threads, lds in kernels if -(-r // 8) * 8 * threads <= 65536]
