@@ -19,9 +19,13 @@ PREFIXES = r"gfx\d|sm_\d|MI\d"
 
 
 def names() -> set[str]:
-    """Every name of a target or product but ``cpu``, which is the name of a vendor too."""
+    """Every name of a target or product but ``cpu``, which is the name of a vendor too.
+
+    A word without a digit (PCIE, SUPER) names no product.
+    """
     listed = {name for target in targets() for name in (target, *gpu(target).also, *gpu(target).products)}
-    return (listed | {word for p in products().values() for words in p.names for word in words}) - {"cpu"}
+    words = {word for p in products().values() for words in p.names for word in words if re.search(r"\d", word)}
+    return (listed | words) - {"cpu"}
 
 
 def identifiers(source: str) -> Iterator[ast.Constant]:

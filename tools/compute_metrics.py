@@ -376,7 +376,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
         at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
         notes.append("Peaks are theoretical" + (f", at the nominal {at}." if at else "."))
     if not gpu.validated_on_hardware:
-        notes.append(f"{gpu.target}: formulas were checked on recorded profiles, but not yet on hardware.")
+        notes.append(f"{gpu.target}: formulas were checked on {gpu.checked_on}, but not yet on hardware.")
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
             notes.append(f"{missing} of {count_text(len(figures), 'figure')} {what}.")

@@ -297,9 +297,9 @@ def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: b
         notes.append(f"Suspect for {doubted}: the deciding figures are doubted: {doubt.text}.")
     if total > len(diagnoses):
         notes.append(f"{total - len(diagnoses)} shorter kernels are not shown; kernel= or top_n= shows them.")
-    if not targets.gpu(manifest.arch or "").validated_on_hardware:
+    if not (gpu := targets.gpu(manifest.arch or "")).validated_on_hardware:
         notes.append(
-            f"The rules for {manifest.arch} have been checked against recorded profiles, but not yet on hardware."
+            f"The rules for {manifest.arch} have been checked against {gpu.checked_on}, but not yet on hardware."
         )
     return notes
 

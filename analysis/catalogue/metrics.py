@@ -167,11 +167,20 @@ def _states_metrics(target: str) -> bool:
 
 def no_formulas(workload: str, target: str | None) -> BadInput:
     """The error for a workload whose target has no metrics: what is missing, and what works."""
-    if target not in targets.targets():
+    if not target:
         return BadInput(
             f"No metrics are known for workload {workload!r}",
-            f"its GPU target is {target or 'not stated in the profile'}",
+            "its GPU target is not stated in the profile",
             f"Import it again with gpu= one of {', '.join(targets_with_metrics())}",
+        )
+    if target not in targets.targets():
+        like = targets.nearest(target, targets_with_metrics())
+        return BadInput(
+            f"No metrics are known for workload {workload!r}",
+            f"its GPU target is {target}, which the catalogue does not have; times, launches, the timeline, hotspots "
+            "and raw counters are there (query_counters)",
+            f"Add gpus/{target}.toml to a folder and name that folder in {files.VARIABLE}"
+            + (f'; a file with like = "{like}" takes the facts and formulas of {like}' if like else ""),
         )
     occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""
     return BadInput(

@@ -127,8 +127,13 @@ class Gpu(CatalogueModel):
     title: str
     products: list[str]
     validated_on_hardware: bool
+    validated_on_profiles: bool = True
+    """Whether recorded profiles have checked its formulas; if not, they follow its vendor's lists of counters."""
     like: str | None = None
-    """A target of the same family whose counters and formulas also apply here unless this one states its own."""
+    """A target of the same family whose facts, limits of occupancy, counters and formulas also apply here unless this
+    one states its own."""
+    lacks: list[str] = []
+    """The facts of the target that it is like which do not apply to it."""
     also: list[str] = []
     """Other names that profilers and compilers use for it."""
     benchmarks: bool = False
@@ -153,6 +158,11 @@ class Gpu(CatalogueModel):
     dead: list[DeadCounter] = []
     pc_sampling: list[PcSampling] = []
     occupancy: OccupancyFacts | None = None
+
+    @property
+    def checked_on(self) -> str:
+        """What its formulas have been checked on, as the object of a sentence."""
+        return "recorded profiles" if self.validated_on_profiles else "its vendor's lists of counters"
 
     @property
     def chiplets(self) -> bool:
@@ -181,10 +191,50 @@ def gpu(target: str) -> Gpu:
     """The facts of one target. Raises NotFound with similar names for an unknown one."""
     if target not in targets():
         raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
-    stated = files.validate_entry(Gpu, files.load(files.paths("gpus")[target]), f"The GPU target of {target}.toml")
+    whole = _with_inherited(files.load(files.paths("gpus")[target]))
+    stated = files.validate_entry(Gpu, whole, f"The GPU target of {target}.toml")
     if stated.target != target:
         raise BadInput(f"{target}.toml states target = {stated.target!r}", fix="Rename the file to match the target")
     return stated
+
+
+def _with_inherited(document: dict[str, Any]) -> dict[str, Any]:
+    """The content of a target's file, with the facts and limits of occupancy of the target that it is ``like``.
+
+    Raises BadInput if that target, or a fact that this one ``lacks``, does not exist.
+    """
+    if (like := document.get("like")) is None:
+        return document
+    name = document.get("target")
+    if like == name or like not in targets():
+        raise BadInput(f"{name}.toml states like = {like!r}", f"Known: {', '.join(targets())}", "Name another target")
+    base = _with_inherited(files.load(files.paths("gpus")[like]))
+    lacks = document.get("lacks", [])
+    if unknown := sorted(set(lacks) - set(base.get("facts", {}))):
+        raise BadInput(f"{name}.toml lacks {unknown[0]!r}", f"{like} has no such fact", "Remove it from the list")
+    kept = {fact: value for fact, value in base.get("facts", {}).items() if fact not in lacks}
+    merged = {"facts": kept | document.get("facts", {})}
+    if limits := base.get("occupancy", {}) | document.get("occupancy", {}):
+        merged["occupancy"] = limits
+    return document | merged
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate of the same kind and generation whose number is closest to that of an unknown target, the older of
+    two; None if there is none. sm_121 is close to sm_120, gfx1103 to gfx1102."""
+    if (asked := _generation(name)) is None:
+        return None
+    known = [(abs(one[1] - asked[1]), one[1], c) for c in candidates if (one := _generation(c)) and one[0] == asked[0]]
+    return min(known)[2] if known else None
+
+
+def _generation(name: str) -> tuple[str, int] | None:
+    """The kind and generation of a target, and its number; None if it is neither a gfx nor an sm target."""
+    if match := re.fullmatch(r"gfx([0-9a-f]+)([0-9a-f]{2})", name):
+        return f"gfx{match[1]}", int(match[2], 16)
+    if match := re.fullmatch(r"sm_(\d+)[af]?", name):
+        return "sm", int(match[1])
+    return None
 
 
 @cache
@@ -211,8 +261,15 @@ def _lineage(target: str) -> tuple[str, ...]:
 
 
 def holds(gpus: Iterable[str] | None, target: str) -> bool:
-    """Whether an entry for ``gpus`` (None for all) applies to a target."""
-    return gpus is None or not set(_lineage(target)).isdisjoint(gpus)
+    """Whether an entry for ``gpus`` (None for all) applies to a target.
+
+    The first target of the lineage that the list states decides; "-sm_100" excludes that target and those like it.
+    """
+    if gpus is None:
+        return True
+    stated = set(gpus)
+    nearest = next((name for name in _lineage(target) if not stated.isdisjoint((name, f"-{name}"))), None)
+    return nearest in stated if nearest else all(name.startswith("-") for name in stated)
 
 
 def changes(entry: Mapping[str, Any], target: str) -> Iterator[dict[str, Any]]:
@@ -295,7 +352,7 @@ def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
         return known.target, {}
     sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets()}
     words = _words(asked)
-    by_words = [s for s in sheets.values() if any(words >= set(alternative) for alternative in s.names)]
+    by_words = _named(words, sheets.values())
     fits = [sheets[_plain(asked)]] if _plain(asked) in sheets else by_words
     if len({sheet.target for sheet in fits}) == 1:
         facts = fits[0].facts if len(fits) == 1 else {}
@@ -326,12 +383,17 @@ def identify(device: str | None, target: str | None, facts: dict[str, float]) ->
     A name that several products share (MI200) matches none. If the number of compute units differs from the data sheet,
     the device is a partition or another part, so the data sheet must not be used.
     """
-    words = _words(device or "")
-    fits = [
+    of_target = [
         p
         for p in products().values()
-        if p.target == target
-        and any(words >= set(alternative) for alternative in p.names)
-        and facts.get("cu_per_gpu", p.facts["cu_per_gpu"].value) == p.facts["cu_per_gpu"].value
+        if p.target == target and facts.get("cu_per_gpu", p.facts["cu_per_gpu"].value) == p.facts["cu_per_gpu"].value
     ]
+    fits = _named(_words(device or ""), of_target)
     return fits[0] if len(fits) == 1 else None
+
+
+def _named(words: set[str], candidates: Iterable[Product]) -> list[Product]:
+    """The products whose names consist of words of a device's name, except those of which another one says more: "RTX
+    3070 TI" means no RTX 3070."""
+    fits = [(p, names) for p in candidates for name in p.names if words >= (names := frozenset(name))]
+    return list({p.key: p for p, names in fits if not any(names < other for _, other in fits)}.values())

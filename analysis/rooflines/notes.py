@@ -92,8 +92,8 @@ def _of_inputs(inputs: RooflineInputs, levels: Sequence[str]) -> list[Note]:
         plural = asked.called or ("Kernels" if asked.by == "kernel" else "Dispatches")
         text = f"{plural} {asked.offset + 1} to {asked.offset + asked.limit} of {total}, by time; offset= for more."
         sentences.append(Note("page", text))
-    if not targets.gpu(inputs.target).validated_on_hardware:
-        text = f"{inputs.target}: based on documents and recorded profiles, not validated on hardware."
+    if not (gpu := targets.gpu(inputs.target)).validated_on_hardware:
+        text = f"{inputs.target}: based on documents and {gpu.checked_on}, not validated on hardware."
         sentences.append(Note("not_validated", text))
     return sentences
 

@@ -140,8 +140,10 @@ def test_search_has_a_row_for_each_family_whose_counters_tell_the_same(samples: 
     rows = [
         r for r in records(search_metrics(samples, "l2.hit_rate_pct", limit=60).table) if r["name"] == "l2.hit_rate_pct"
     ]
-    rdna, cdna = "gfx1150, gfx1151, gfx1152", "gfx908, gfx90a, gfx942, gfx950"
-    assert [r["gpus"] for r in rows if r["gpus"] != "cpu"] == [rdna, cdna, "sm_80, sm_90"]
+    nvidia_ones = "sm_100, sm_103, sm_120, sm_75, sm_80, sm_86, sm_89, sm_90"
+    rdna = "gfx1100, gfx1101, gfx1102, gfx1150, gfx1151, gfx1152, gfx1200, gfx1201"
+    cdna = "gfx908, gfx90a, gfx942, gfx950"
+    assert [r["gpus"] for r in rows if r["gpus"] != "cpu"] == [rdna, cdna, nvidia_ones]
     assert ["TCC_HIT_sum" in r["counters"] for r in rows][:3] == [False, True, False]
     nvidia = records(search_metrics(samples, "long scoreboard", gpu="sm_90").table)[0]
     assert nvidia["name"] == "latency.stall_long_scoreboard_pct" and nvidia["gpus"] == "sm_90"

@@ -152,7 +152,7 @@ def test_a_processor_is_counted_by_perf(store: Store) -> None:
         ({"gpu": "gfx942", "kernel": "("}, BadArgument),
         ({"gpu": "gfx942", "metrics": ["l2.hit_ratepct"]}, BadArgument),
         ({"gpu": "gfx942", "max_passes": 0}, BadArgument),
-        ({"gpu": "gfx1100"}, BadArgument),
+        ({"gpu": "gfx1030"}, BadArgument),
         ({"gpu": "gfx942", "command": []}, BadArgument),
         ({"gpu": "gfx942", "command": ["./app", "a\0b"]}, BadArgument),
     ],

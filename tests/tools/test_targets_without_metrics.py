@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue import targets
-from rooflens.analysis.catalogue.metrics import targets_with_metrics
+from rooflens.analysis.catalogue.metrics import no_formulas, targets_with_metrics
 from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
@@ -49,3 +52,28 @@ def test_times_and_counters_are_there_in_sql(store: Store) -> None:
 def test_what_needs_formulas_says_what_is_missing_and_what_works(tool: object, store: Store, target: str) -> None:
     with pytest.raises(BadInput, match=f"No metrics, rooflines or rules are known for {target}.*query_counters"):
         tool(store, "w")  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("name", "like"), [("sm_121", "sm_120"), ("sm_87", "sm_86"), ("gfx1103", "gfx1102"), ("gfx700", None)]
+)
+def test_an_unknown_target_is_told_which_file_to_add_and_which_target_it_is_like(name: str, like: str | None) -> None:
+    assert targets.nearest(name, targets_with_metrics()) == like
+    problem = no_formulas("w", name).text
+    assert f"gpus/{name}.toml" in problem and "ROOFLENS_CATALOGUE" in problem
+    assert ("like =" in problem) == (like is not None)
+
+
+def test_a_file_that_is_like_another_target_answers_as_that_one(tmp_path: Path) -> None:
+    (tmp_path / "gpus").mkdir()
+    (tmp_path / "gpus" / "sm_121.toml").write_text(
+        'target = "sm_121"\nvendor = "nvidia"\nfamily = "nvidia"\ntitle = "GB10"\nproducts = ["GB10"]\n'
+        'validated_on_hardware = false\nlike = "sm_120"\nlacks = ["matrix_f4_ops_per_cu_clk"]\n'
+    )
+    code = (
+        "from rooflens.analysis.catalogue import metrics, targets;"
+        "new, old = targets.gpu('sm_121'), targets.gpu('sm_120');"
+        "assert old.facts.keys() - new.facts.keys() == {'matrix_f4_ops_per_cu_clk'} and new.occupancy == old.occupancy;"
+        "assert len(metrics.metrics('sm_121')) == len(metrics.metrics('sm_120')) > 150"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "ROOFLENS_CATALOGUE": str(tmp_path)})

@@ -23,7 +23,11 @@ PANELS = {  # metrics per panel without channels, as rocprof-compute 3.3.0 has t
     "gfx950": {2: 33, 3: 55, 5: 15, 6: 23, 7: 18, 10: 38, 11: 30, 12: 22, 13: 10, 14: 20, 15: 29, 16: 60, 17: 76},
 }
 RDNA = ("gfx1150", "gfx1151", "gfx1152")
-TARGETS = (*RDNA, *CDNA, "sm_80", "sm_90", "cpu")
+NVIDIA = ("sm_100", "sm_103", "sm_120", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+RDNA_BY_DEFINITION = ("gfx1100", "gfx1101", "gfx1102")
+RDNA_4 = ("gfx1200", "gfx1201")
+ALL_RDNA = (*RDNA_BY_DEFINITION, *RDNA, *RDNA_4)
+TARGETS = (*ALL_RDNA, *CDNA, *NVIDIA, "cpu")
 EVERY = [(target, metric) for target in TARGETS for metric in catalog.metrics(target)]
 
 
@@ -39,7 +43,7 @@ def test_every_panel_has_as_many_metrics_as_rocprof_compute(target: str) -> None
 def test_these_are_the_targets_with_metrics_and_one_family_stands_together() -> None:
     assert catalog.targets_with_metrics() == TARGETS
     assert catalog.families() == {
-        "rdna": list(RDNA), "cdna": list(CDNA), "nvidia": ["sm_80", "sm_90"], "cpu": ["cpu"],
+        "rdna": list(ALL_RDNA), "cdna": list(CDNA), "nvidia": list(NVIDIA), "cpu": ["cpu"],
     }  # fmt: skip
 
 

@@ -17,7 +17,9 @@ from pathlib import Path
 
 CLANG = shutil.which("clang-22")
 MISSING = "needs clang: apt-get install clang-22 lld-22 llvm-22"
-RDNA = ("gfx1030", "gfx1100", "gfx1150", "gfx1151", "gfx1152", "gfx1201")
+RDNA = (
+    "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
+)  # fmt: skip
 TARGETS = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", *RDNA)
 DEVICE_ONLY = ("-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output")
 _REMARKS = {"vgpr": "VGPRs", "agpr": "AGPRs", "sgpr": "TotalSGPRs", "lds": r"LDS Size \[bytes/block\]",

@@ -329,8 +329,28 @@ def test_unknown_targets_are_refused_with_near_names() -> None:
 
 
 def test_a_target_without_known_counters_is_refused() -> None:
-    with pytest.raises(BadArgument, match="gfx1100"):
-        plan("gfx1100", ["overview"])
+    with pytest.raises(BadArgument, match="gfx1030"):
+        plan("gfx1030", ["overview"])
+
+
+@pytest.mark.parametrize(
+    ("target", "writes"),
+    [
+        ("gfx1100", "GL2C_MC_WRREQ_sum"),
+        ("gfx1101", "GL2C_MC_WRREQ_sum"),
+        ("gfx1102", "GL2C_MC_WRREQ_sum"),
+        ("gfx1200", "GL2C_EA_WRREQ_sum"),
+        ("gfx1201", "GL2C_EA_WRREQ_sum"),
+    ],
+)
+def test_discrete_rdna_gets_only_counters_that_amd_defines_for_it(target: str, writes: str) -> None:
+    found = plan(target, ["*"])
+    named = {counter for counters in found.passes for counter in counters}
+    assert {counter.split("_")[0] for counter in named} <= {"SQ", "SQC", "GL2C", "GRBM", "TA"}
+    assert writes in named and "hbm.read_bytes" in {*found.whole, *found.split}
+    assert {"GL2C_MC_WRREQ_sum", "GL2C_EA_WRREQ_sum"} & named == {writes}
+    assert all("AMD defines no such counter" in why for name, why in found.unsupported.items() if "gl1" in name)
+    assert any("gl1" in name for name in found.unsupported)
 
 
 UNLIMITED = [t for t in targets.targets() if catalog.metrics(t) and not targets.gpu(t).counter_limits]

@@ -376,8 +376,8 @@ def test_mi100_has_no_flop_counters_but_bandwidth_and_instructions(store: Store)
 
 def test_an_unknown_target_is_refused(store: Store) -> None:
     manifest = publish(store, [{"kernel": "k"}])
-    with pytest.raises(BadInput, match="gfx1100"):
-        scene(store, manifest.model_copy(update={"arch": "gfx1100"}))
+    with pytest.raises(BadInput, match="gfx1030"):
+        scene(store, manifest.model_copy(update={"arch": "gfx1030"}))
 
 
 # -- instruction roofline -----------------------------------------------------------------------

@@ -58,7 +58,8 @@ def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
         if terms:
             sql_by_role[role] = f"coalesce({', '.join(terms)})"
 
-    block, grid = (_product(size) for size in SIZES)
+    # Reports of ncu 2023.1 and older state sizes of 0 beside the metrics that hold them.
+    block, grid = (f"nullif({_product(size)}, 0)" for size in SIZES)
     add("workgroup_size", (block, "Block Size"), ('"launch__block_size"', "launch__block_size"))
     add(
         "grid",

@@ -13,7 +13,7 @@ from rooflens.tools.device.benchmarks.specs import BenchmarkSpec, ceilings
 
 _MATRICES = [
     pytest.param(spec, id=f"{target} {spec.name}")
-    for target in ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
+    for target in ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_86", "sm_89", "sm_90")
     for spec in ceilings(target)
     if spec.shape
 ]

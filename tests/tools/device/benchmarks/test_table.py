@@ -9,7 +9,7 @@ from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.tools.device.benchmarks import specs as table
 from rooflens.tools.device.benchmarks.specs import ceilings, choose_specs, variants
 
-TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
+TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_86", "sm_89", "sm_90")
 _DERIVED = {"infinity_cache.bw", "hbm.bw", "valu.issue", "valu.f16", "valu.i64"}
 """Ceilings that follow from others, or that no kernel here measures."""
 

@@ -36,6 +36,9 @@ PRODUCTS(mma_f16, "m16n8k16.row.col.f32.f16.f16.f32", float, "f", u32, IN6, 4, 2
 PRODUCTS(mma_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32", float, "f", u32, IN6, 4, 2, OPERANDS6)
 PRODUCTS(mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32", float, "f", u32, IN6, 4, 2, OPERANDS6)
 PRODUCTS(mma_i8, "m16n8k32.row.col.s32.s8.s8.s32", int, "r", u32, IN6, 4, 2, OPERANDS6)
+#if __CUDA_ARCH__ >= 890
+PRODUCTS(mma_f8, "m16n8k32.row.col.f32.e4m3.e4m3.f32", float, "f", u32, IN6, 4, 2, OPERANDS6)
+#endif
 #if __CUDA_ARCH__ >= 900
 PRODUCTS(mma_f64, "m16n8k16.row.col.f64.f64.f64.f64", double, "d", double, IN12, 8, 4, "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}")
 #else
