@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.base.database import connect
-from rooflens.analysis.base.problems import BadArgument, NotFound, StoreProblem
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, StoreProblem
 from rooflens.analysis.store.manifest import MANIFEST
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.server import cli
 from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import flop, launches, workload
+from rooflens.tests.waiting import END_S
 from rooflens.tools.team.history import _medians, history
 from rooflens.tools.team.workload_choice import RetentionRules, choose_workloads, expired_workloads, transfer
 
@@ -188,8 +192,8 @@ def test_folders_copy_to_each_other_and_refuse_what_is_damaged_or_another(tmp_pa
         transfer(source, source, [one])
     file = source.folder(one) / "dispatches.parquet"
     content = file.read_bytes()
-    file.write_bytes(content + b"x")
-    with pytest.raises(StoreProblem, match="manifest"):
+    file.write_bytes(content + b"PAR1")
+    with pytest.raises(StoreProblem, match="does not match its manifest"):
         transfer(source, Store(tmp_path / "third"), [one])
     assert not Store(tmp_path / "third").scan()[0] and not list((tmp_path / "third").glob("tmp/*"))
     grown = one.model_copy(update={"files": {"dispatches.parquet": len(content) + 1}})
@@ -238,3 +242,76 @@ def test_a_push_goes_to_a_store_and_not_into_whatever_has_its_name(
     assert capsys.readouterr().out.splitlines()[-1] == f"0 of 1 copied to {tmp_path / 'empty'}"
     assert cli.main(["pull", "--store", str(store.root), "--all", "nowhere"]) == outcome.REFUSED
     assert f"There is no store at {tmp_path / 'nowhere'}" in capsys.readouterr().err
+
+
+def _foreign(tmp_path: Path) -> tuple[Store, Manifest, Path]:
+    """A store of somebody else with one workload, and the workload's folder."""
+    store = Store(tmp_path / "foreign")
+    made = profile(store, [1.0, 2.0])
+    return store, made, store.folder(made)
+
+
+def _state_file(folder: Path, manifest: Manifest, name: str, size: int) -> Manifest:
+    """Let the manifest of a workload state that it has this file."""
+    stated = manifest.model_copy(update={"files": {**manifest.files, name: size}})
+    (folder / MANIFEST).write_text(stated.model_dump_json())
+    return stated
+
+
+@pytest.mark.parametrize("size", [10**12, 1 << 20])
+@pytest.mark.parametrize("marks", [False, True])
+def test_a_sparse_file_is_refused_before_it_is_copied(tmp_path: Path, size: int, marks: bool) -> None:
+    store, made, folder = _foreign(tmp_path)
+    file = folder / "dispatches.parquet"
+    with file.open("r+b") as whole:
+        whole.truncate(size)
+        if marks:
+            whole.seek(size - 4)
+            whole.write(b"PAR1")
+    stated = _state_file(folder, made, file.name, size)
+    mine = Store(tmp_path / "mine")
+    with pytest.raises(StoreProblem, match="not a complete Parquet file"):
+        transfer(store, mine, [stated])
+    assert not list(mine.root.glob("workload=*")) and not list(mine.root.glob("tmp/*"))
+
+
+def test_a_workload_that_does_not_fit_is_refused_before_it_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, made, _ = _foreign(tmp_path)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100))
+    monkeypatch.setattr(shutil, "copyfile", lambda *_, **__: pytest.fail("nothing may be copied"))
+    with pytest.raises(LimitExceeded, match="has room for"):
+        transfer(store, Store(tmp_path / "mine"), [made])
+
+
+@pytest.mark.parametrize(
+    "name", [".bashrc", "x.so", "__init__.py", "notes", "a\nb", "evil.parquet", "DISPATCHES.parquet", "../x.parquet"]
+)
+def test_a_workload_may_bring_tables_only(tmp_path: Path, name: str) -> None:
+    store, made, folder = _foreign(tmp_path)
+    (folder / name).write_bytes(b"PAR1PAR1")
+    stated = _state_file(folder, made, name, 8)
+    manifests, broken = store.scan()
+    assert not manifests and "not tables" in broken[0]
+    mine = Store(tmp_path / "mine")
+    with pytest.raises(StoreProblem, match="not tables"):
+        transfer(store, mine, [stated])
+    assert not list(mine.root.glob("workload=*"))
+
+
+def test_a_pull_that_is_told_to_end_leaves_no_draft(tmp_path: Path) -> None:
+    store, _, _ = _foreign(tmp_path)
+    slow = (
+        "import shutil, sys, time\nfrom rooflens.server import cli\n"
+        "def copy(*_, **__):\n    print('copies', flush=True)\n    time.sleep(60)\n"
+        "shutil.copyfile = copy\nsys.exit(cli.main(sys.argv[1:]))"
+    )
+    words = ["--store", str(tmp_path / "mine"), "pull", "--all", str(store.root)]
+    process = subprocess.Popen([sys.executable, "-c", slow, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == b"copies\n"
+    assert list((tmp_path / "mine" / "tmp").iterdir())
+    process.terminate()
+    process.communicate(timeout=END_S)
+    assert process.returncode == outcome.INTERRUPTED and not list((tmp_path / "mine" / "tmp").iterdir())
