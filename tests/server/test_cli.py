@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -13,7 +11,6 @@ from rooflens.analysis.store.store import Store
 from rooflens.server import demo
 from rooflens.server.cli import main
 from rooflens.server.mcp.toolbox import TOOLS
-from rooflens.tests.waiting import END_S
 
 
 def _call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
