@@ -25,7 +25,10 @@ _LIST = (
     '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>{more}</IsTruncated>'
     "<NextContinuationToken>{token}</NextContinuationToken>{entries}</ListBucketResult>"
 )
-_ENTRY = '<Contents><Key>{key}</Key><Size>9</Size><ETag>"e"</ETag><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>'
+_ENTRY = (
+    '<Contents><Key>{key}</Key><Size>9</Size><ETag>"e"</ETag>'
+    "<LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+)
 
 
 class _Handler(BaseHTTPRequestHandler):
