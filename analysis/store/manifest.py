@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated
 import pydantic
 
 from ..base.notes import Note
-from ..base.problems import StoreProblem
+from ..base.problems import LimitExceeded, StoreProblem
 from ..catalogue.targets import find_target
 from .doubts import Doubt
 
@@ -24,6 +25,26 @@ MANIFEST = "manifest.json"
 MANIFEST_BYTES = 16 << 20
 """The maximum size of a manifest; it usually has some kilobytes, or a tenth of a megabyte with thousands of
 counters."""
+TABLES = (
+    "passes",
+    "dispatches",
+    "counters",
+    "counter_instances",
+    "ranks",
+    "events",
+    "ranges",
+    "samples",
+    "instructions",
+    "source_lines",
+    "kernel_stats",
+    "ceilings",
+    "clocks",
+)
+_FILES = frozenset(f"{table}.parquet" for table in TABLES)
+_MOST_BYTES = 64 << 30
+"""The maximum size of a workload that is copied from another store."""
+_PARQUET = b"PAR1"
+"""The first and the last bytes of a Parquet file."""
 _AGAIN = "Import the profile again"
 _Whole = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
 _GBS_PER_LANE = {1: 0.25, 2: 0.5, 3: 0.9846, 4: 1.9692, 5: 3.9385, 6: 7.5625}
@@ -181,6 +202,7 @@ def read_manifest(folder: str, *, linked: bool) -> Manifest:
         )
     if not ID.fullmatch(manifest.id) or not folder.endswith(f"/{PREFIX}{manifest.id}"):
         raise StoreProblem("the manifest belongs to another workload", fix=_AGAIN)
+    check_table_names(manifest)
     for name, size in manifest.files.items():
         if name not in files:
             raise StoreProblem(f"{name} is missing", fix=_AGAIN)
@@ -189,6 +211,56 @@ def read_manifest(folder: str, *, linked: bool) -> Manifest:
         if (actual := files[name].st_size) != size:
             raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)", fix=_AGAIN)
     return manifest
+
+
+def check_table_names(manifest: Manifest) -> None:
+    """Raise StoreProblem if a manifest lists a file that is not a table of a workload."""
+    if not _FILES.issuperset(manifest.files):
+        raise StoreProblem(
+            f"the manifest of {manifest.id} lists files that are not tables",
+            "a workload consists of the tables of rooflens only",
+            _AGAIN,
+        )
+
+
+def check_room(manifest: Manifest, folder: Path) -> None:
+    """Raise LimitExceeded if the files that a manifest lists are too large, or do not fit on the disk of ``folder``."""
+    size = sum(manifest.files.values())
+    if size > _MOST_BYTES:
+        raise LimitExceeded(
+            f"Workload {manifest.id} has {size / 1e9:.1f} GB",
+            f"at most {_MOST_BYTES / 1e9:.1f} GB are copied",
+            "Import its profile instead",
+        )
+    if (free := shutil.disk_usage(folder).free) < size:
+        raise LimitExceeded(
+            f"Workload {manifest.id} has {size / 1e9:.1f} GB",
+            f"{folder} has room for {free / 1e9:.1f} GB",
+            "Free space, or select another folder (--store; XDG_CACHE_HOME for copies of a shared store)",
+        )
+
+
+def refuse_unusual_table(path: Path) -> None:
+    """Raise StoreProblem unless a file starts and ends like Parquet and has no holes; reads only a few bytes.
+
+    A sparse file occupies almost no space where it is, but would fill the disk to which it is copied.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            size = os.fstat(handle).st_size
+            marks = os.pread(handle, len(_PARQUET), 0), os.pread(handle, len(_PARQUET), max(0, size - len(_PARQUET)))
+            usual = marks == (_PARQUET, _PARQUET) and os.lseek(handle, 0, os.SEEK_HOLE) >= size
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StoreProblem(f"{path.name} cannot be read", error.strerror or str(error), _AGAIN) from error
+    if not usual:
+        raise StoreProblem(
+            f"{path.name} of {path.parent.name.removeprefix(PREFIX)} is damaged",
+            "it is not a complete Parquet file",
+            _AGAIN,
+        )
 
 
 def read_small(path: str | Path, most: int) -> bytes:
@@ -228,7 +300,7 @@ def manifest_doubts(manifest: Manifest) -> list[Doubt]:
     return [doubt for code in codes for doubt in _doubts_of_code(code, manifest)]
 
 
-_AGAIN = "Import the profile again to see which figures are affected"
+_TO_SEE_FIGURES = "Import the profile again to see which figures are affected"
 _OLD_CHECKS: dict[str, tuple[str, str]] = {
     "all_zero": (".*", "a pass contains only zeros"),
     "negative": (".*", "some counters are below zero"),
@@ -250,7 +322,7 @@ def _doubts_of_code(code: str, manifest: Manifest) -> list[Doubt]:
     if code in _OLD_CHECKS:
         pattern, text = _OLD_CHECKS[code]
         counters = tuple(c for c in manifest.counters if re.fullmatch(pattern, c.partition("@")[0]))
-        return [Doubt(code, f"{text}. {_AGAIN}", counters)] if counters else []
+        return [Doubt(code, f"{text}. {_TO_SEE_FIGURES}", counters)] if counters else []
     if code == "replay_spread":
         return [Doubt(code, "durations differ between replays", times=manifest.vendor == "nvidia", across=True)]
     if code == "run_spread":

@@ -32,27 +32,23 @@ from typing import TYPE_CHECKING, Protocol
 from ..base.database import sql_literal
 from ..base.problems import BadArgument, NotAllowed, NotFound, StoreProblem, near
 from ..base.temporary_files import MARK, draft_of, is_made_by, mark, remove, sweep
-from .manifest import ID, LAYOUT, MANIFEST, PREFIX, read_manifest, read_small
+from .manifest import (
+    ID,
+    LAYOUT,
+    MANIFEST,
+    PREFIX,
+    check_room,
+    check_table_names,
+    read_manifest,
+    read_small,
+    refuse_unusual_table,
+)
+from .manifest import TABLES as TABLES
 from .manifest import Manifest as Manifest
 
 if TYPE_CHECKING:
     import duckdb
 
-TABLES = (
-    "passes",
-    "dispatches",
-    "counters",
-    "counter_instances",
-    "ranks",
-    "events",
-    "ranges",
-    "samples",
-    "instructions",
-    "source_lines",
-    "kernel_stats",
-    "ceilings",
-    "clocks",
-)
 _KNOWN_ENTRIES = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived", "costs", "check"}
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -310,7 +306,11 @@ class Store:
             there = read_manifest(str(target), linked=target.is_symlink())
             refuse_other_workload(there, manifest, self.address)
             return False
+        check_table_names(manifest)
+        for name in manifest.files:
+            refuse_unusual_table(folder / name)
         with self.draft() as draft, self.writing():
+            check_room(manifest, draft)
             for name, size in manifest.files.items():
                 shutil.copyfile(folder / name, draft / name, follow_symlinks=False)
                 stated = manifest.sha256.get(name)

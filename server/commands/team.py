@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from argparse import ArgumentParser, Namespace
 
 from ...analysis.base.problems import BadArgument
@@ -22,9 +23,10 @@ def selection(parser: ArgumentParser) -> None:
 
 
 def moving(options: Namespace, source: Store, target: Store) -> Outcome:
-    """Copy the selected workloads, and print which existed already."""
+    """Copy the selected workloads, and print which existed already. SIGTERM leaves no partial copy, like Ctrl-C."""
     from ...tools.team.workload_choice import choose_workloads, transfer
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     manifests = choose_workloads(source, options.workloads, options.tag, options.all)
     moved = transfer(source, target, manifests)
     return Outcome(

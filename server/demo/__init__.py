@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.base.problems import Problem
+from ...analysis.base.temporary_files import private_folder
 from ...analysis.base.text import figure
 from ...analysis.store.store import Store
 from ...tools.base.results import Table
@@ -67,8 +68,9 @@ def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
         yield _LESSON
         yield from _roofline(where)
         yield from _occupancy(where)
-        folder = store.root if store else Path(tempfile.gettempdir()) / "rooflens-demo"
-        pictures = list(_pictures(where, folder / "plots"))
+        # The pictures remain for a day. In a shared temporary folder, others could prepare links under a known name.
+        folder = store.root / "plots" if store else Path(tempfile.mkdtemp(prefix="demo-", dir=private_folder()))
+        pictures = list(_pictures(where, folder))
         yield "7. Pictures (the tool plot shows them to an assistant)\n"
         yield from (f"   {picture}" for picture in pictures)
         yield ""

@@ -95,6 +95,8 @@ class Admission:
             return PlainTextResponse("unauthorized", 401, {"www-authenticate": "Bearer"})
         if scope["method"] not in _METHODS:
             return PlainTextResponse("method not allowed", 405, {"allow": ", ".join(_METHODS)})
+        if b"last-event-id" in headers:
+            return PlainTextResponse("streams cannot be resumed: open a new one without Last-Event-ID", 400)
         return None
 
     def _is_known_session(self, given: bytes | None, scope: Scope) -> bool:

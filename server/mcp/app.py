@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -19,7 +20,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, ToolAnnotations
 
 from ... import __version__
 from ...analysis.base.problems import Problem, near
-from ...analysis.base.text import inert
+from ...analysis.base.text import inert, shorten
 from ...analysis.store.store import Store
 from ...tools.base.parameters import LONGEST_ASKED_S
 from ...tools.base.results import Result
@@ -36,6 +37,30 @@ from .toolbox import Tool, answer, tools
 
 _LONGEST_NAME = 100
 """The number of characters that are examined."""
+_PLAIN_URI = re.compile(r"[\w:/.%~+-]*", re.ASCII)
+
+
+_LONGEST_QUOTED = 200
+
+
+def keep_errors_plain(mcp: MCPServer[Any]) -> None:
+    """Limit what errors of the protocol repeat of a request, which may be long or contain hidden characters.
+
+    The SDK's errors quote methods and addresses of resources as they came.
+    """
+
+    async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        uri = (ctx.params or {}).get("uri")
+        if isinstance(uri, str) and (len(uri) > _LONGEST_QUOTED or not _PLAIN_URI.fullmatch(uri)):
+            raise MCPError(code=INVALID_PARAMS, message="There is no such resource. resources/list shows all")
+        try:
+            return await call_next(ctx)
+        except MCPError as error:
+            data = error.error.data
+            quoted = inert(shorten(data, _LONGEST_QUOTED)) if isinstance(data, str) else data
+            raise MCPError(code=error.error.code, message=inert(error.error.message), data=quoted) from None
+
+    mcp.middleware.append(check)
 
 
 def refuse_unknown(mcp: MCPServer[Any]) -> None:
@@ -112,6 +137,7 @@ def build(
     add_app(mcp, store, forks)
     add_resources(mcp, store, calls, names)
     add_prompts(mcp, names)
+    keep_errors_plain(mcp)
     refuse_unknown(mcp)
     return mcp
 

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
+import h11
 import uvicorn
+from h11._receivebuffer import ReceiveBuffer
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -27,6 +29,8 @@ from .stdio import serve_stdio
 
 HEAD_S = 10.0
 """The time in seconds in which a connection must send the complete head of a request."""
+HEAD_LINES, HEAD_BYTES = 100, 32 << 10
+"""The maximum size of the head of a request."""
 KEEP_ALIVE_S = 30
 CONNECTIONS = 512
 SESSION_IDLE_S = 15 * 60.0
@@ -75,6 +79,7 @@ def service(
             lifespan="on",
             log_level="error",
             access_log=False,
+            h11_max_incomplete_event_size=HEAD_BYTES,
             # The log and the limits use the address of the connection, not one from a header.
             proxy_headers=False,
             server_header=False,
@@ -82,6 +87,25 @@ def service(
             timeout_graceful_shutdown=_PATIENCE_S,
         )
     )
+
+
+class _HeadBuffer(ReceiveBuffer):
+    """Received bytes from which h11 takes the head of a request, and refuses one that is too long or folded.
+
+    h11 limits only heads that arrive in several parts. It joins a header that is folded over two lines, which other
+    readers, such as a proxy, take for two.
+    """
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        before = len(self)
+        lines = super().maybe_extract_lines()
+        if lines is not None and (
+            len(lines) > HEAD_LINES + 1
+            or before - len(self) > HEAD_BYTES
+            or any(line.startswith((b" ", b"\t")) for line in lines)
+        ):
+            raise h11.RemoteProtocolError("the head is too long, or a header is folded")
+        return lines
 
 
 class _Connection(H11Protocol):
@@ -96,6 +120,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.conn._receive_buffer = _HeadBuffer()
         self._attend()
         if len(self.connections) > CONNECTIONS:
             others = [one for one in self.connections if isinstance(one, _Connection) and not one._busy]

@@ -45,3 +45,7 @@ NOT_FOR_US: tuple[bytes, ...] = (
     b'{"jsonrpc":"2.0","method":"notifications/nobody/knows"}',
 )
 """Well-formed, of no consequence, and never answered."""
+
+
+HOSTILE = "\u202e\u200b\u001b[31m<img src=x onerror=alert(1)>![a](http://e.vil/x)"
+"""A text that hides, or acts in a terminal or a page."""

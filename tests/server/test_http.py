@@ -23,7 +23,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import access, app, http
 from rooflens.server.mcp.admission import ServerLimits
-from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
+from rooflens.tests.server.malformed import HOSTILE, MALFORMED, NOT_FOR_US
 from rooflens.tests.server.test_calls import below
 from rooflens.tests.waiting import END_S, free_port, until
 
@@ -442,3 +442,58 @@ def test_the_longest_idle_session_makes_room_for_a_new_one(samples: Store) -> No
             assert place.session()
         statuses = [place.post(PING, Mcp_Session_Id=one).status for one in (first, *others)]
         assert statuses == [404, 200, 404], "the one that was used last stays"
+
+
+@pytest.mark.parametrize("separator", ["\r\n ", "\r\n\t", "\n "])
+def test_a_header_that_is_folded_over_two_lines_is_refused(place: Place, session: str, separator: str) -> None:
+    folded = place.post(PING, Mcp_Session_Id=session, Authorization=f"Bearer{separator}{TOKEN}")
+    assert folded.status == 400
+
+
+@pytest.mark.parametrize("extra", [["x: y"] * 200, ["x: y"] * 10_000, ["x: " + "y" * 40_000], ["x: " + "y" * 9000] * 4])
+def test_a_head_that_is_too_long_is_refused(place: Place, session: str, extra: list[str]) -> None:
+    assert place.post(PING, extra, Mcp_Session_Id=session).status == 400
+    assert place.post(PING, ["x: y"] * 80, Mcp_Session_Id=session).status == 200
+
+
+def test_resuming_a_stream_is_refused_in_words(place: Place, session: str) -> None:
+    reply = place.ask("GET /mcp", Mcp_Session_Id=session, Last_Event_ID="5")
+    assert reply.status == 400 and b"Last-Event-ID" in reply.body
+
+
+_ODD_HEADERS = {
+    "Last-Event-ID": ("", "5", "\x00", "é"), "Accept": ("", "text/html", "*/*;q=0"),
+    "Content-Type": ("", "text/plain", "application/json; charset=x"), "Mcp-Session-Id": ("", "none", "é" * 40),
+    "Mcp-Protocol-Version": ("", "1999-01-01", "x" * 500), "Expect": ("100-continue", "200-x"),
+    "Content-Length": ("-1", "1e3", "", "99999999999999999999"), "Transfer-Encoding": ("gzip", "chunked, chunked"),
+    "Upgrade": ("websocket", "h2c"), "Range": ("bytes=0-",), "Content-Encoding": ("gzip",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_no_request_with_odd_headers_is_answered_by_an_error_of_the_server(
+    place: Place, log: Path, method: str
+) -> None:
+    for name, values in _ODD_HEADERS.items():
+        for value in values:
+            with socket.create_connection(("127.0.0.1", place.port), timeout=END_S) as peer:
+                session = {} if name == "Mcp-Session-Id" or method == "DELETE" else {"Mcp_Session_Id": place.session()}
+                body = b"{" if method == "POST" else b""
+                length = {} if name == "Content-Length" else {"Content-Length": str(len(body))}
+                head = place.head(f"{method} /mcp", [], **session, **length, **{name: value})
+                peer.sendall(head + body)
+                first = peer.recv(64).split()
+            assert not first or (first[0].startswith(b"HTTP/1.1") and int(first[1]) < 500), (name, value)
+    assert "Traceback" not in log.read_text() and "without starting response" not in log.read_text()
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+def test_errors_over_http_repeat_little_of_a_request_and_nothing_hidden(place: Place, session: str, era: str) -> None:
+    for odd in ("m" * 2_000_000, HOSTILE):
+        for method, params in ((odd, {}), ("resources/read", {"uri": f"rooflens://workload/{odd}"})):
+            meta = {"_meta": STATELESS} if era == "2026-07-28" else {}
+            message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, **meta}}).encode()
+            known = {"Mcp_Session_Id": session} if era == "2025-11-25" else {"Mcp_Protocol_Version": era}
+            told = place.post(message, **known)
+            assert len(told.body) < 1500, told.body[:200]
+            assert not any(part in told.body.decode() for part in ("\u202e", "\\u001b", "<img", "![a]")), told.body

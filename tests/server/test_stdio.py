@@ -15,7 +15,7 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import stdio
-from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
+from rooflens.tests.server.malformed import HOSTILE, MALFORMED, NOT_FOR_US
 from rooflens.tests.waiting import END_S
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "numpy")
@@ -175,6 +175,19 @@ def test_an_unknown_name_is_told_with_known_ones(raw: _Raw) -> None:
     tool = raw.ask({"id": 1, "method": "tools/call", "params": {"name": "compute_metric", "arguments": {}}})
     prompt = raw.ask({"id": 1, "method": "prompts/get", "params": {"name": "zzz"}})
     assert "compute_metrics" in tool["error"]["message"] and "optimize_program" in prompt["error"]["message"]
+
+
+@pytest.mark.parametrize("odd", ["m" * 3_000_000, HOSTILE], ids=["long", "hostile"])
+def test_errors_repeat_little_of_a_request_and_nothing_hidden(raw: _Raw, odd: str) -> None:
+    uris = [f"rooflens://{odd}", f"rooflens://workload/{odd}", f"rooflens://workload/{odd}/summary", odd]
+    requests = [(odd, {}), (f"tools/{odd}", {}), *(("resources/read", {"uri": uri}) for uri in uris)]
+    for number, (method, params) in enumerate(requests):
+        answer = raw.ask({"id": 900 + number, "method": method, "params": params})
+        told = json.dumps(answer["error"], ensure_ascii=False)
+        assert len(told) < 1000, told[:300]
+        assert not any(part in told for part in ("\u202e", "\u200b", "u001b", "<img", "![a]")), told
+    fine = raw.ask({"id": 999, "method": "resources/read", "params": {"uri": "rooflens://nothing"}})
+    assert "rooflens://nothing" in json.dumps(fine["error"]), "a plain address is repeated"
 
 
 def test_a_line_of_64_megabytes_is_answered_without_being_held(raw: _Raw) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Manifest, Store
+from rooflens.server.mcp import toolbox
 from rooflens.tools.device.machine.model import Device, InstalledProfiler, Roots
 from rooflens.tools.device.machine.survey import Machine, survey
 from rooflens.tools.list_devices import answer, list_devices
@@ -140,3 +141,19 @@ def test_a_store_that_cannot_be_read_does_not_hide_the_devices(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     result = answer(Store(tmp_path / "file"), machine(mi300x()))
     assert result.devices and any("cannot be read" in note for note in result.notes)
+
+
+def test_a_server_that_may_not_execute_asks_profilers_for_their_version_and_starts_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tmp_path / "ran"
+    for name in ("ncu", "nsys", "perf", "rocprof", "rocprofv2", "rocprofv3", "rocminfo", "nvidia-smi", "amd-smi",
+                 "nvcc", "hipcc", "gcc", "git", "sh"):  # fmt: skip
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{ran}\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    store = Store(tmp_path / "store")
+    for tool in toolbox.tools(read_only=True):
+        toolbox.answer(store, tool.name, {}, read_only=True, allow_exec=False)
+    profilers = {"ncu", "perf", "rocprof", "rocprofv2", "rocprofv3"}
+    assert {*ran.read_text().splitlines()} == {f"{name} --version" for name in profilers}

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 20
+_PACKED_BLOCK = 1 << 14
+"""Bytes of a gzip file that are decompressed at a time; each further member copies at most this many again."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -169,23 +171,35 @@ def small_table(path: Path) -> list[dict[str, str]]:
 
 
 def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
-    """Yield decompressed blocks of one or several gzip members; raises BadInput if the stream is broken."""
-    while file.peek(1):
+    """Yield decompressed blocks of one or several gzip members, in time proportional to the size of the file.
+
+    Raises BadInput if the stream is broken, or consists of many members with almost no content. Zeros after a member
+    are padding.
+    """
+    members = total = 0
+    packed = file.read(_PACKED_BLOCK)
+    while packed.strip(b"\x00"):
         unpacker = zlib.decompressobj(wbits=31)
         while not unpacker.eof:
-            packed = unpacker.unconsumed_tail or file.read(_BLOCK)
             if not packed:
                 raise BadInput(f"{path.name} is damaged", "its gzip stream ends early", "Copy it again")
             try:
-                yield unpacker.decompress(packed, _BLOCK)
+                block = unpacker.decompress(packed, _BLOCK)
             except zlib.error as error:
                 raise BadInput(
                     f"{path.name} is damaged", f"its gzip stream is broken: {error}", "Copy it again"
                 ) from error
-        rest = unpacker.unused_data
-        if rest and not rest.strip(b"\x00"):
-            return
-        file.seek(-len(rest), os.SEEK_CUR)
+            total += len(block)
+            yield block
+            packed = unpacker.unconsumed_tail or (b"" if unpacker.eof else file.read(_PACKED_BLOCK))
+        members += 1
+        if members > size_limits.GZIP_MEMBERS and total < members * size_limits.GZIP_MEMBER_BYTES:
+            raise BadInput(
+                f"{path.name} is damaged",
+                f"it consists of more than {size_limits.GZIP_MEMBERS:,} gzip members with almost no content",
+                "Compress the file again with gzip",
+            )
+        packed = unpacker.unused_data or file.read(_PACKED_BLOCK)
 
 
 HOTSPOTS_STEP = "hotspots"

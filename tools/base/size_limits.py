@@ -13,6 +13,8 @@ EMPTY_CELLS = 5_000_000
 SPARSE = 100
 GZIP_FREE, GZIP_RATIO, GZIP_MOST = 32 << 20, 60, 8 << 30
 """Unpacked bytes that are always allowed for a gzip file, the allowed ratio to its size, and the absolute maximum."""
+GZIP_MEMBERS, GZIP_MEMBER_BYTES = 1_000, 1 << 10
+"""Members of a gzip file beyond which they must contain this many unpacked bytes on average; writers use 64 KiB."""
 LINE = 4 << 20
 """Bytes of a line of text."""
 STRANGE_NUMBERS = 50

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,6 +81,7 @@ class ProfileRequest:
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
 _PARTS = re.compile(r"\w+(\|\w+)*")
+_COUNTER = re.compile(r"[A-Za-z]\w*(\[(\*|\d+)\])?", re.ASCII)
 _LONGEST = 1000
 
 
@@ -151,6 +152,12 @@ def refuse(request: ProfileRequest, profiler: str, *fields: str) -> None:
         )
 
 
+def refuse_dash(command: Sequence[str], profiler: str) -> None:
+    """Raise BadArgument if the program begins with a dash; for profilers without ``--`` before the program."""
+    if command[0].startswith("-"):
+        raise BadArgument(f"{profiler} would treat {command[0][:80]!r} as an option", "", "Give its path")
+
+
 def refuse_attaching(
     request: ProfileRequest, profiler: str, why: str, fix: str = "Give the command to start instead"
 ) -> None:
@@ -202,8 +209,14 @@ def left_out_notes(left: dict[str, str]) -> list[Note]:
 def check_limits(request: ProfileRequest) -> None:
     """Raise BadArgument if a pass contains more counters of a hardware block than the block has registers.
 
+    Also raised for a name with separators, which could add a line or an option to an input file.
     Too many counters make older profilers abort or hang inside the first kernel, so such a pass is never started.
     """
+    for counter in (c for counters in request.passes for c in counters):
+        if not _COUNTER.fullmatch(counter):
+            raise BadArgument(
+                f"{counter[:80]!r} is not a counter", "names consist of letters, digits and underscores", "Correct it"
+            )
     limits = targets.gpu(request.target).counter_limits if request.target and request.passes else {}
     for number, counters in enumerate(request.passes, 1):
         over = {b: n for b, n in block_use(counters).items() if limits and n > limits.get(b, 0)}

@@ -30,6 +30,8 @@ _SETTINGS = {
     "allow_community_extensions": "false",
     "allow_unsigned_extensions": "false",
     "allow_persistent_secrets": "false",
+    # By default, this setting contains the home folder.
+    "secret_directory": "none",
     "python_enable_replacements": "false",
     # This cache keeps the names of files that were read, and shows them to SQL.
     "enable_external_file_cache": "false",

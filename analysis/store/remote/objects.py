@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from ...base.problems import StoreProblem, Unreachable
 from ...base.temporary_files import mark
 from ...base.text import count_text
-from ..manifest import read_small
+from ..manifest import read_small, refuse_unusual_table
 from ..store import sha256_of
 
 
@@ -106,6 +106,7 @@ class Folder:
         try:
             if (actual := (self.root / key).lstat().st_size) != size:
                 raise wrong_size(key, actual, size)
+            refuse_unusual_table(self.root / key)
             shutil.copyfile(self.root / key, target, follow_symlinks=False)
         except FileNotFoundError as error:
             raise missing(key) from error

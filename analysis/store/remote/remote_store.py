@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,19 +25,28 @@ from typing import NamedTuple, TypeVar
 
 import pydantic
 
-from ...base.problems import BadInput, LimitExceeded, NotAllowed, StoreProblem
+from ...base.problems import BadInput, NotAllowed, StoreProblem
 from ...base.temporary_files import mark, remove
-from ..manifest import ID, LAYOUT, MANIFEST, MANIFEST_BYTES, PREFIX, Manifest, read_manifest
+from ..manifest import (
+    ID,
+    LAYOUT,
+    MANIFEST,
+    MANIFEST_BYTES,
+    PREFIX,
+    Manifest,
+    check_room,
+    check_table_names,
+    read_manifest,
+)
 from ..store import ProgressListener, Store, quiet, refuse_other_workload, sha256_of, write_atomically
 from .objects import Objects
 
 MARKERS = "manifests"
 A = TypeVar("A")
 B = TypeVar("B")
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}\.parquet")
 _CACHED_MANIFEST = re.compile(rf"{ID.pattern}\.[0-9a-f]{{1,64}}\.json")
 _AT_ONCE = 8
-_MOST_FILES, _MOST_WORKLOADS = 64, 1_000_000
+_MOST_WORKLOADS = 1_000_000
 _CACHE_BYTES = 10_000_000_000
 CACHE_BYTES = "ROOFLENS_CACHE_BYTES"
 """The environment variable for the maximum size of the local copies, which applies to each shared store separately."""
@@ -262,14 +270,8 @@ class RemoteStore(Store):
     def _fetch(self, manifest: Manifest) -> None:
         """Copy a workload to this machine; it appears once complete, after its sizes and checksums were verified."""
         check_manifest(manifest)
-        size_needed = sum(manifest.files.values())
         with self._copies.draft() as draft:
-            if (free := shutil.disk_usage(draft).free) < size_needed:
-                raise LimitExceeded(
-                    f"Workload {manifest.id} has {size_needed / 1e9:.1f} GB",
-                    f"{self.root} has room for {free / 1e9:.1f} GB",
-                    "Free space, or select another folder with XDG_CACHE_HOME",
-                )
+            check_room(manifest, draft)
             with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(manifest.files)))) as pool:
                 downloads = {
                     name: pool.submit(self.objects.fetch, f"{PREFIX}{manifest.id}/{name}", draft / name, size)
@@ -363,8 +365,7 @@ def check_manifest(manifest: Manifest) -> None:
         raise StoreProblem(
             f"layout {manifest.layout} of {manifest.id} is newer than this version of rooflens", fix="Update rooflens"
         )
-    if len(manifest.files) > _MOST_FILES or not all(map(_NAME.fullmatch, manifest.files)):
-        raise StoreProblem(f"the manifest of {manifest.id} lists files that are not tables")
+    check_table_names(manifest)
     if manifest.files.keys() != manifest.sha256.keys():
         raise StoreProblem(
             f"the manifest of {manifest.id} contains no checksums", "it was not stored by rooflens push or import"

@@ -23,6 +23,8 @@ _CONNECT_S, _READ_S, _ATTEMPTS = 5, 10, 2
 _PIECE = 1 << 20
 _A_LISTING = 1000
 """The most keys that one S3 request lists or deletes."""
+_MOST_LISTINGS = 1100
+"""The most pages of a listing; a server could continue it for ever."""
 _SHA256 = "sha256"
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 _UNCONDITIONAL = ("NotImplemented", "501")
@@ -84,7 +86,9 @@ class S3Objects:
         objects = []
         with self._problems():
             pages = self._client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self.bucket.name, Prefix=self._key(prefix)):
+            for number, page in enumerate(pages.paginate(Bucket=self.bucket.name, Prefix=self._key(prefix))):
+                if number >= _MOST_LISTINGS:
+                    raise StoreProblem(f"The listing of {self.bucket} has no end", fix="Check AWS_ENDPOINT_URL")
                 for entry in page.get("Contents", ()):
                     key = str(entry["Key"]).removeprefix(self.bucket.prefix)
                     objects.append(StoredObject(key, int(entry["Size"]), str(entry["ETag"])))
@@ -94,11 +98,10 @@ class S3Objects:
         with self._problems(absent=True):
             answer = self._client.get_object(Bucket=self.bucket.name, Key=self._key(key))
             with closing(answer["Body"]) as body:
-                if answer["ContentLength"] > most:
-                    raise StoreProblem(
-                        f"{key} has {count_text(answer['ContentLength'], 'byte')}", f"{most} are allowed"
-                    )
-                return bytes(body.read(most))
+                content = bytes(body.read(most + 1))
+                if len(content) > most:
+                    raise StoreProblem(f"{key} is too large", f"at most {count_text(most, 'byte')} are allowed")
+                return content
         return None
 
     def fetch(self, key: str, target: Path, size: int) -> str:
@@ -106,11 +109,14 @@ class S3Objects:
         with self._problems(absent=True):
             answer = self._client.get_object(Bucket=self.bucket.name, Key=self._key(key))
             with closing(answer["Body"]) as body, target.open("wb") as file:
-                if answer["ContentLength"] != size:
-                    raise wrong_size(key, answer["ContentLength"], size)
-                for piece in body.iter_chunks(_PIECE):
+                if (stated := answer.get("ContentLength", size)) != size:
+                    raise wrong_size(key, stated, size)
+                # A server can send more than it states, or state nothing and never end.
+                while piece := body.read(min(_PIECE, size + 1 - file.tell())):
                     digest.update(piece)
                     file.write(piece)
+                if file.tell() != size:
+                    raise wrong_size(key, file.tell(), size)
             return digest.hexdigest()
         raise missing(key)
 

@@ -400,3 +400,13 @@ def test_names_in_a_workload_are_data_and_no_sql(tmp_path: Path) -> None:
     assert found.columns[-1] == evil and [row[-1] for row in found.rows] == [5.0] * 3
     assert query_counters(store, "SELECT name, tags FROM workloads").table.rows == [[evil, evil]]
     assert query_counters(store, "SELECT fact FROM facts").table.rows == [[evil]]
+
+
+def test_no_setting_of_the_database_tells_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+    from rooflens.tools.sql import worker
+
+    monkeypatch.setenv("HOME", f"/home/{CANARY}")
+    con = worker._open_database(duckdb, 1)
+    rows = con.execute("SELECT name, value FROM duckdb_settings()").fetchall()
+    assert len(rows) > 50 and not [row for row in rows if CANARY in str(row)]

@@ -32,7 +32,8 @@ PROGRAM = ProfilerProgram(
 _ELAPSED = "duration_time"
 _ALWAYS = (_ELAPSED, "task-clock")
 _VERSION = re.compile(r"perf version (\d+)\.(\d+)")
-_EVENT = re.compile(r"[\w][\w.:/=,@-]*")
+_EVENT = re.compile(r"(?!.*\.(c|o|bpf)([:,/]|$))\w[\w.:/=,@-]*")
+"""perf before 6.8 compiles and loads what ends in .c, .o or .bpf as a BPF program."""
 _TOOL_EVENTS = (5, 2)
 _MOST_RUNS = 100
 

@@ -25,6 +25,7 @@ from ..request import (
     per_channel,
     refuse,
     refuse_attaching,
+    refuse_dash,
     refuse_hotspots,
     refuse_replay,
     refuse_tracing,
@@ -78,8 +79,7 @@ class _RocprofDriver(ABC):
         refuse_attaching(request, self.NAME, "attaching requires rocprofv3 of ROCm 7.1")
         parts = name_parts(request, self.NAME)
         check_limits(request)
-        if request.command[0].startswith("-"):
-            raise BadArgument(f"{self.NAME} would treat {request.command[0][:80]!r} as an option", "", "Give its path")
+        refuse_dash(request.command, self.NAME)
         self._check_words(request, out)
         steps = {"timing": (), **{f"pass_{n}": counters for n, counters in enumerate(request.passes, 1) if counters}}
         return [

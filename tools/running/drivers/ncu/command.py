@@ -26,7 +26,15 @@ from ...job import Step
 from ...known_failures import explain_failure
 from ...profiler_progress import ProfilerProgress
 from ...range_filter import RangeFilter, RangePath, exact_names_pattern, range_filter_of_text
-from ...request import ProfileRequest, Replay, checked_pattern, left_out_notes, refuse_attaching, refuse_replay
+from ...request import (
+    ProfileRequest,
+    Replay,
+    checked_pattern,
+    left_out_notes,
+    refuse_attaching,
+    refuse_dash,
+    refuse_replay,
+)
 from ..cupti.build import times as recorded_times
 
 NSYS = "nsys"
@@ -37,6 +45,7 @@ def trace_step(command: Sequence[str], out: str, program: str = NSYS) -> Step:
 
     OS runtime calls and CPU samples are not recorded, because rooflens does not read them.
     """
+    refuse_dash(command, NSYS)
     argv = [program, "profile", "--trace", "cuda,nvtx", "--sample", "none", "--cpuctxsw", "none"]
     argv += ["--force-overwrite", "true", "--export", "sqlite", "--output", f"{out}/{TIMING}/trace"]
     return Step(TIMING, (*argv, *command), gentle=True)
