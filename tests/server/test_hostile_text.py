@@ -257,8 +257,8 @@ def test_suggested_calls_hold_no_text_of_a_profile(answers: list[Result | Proble
 
 def test_every_tool_that_takes_a_workload_was_asked() -> None:
     taking = {t.name for t in toolbox.TOOLS if {"workload", "baseline", "sql"} & set(t.arguments.model_fields)}
-    elsewhere = {"compute_timeline", "find_hotspots"}  # tests/tools/test_<tool>.py
-    assert taking <= {tool for tool, _ in WORKLOAD_CALLS} | elsewhere and len(taking) == 10
+    elsewhere = {"compute_timeline", "find_hotspots", "profile_command"}  # tests/tools/test_<tool>.py
+    assert taking <= {tool for tool, _ in WORKLOAD_CALLS} | elsewhere and len(taking) == 11
 
 
 def test_no_refusal_or_answer_that_quotes_an_argument_hides_or_acts(hostile: Store) -> None:

@@ -153,8 +153,11 @@ def refuse(request: ProfileRequest, profiler: str, *fields: str) -> None:
 
 
 def refuse_dash(command: Sequence[str], profiler: str) -> None:
-    """Raise BadArgument if the program begins with a dash; for profilers without ``--`` before the program."""
-    if command[0].startswith("-"):
+    """Raise BadArgument if the program begins with a dash; for profilers without ``--`` before the program.
+
+    Steps that are planned later have no command yet; the one that the run started with was checked.
+    """
+    if command and command[0].startswith("-"):
         raise BadArgument(f"{profiler} would treat {command[0][:80]!r} as an option", "", "Give its path")
 
 

@@ -36,10 +36,15 @@ class Run:
             shutil.copyfileobj(packed, page)
 
     def planned(
-        self, took_s: float = TOOK_S, kernel: str | None = None, replay: Replay = "kernel", **asked: Any
+        self,
+        took_s: float = TOOK_S,
+        kernel: str | None = None,
+        replay: Replay = "kernel",
+        timeline: bool = False,
+        **asked: Any,
     ) -> dict[str, Any]:
         passes = plan("sm_90", ["diagnosis", "roofline"]).passes
-        request = ProfileRequest((), passes, kernel=kernel, replay=replay, target="sm_90")
+        request = ProfileRequest((), passes, kernel=kernel, replay=replay, target="sm_90", timeline=timeline)
         folder = self.store.run_folder(self.id)
         about = {
             "budget_s": None,
@@ -52,6 +57,11 @@ class Run:
         write(folder, read_record(folder).model_copy(update={**about, "request": request, **asked}))
         selection = {"kernel": kernel, "range": None}
         return plan_counting(self.store, lambda *_: None, self.id, selection, took_s)  # type: ignore[arg-type]
+
+
+def test_a_timeline_of_the_timing_run_does_not_disturb_the_plan_of_the_counting_runs(run: Run) -> None:
+    names = [step["name"] for step in run.planned(timeline=True)["steps"]]
+    assert names == [step["name"] for step in run.planned()["steps"]] and names
 
 
 @pytest.fixture
