@@ -51,7 +51,9 @@ def arguments(parser: ArgumentParser) -> None:
         help="configure one project (this folder, or DIR) instead of all your projects",
     )
     parser.add_argument(
-        "--command", metavar="WORDS", help='how the client starts rooflens, for instance "uvx rooflens" (this program)'
+        "--command",
+        metavar="WORDS",
+        help='how the client starts rooflens, for instance "uvx --from FOLDER rooflens" (this program)',
     )
     parser.add_argument(
         "--allow-exec", action="store_true", help="as for `rooflens serve`: the server may run programs as you"
@@ -219,7 +221,9 @@ def _program(options: Namespace) -> list[str]:
         except ValueError as error:
             raise BadArgument(f"--command cannot be parsed: {error}", fix="Quote it as for a shell") from error
         if not words:
-            raise BadArgument("--command is empty", fix='Name the program, for instance --command "uvx rooflens"')
+            raise BadArgument(
+                "--command is empty", fix='Name the program, for instance --command "uvx --from FOLDER rooflens"'
+            )
         return words
     if options.project:
         return ["rooflens"]
@@ -234,7 +238,7 @@ def this_program() -> list[str]:
         raise NotAllowed(
             f"This rooflens runs from {sys.prefix}, which may be removed at any time",
             "uvx and `pipx run` create temporary installations",
-            'Install it (`uv tool install`, `pipx install`), or use --command "uvx rooflens"',
+            'Install it (`uv tool install`, `pipx install`), or use --command "uvx --from FOLDER rooflens"',
         )
     return words
 
