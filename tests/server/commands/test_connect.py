@@ -135,7 +135,7 @@ def test_a_shared_stores_variables_are_named_without_their_values(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "confidential")
     for name in ("codex", "cursor"):
         assert main(["connect", name, "--write", "--command", "rooflens"]) == 0
-        assert "AWS_SECRET_ACCESS_KEY set" in capsys.readouterr().out
+        assert "AWS_SECRET_ACCESS_KEY" in capsys.readouterr().out
     codex = (home / ".codex" / "config.toml").read_text()
     cursor = (home / ".cursor" / "mcp.json").read_text()
     assert "AWS_SECRET_ACCESS_KEY" in tomllib.loads(codex)["mcp_servers"]["rooflens"]["env_vars"]
