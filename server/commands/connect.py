@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _UV_CACHE = re.compile(r"(archive|environments)-v\d+")
 """Folders with environments in uv's cache."""
 
-_OF_STORES = re.compile(r"AWS_\w+|PG[A-Z]+|ROOFLENS_(?!STORE$|TOKEN$)\w+")
+_OF_STORES = re.compile(r"AWS_\w+|PG[A-Z]+|ROOFLENS_(?:INSTALL_EXTENSIONS|CACHE_BYTES)")
 """The variables of the environment that shared stores are reached with: buckets, databases, and our own settings."""
 _LONGEST_S = 60
 """The maximum time in seconds that a client's own command may take."""
