@@ -14,6 +14,7 @@ import pytest
 from rooflens import __version__
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.server.cli import parser
+from rooflens.server.commands import NAMES
 from rooflens.server.mcp.toolbox import TOOLS
 from rooflens.tools.profiles.registry import formats
 
@@ -51,9 +52,22 @@ def test_every_command_in_the_readme_exists() -> None:
     assert used and used <= commands
 
 
-def test_every_tool_is_in_the_readme() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert [t.name for t in TOOLS if t.name not in text] == []
+def test_every_tool_and_command_is_in_the_reference() -> None:
+    reference = ROOT / "docs" / "reference"
+    tools, commands = ((reference / name).read_text() for name in ("tools.md", "commands.md"))
+    assert [t.name for t in TOOLS if f"## {t.name}\n" not in tools] == []
+    assert [name for name in NAMES if f"## rooflens {name}\n" not in commands] == []
+
+
+OURS = re.compile(r"\b(?:install|uvx|pipx run)\s+(?:--?\S+\s+)*[\"']?rooflens\b(?!@)")
+"""Commands that fetch rooflens by its name from an index, where the name is not ours yet."""
+
+
+def test_nothing_that_is_shown_fetches_our_name_from_an_index() -> None:
+    assert all(map(OURS.search, ("uvx rooflens demo", "pip install 'rooflens[s3]'", "uv tool install -q rooflens")))
+    shown = [ROOT / "README.md", *(p for f in ("docs", "examples", "skills") for p in sorted((ROOT / f).rglob("*.*")))]
+    pages = [p for p in shown if p.suffix in (".md", ".yml", ".py", ".ipynb") and "decisions" not in p.parts]
+    assert [str(page) for page in pages if OURS.search(page.read_text(encoding="utf-8"))] == []
 
 
 def test_every_format_that_can_be_named_is_in_its_page() -> None:

@@ -93,9 +93,22 @@ def import_profile(
         events=done.events,
         samples=done.samples,
         warnings=[w.text for w in merged.warnings],
-        notes=[*(n.text for n in merged.notes), *_hints(done)],
+        notes=[*_same_content(store, done), *(n.text for n in merged.notes), *_hints(done)],
         next=_next(done, has_code=store.file(done, "instructions") is not None),
     )
+
+
+def _same_content(store: Store, done: Manifest) -> list[str]:
+    """A note if the store has a workload whose tables equal those of the new one in kind and size."""
+
+    def content(one: Manifest) -> tuple[object, ...]:
+        tables = {name: size for name, size in one.files.items() if name.endswith(".parquet")}
+        return one.format, one.arch, one.device, one.command, one.dispatches, one.events, one.samples, tables
+
+    twins = [one for one in store.scan()[0] if one.id != done.id and content(one) == content(done)]
+    if not twins:
+        return []
+    return [f"This profile seems to be in the store already, as {twins[-1].name} ({twins[-1].id})."]
 
 
 def _summary(done: Manifest) -> str:

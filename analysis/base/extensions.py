@@ -10,9 +10,14 @@ Our own reader and driver of ``perf stat`` are registered in the same way.
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from .problems import BadInput
@@ -53,3 +58,24 @@ def extensions(group: str) -> tuple[Extension, ...]:
         package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("unknown", "")
         known.setdefault(entry.name, Extension(group, entry.name, package, version, entry))
     return tuple(known[name] for name in sorted(known))
+
+
+def install_command(*packages: str) -> str:
+    """The command that adds packages to the environment of this program, which uv, pipx or pip has made."""
+    prefix, words = Path(sys.prefix), shlex.join(packages)
+    if "pipx" in prefix.parts and "venvs" in prefix.parts:
+        return f"pipx inject {shlex.quote(prefix.name)} {words}"
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is None:
+        return f"uv pip install --python {python} {words}"
+    return f"{python} -m pip install {words}"
+
+
+def packages_of(extra: str) -> list[str]:
+    """The requirements of an optional part of rooflens, by our own metadata; empty if it is not installed."""
+    try:
+        stated = [line.partition(";") for line in requires("rooflens") or ()]
+    except PackageNotFoundError:
+        return []
+    wanted = re.compile(rf"extra == [\"']{re.escape(extra)}[\"']")
+    return [need.strip() for need, _, condition in stated if wanted.search(condition)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.store.store import Store, write_atomically
 from ..terminal.outcome import OK, Misuse, Outcome
+from .call import source_roots
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
@@ -78,12 +79,16 @@ class ReportCommand:
             metavar="FILE",
             help="the file to write (default: rooflens-WORKLOAD.html in this folder); - for the standard output",
         )
+        source_roots(parser)
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:
         """Write the page, and print its path."""
         if options.output == "-" and getattr(options, "json", False):
             raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
-        written = write(store, options.workloads, options.output)
+        from ...tools.answers.source_text import allowing, roots_of
+
+        with allowing(roots_of(options.source_root)):
+            written = write(store, options.workloads, options.output)
         if written is None:
             return OK
         return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])

@@ -26,6 +26,9 @@ _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable of GitHub Actions with the file that the page of a job shows; all commands of a step append to it."""
 
 
+_UNDECIDED = "Nothing was decided: --inconclusive {0} turns this result into a {0}."
+
+
 def arguments(parser: ArgumentParser) -> None:
     """Define the arguments of the command."""
     parser.add_argument("baseline", metavar="BASELINE", help=_REFERENCE)
@@ -90,25 +93,32 @@ def execute(options: Namespace, store: Store) -> Outcome:
         ]
         judgement = gate(sides[0], sides[1], allowed)
     title = f"rooflens gate: {before[0].name} -> {after[0].name}"
+    decided = (
+        options.inconclusive if judgement.verdict == "inconclusive" and options.inconclusive else judgement.verdict
+    )
+    remark = _UNDECIDED.format(decided) if decided != judgement.verdict else ""
     if options.markdown:
-        _write(Path(options.markdown), gate_text.markdown(judgement, title))
+        summary = gate_text.markdown(judgement, title)
+        _write(Path(options.markdown), f"{summary}\n**{remark}**\n" if remark else summary)
     if options.junit:
         _write(Path(options.junit), junit(judgement, title, inconclusive_fails=options.inconclusive == "fail"))
     facts = {
         "baseline": [m.id for m in before],
         "candidate": [m.id for m in after],
         **gate_text.facts(judgement),
+        "decided_as": decided,
         "markdown": options.markdown,
         "junit": options.junit,
     }
-    decided = (
-        options.inconclusive if judgement.verdict == "inconclusive" and options.inconclusive else judgement.verdict
-    )
 
     def words() -> Iterator[str]:
         yield from gate_text.lines(judgement)
+        if remark:
+            yield remark
         if options.annotations:
             yield from gate_text.commands(judgement)
+            if remark:
+                yield f"::warning title=rooflens gate::{remark}"
 
     return Outcome({**facts, "exit_status": _STATUS[decided]}, words(), _STATUS[decided])
 

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...analysis.base.problems import NotFound
 from ...analysis.store.store import Store
 from ..terminal.outcome import Misuse, Outcome
 
@@ -40,7 +41,14 @@ def execute(options: Namespace, store: Store) -> Outcome:
     if not options.kernel.strip():
         raise Misuse("The name of the kernel is empty", "Give a name; . selects every kernel")
     manifests = choose_workloads(store, [], options.tag, every=not options.tag)
-    entries = history(store, options.kernel, manifests, options.last)
+    try:
+        entries = history(store, options.kernel, manifests, options.last)
+    except NotFound as problem:
+        if any(options.kernel in (one.name, one.id) for one in manifests):
+            what, why = f"{options.kernel!r} is a workload", "history follows a kernel over all workloads"
+            fix = f"`rooflens show {options.kernel}` lists its kernels; --tag name={options.kernel} takes only its runs"
+            raise NotFound(what, why, fix) from problem
+        raise
     return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
 
 

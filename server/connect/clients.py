@@ -28,9 +28,14 @@ Scope = Literal["user", "project"]
 
 @dataclass(frozen=True)
 class StartCommand:
-    """The command line with which a client starts the server, beginning with the program."""
+    """The command line with which a client starts the server, beginning with the program.
+
+    ``variables`` are the names of the environment variables that the server needs, for example to reach its store.
+    Their values, which may be secret, never become part of a configuration.
+    """
 
     words: tuple[str, ...]
+    variables: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
@@ -61,11 +66,21 @@ class Client:
     rewrites: str = ""
     own: tuple[str, ...] = ()
     link: str = ""
+    aliases: tuple[str, ...] = ()
+    variable: str = ""
+    adds: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    entries: str = ""
 
     def entry(self, launch: StartCommand) -> dict[str, Any]:
         """The entry for this server in the configuration of the client."""
         kind = {"type": "stdio"} if self.typed else {}
-        return {**kind, "command": launch.command, "args": launch.args}
+        entry: dict[str, Any] = {**kind, "command": launch.command, "args": launch.args}
+        if launch.variables and self.variable:
+            entry["env"] = {name: self.variable.format(name=name) for name in launch.variables}
+        elif launch.variables:
+            entry["env_vars"] = list(launch.variables)
+        return entry
 
     def snippet(self, launch: StartCommand) -> str:
         """A complete configuration file with only this server, ending in a line break."""
@@ -74,13 +89,27 @@ class Client:
         return json.dumps({self.servers: {NAME: self.entry(launch)}}, indent=2, ensure_ascii=False) + "\n"
 
     def own_command(self, launch: StartCommand) -> str | None:
-        """The client's own command that adds the server, quoted for a shell; None if it has none."""
-        if not self.own:
-            return None
+        """The client's own command that adds the server, quoted for a shell; None if it has none.
+
+        Commands that take the words of the program cannot refer to variables, so there is none if any are needed.
+        """
+        if launch.variables and "{command}" in self.own:
+            return shlex.join(self.adding_command(launch)) if self.adds else None
+        return shlex.join(self._fill(self.own, launch)) if self.own else None
+
+    def adding_command(self, launch: StartCommand) -> list[str]:
+        """The command that adds the server to a file that only the client writes; empty if it has none."""
+        return self._fill(self.adds, launch)
+
+    def _fill(self, template: Sequence[str], launch: StartCommand) -> list[str]:
         words: list[str] = []
-        for word in self.own:
-            words += launch.words if word == "{command}" else [word.replace("{json}", self._named_entry(launch))]
-        return shlex.join(words)
+        for word in template:
+            if word == "{command}":
+                words += launch.words
+            else:
+                named = word.replace("{json}", self._named_entry(launch))
+                words.append(named.replace("{entry}", _compact({"type": "stdio", **self.entry(launch)})))
+        return words
 
     def install_link(self, launch: StartCommand) -> str | None:
         """A link that opens the client and asks to add the server; None if the client supports none."""
@@ -123,12 +152,15 @@ def clients() -> dict[str, Client]:
     for name, one in stated.items():
         if unknown := set(one) - known:
             raise ValueError(f"clients.toml: {name} has unknown keys {sorted(unknown)}")
-    return {name: Client(name, **{**one, "own": tuple(one.get("own", ()))}) for name, one in stated.items()}
+    lists = {key: {n: tuple(v) for n, v in one.items() if isinstance(v, list)} for key, one in stated.items()}
+    return {name: Client(name, **{**one, **lists[name]}) for name, one in stated.items()}
 
 
 def client(name: str) -> Client:
-    """The client with a name. Raises NotFound with similar names."""
+    """The client with a name or an alias, in any case. Raises NotFound with similar names."""
     known = clients()
+    word = name.lower().replace("_", "-").replace(" ", "-")
+    name = next((one.name for one in known.values() if word == one.name or word in one.aliases), name)
     if name not in known:
         told = near(name, known) or f"Known: {', '.join(known)}"
         raise NotFound(f"There is no client {name!r}", told, "`rooflens connect` lists what each client needs")
@@ -166,6 +198,45 @@ def write(client: Client, launch: StartCommand, file: Path, within: Path | None 
         raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
     before = _read(file)
     renewed = _insert_entry(client, launch, before, file, by_hand)
+    return _replace(file, before, renewed, by_hand)
+
+
+def remove(client: Client, file: Path, within: Path | None = None) -> WrittenConfiguration:
+    """Remove the entry from ``file``, which otherwise keeps its content. Raises as `write` does."""
+    by_hand = f"Remove the entry {NAME!r} under {client.servers!r} by hand"
+    file = file.resolve()
+    if within is not None and not file.is_relative_to(within.resolve()):
+        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
+    before = _read(file)
+    stated, servers = _servers(client, before, file, by_hand)
+    if NAME not in servers:
+        return WrittenConfiguration(file, changed=False)
+    wanted = {**stated, client.servers: {name: entry for name, entry in servers.items() if name != NAME}}
+    if client.format == "json":
+        return _replace(file, before, _dump_json(wanted, before, file, by_hand), by_hand)
+    header = re.compile(rf"[ \t]*\[\s*{client.servers}\.{NAME}\s*[.\]]")
+    kept, ours = [], False
+    for line in before.splitlines(keepends=True):
+        ours = header.match(line) is not None if _HEADER.match(line) else ours
+        kept += [] if ours else [line]
+    text = "".join(kept)
+    without = {key: value for key, value in wanted.items() if key != client.servers or value}
+    if not _same(tomli.loads, text, wanted) and not _same(tomli.loads, text, without):
+        raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
+    return _replace(file, before, text, by_hand)
+
+
+def existing_entry(client: Client, file: Path) -> dict[str, Any]:
+    """The entry for this server in ``file``; empty if there is none, or if the file cannot be parsed."""
+    try:
+        entry: dict[str, Any] = _servers(client, _read(file.resolve()), file, "")[1].get(NAME, {})
+    except Problem:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _replace(file: Path, before: str, renewed: str, by_hand: str) -> WrittenConfiguration:
+    """Write the new text in one step, after a copy of the first state was saved."""
     if renewed == before:
         return WrittenConfiguration(file, changed=False)
     backup = file.with_name(file.name + BACKUP)
@@ -207,18 +278,11 @@ def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
 def _insert_entry(client: Client, launch: StartCommand, before: str, file: Path, by_hand: str) -> str:
     """The text of the file with the entry. Raises BadInput if something would be lost."""
     loads: Callable[[str], Any] = tomli.loads if client.format == "toml" else _json
-    try:
-        stated = loads(before) if before.strip() else {}
-    except (ValueError, RecursionError) as error:
-        why = "It nests too deep" if isinstance(error, RecursionError) else str(error)
-        raise BadInput(f"{file} is not {client.format.upper()} that can be changed safely", why, by_hand) from error
-    servers: Any = stated.get(client.servers, {}) if isinstance(stated, dict) else None
-    old: Any = servers.get(NAME, {}) if isinstance(servers, dict) else None
-    if not isinstance(old, dict):
-        raise BadInput(
-            f"{file} contains no table of servers under {client.servers!r}", "the value has another type", by_hand
-        )
+    stated, servers = _servers(client, before, file, by_hand)
+    old = servers.get(NAME, {})
     entry = {**old, **client.entry(launch)}
+    if isinstance(old.get("env"), dict) and isinstance(entry.get("env"), dict):
+        entry["env"] = {**old["env"], **entry["env"]}
     if entry == old:
         return before
     wanted = {**stated, client.servers: {**servers, NAME: entry}}
@@ -226,6 +290,22 @@ def _insert_entry(client: Client, launch: StartCommand, before: str, file: Path,
     if _same(loads, text, wanted):
         return text
     raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
+
+
+def _servers(client: Client, before: str, file: Path, by_hand: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parsed file, and its table of servers. Raises BadInput if it has another shape."""
+    loads: Callable[[str], Any] = tomli.loads if client.format == "toml" else _json
+    try:
+        stated = loads(before) if before.strip() else {}
+    except (ValueError, RecursionError) as error:
+        why = "It nests too deep" if isinstance(error, RecursionError) else str(error)
+        raise BadInput(f"{file} is not {client.format.upper()} that can be changed safely", why, by_hand) from error
+    servers: Any = stated.get(client.servers, {}) if isinstance(stated, dict) else None
+    if not isinstance(servers, dict) or not isinstance(servers.get(NAME, {}), dict):
+        raise BadInput(
+            f"{file} contains no table of servers under {client.servers!r}", "the value has another type", by_hand
+        )
+    return stated, servers
 
 
 def _same(loads: Callable[[str], Any], text: str, wanted: object) -> bool:

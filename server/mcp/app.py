@@ -32,7 +32,7 @@ from . import toolbox, warm_up
 from .calls import Call, Calls, Reply, outcome
 from .messages import protocol_result, size
 from .page_app import add_app, extension
-from .resources import add_prompts, add_resources, offered_only
+from .resources import SkillsExtension, add_prompts, add_resources, offered_only
 from .toolbox import Tool, answer, tools
 
 _LONGEST_NAME = 100
@@ -132,7 +132,7 @@ def build(
         version=__version__,
         tools=[_SeamTool.of(tool, store, calls, read_only, allow_exec) for tool in offered],
         log_level="WARNING",
-        extensions=[extension()],
+        extensions=[extension(), SkillsExtension()],
     )
     add_app(mcp, store, forks)
     add_resources(mcp, store, calls, names)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tomli
+from mcp.server.context import ServerRequestContext
+from mcp.server.extension import Extension as ProtocolExtension
+from mcp.server.extension import MethodBinding, ResourceBinding
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.prompts.base import Prompt, PromptArgument
+from mcp.server.mcpserver.resources.types import FunctionResource
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, PaginatedRequestParams, ReadResourceRequestParams
 
 from ...analysis.base.problems import NotFound, Problem
 from ...analysis.base.text import inert, shorten
@@ -181,3 +188,70 @@ def _read(path: Path) -> PromptTemplate:
         raise ValueError(f"{path.name} does not start with TOML between two lines of +++")
     stated = tomli.loads(head)
     return PromptTemplate(path.stem, stated["title"], stated["description"], stated.get("arguments", {}), text)
+
+
+SKILLS = Path(__file__).parents[2] / "skills"
+"""One folder for each skill, which also hosts without the extension can install."""
+_FRONTMATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
+_CACHING = {"resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"}
+"""Skills change only with the version of the program, so clients may keep them for an hour and share them."""
+
+
+@cache
+def skills() -> tuple[dict[str, Any], ...]:
+    """The entry of every skill: its URI, its frontmatter, and its files with digest and size in bytes."""
+    return tuple(_skill_entry(path) for path in sorted(SKILLS.glob("*/SKILL.md")))
+
+
+def _skill_entry(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    head = _FRONTMATTER.match(content.decode("utf-8"))
+    if head is None:
+        raise ValueError(f"{path} does not start with frontmatter")
+    # Our frontmatter has one plain value per line, which is a part of YAML that needs no parser.
+    pairs = dict(line.split(": ", 1) for line in head[1].splitlines())
+    uri = f"skill://{pairs['name']}/SKILL.md"
+    file = {"uri": uri, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
+    return {"uri": uri, "frontmatter": pairs, "resources": [file]}
+
+
+class SkillsExtension(ProtocolExtension):
+    """Skills over MCP (SEP-2640): the skills of rooflens as resources, and the two methods that list them."""
+
+    identifier = "io.modelcontextprotocol/skills"
+
+    def resources(self) -> Sequence[ResourceBinding]:
+        """Every SKILL.md, named and described by its frontmatter."""
+        return [ResourceBinding(_skill_resource(entry)) for entry in skills()]
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """The methods skills/list and skills/get."""
+        return [
+            MethodBinding("skills/list", PaginatedRequestParams, _list_skills),
+            MethodBinding("skills/get", ReadResourceRequestParams, _get_skill),
+        ]
+
+
+def _skill_resource(entry: dict[str, Any]) -> FunctionResource:
+    about = entry["frontmatter"]
+    return FunctionResource(
+        uri=entry["uri"],
+        name=about["name"],
+        description=about["description"],
+        mime_type="text/markdown",
+        fn=lambda: (SKILLS / about["name"] / "SKILL.md").read_text(encoding="utf-8"),
+    )
+
+
+async def _list_skills(_: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
+    if params.cursor is not None:
+        raise MCPError(code=INVALID_PARAMS, message="There is only one page of skills, so no cursor is valid.")
+    return {"skills": [*skills()], **_CACHING}
+
+
+async def _get_skill(_: ServerRequestContext[Any, Any], params: ReadResourceRequestParams) -> dict[str, Any]:
+    entry = next((one for one in skills() if one["uri"] == str(params.uri)), None)
+    if entry is None:
+        known = ", ".join(one["uri"] for one in skills())
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no such skill. Known: {known}")
+    return {"skill": entry, **_CACHING}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
-from rooflens.server.mcp.toolbox import TOOLS
+from rooflens.server.commands.verbs import answers
 from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import launches, workload
 
@@ -39,17 +38,24 @@ def test_the_workflow_has_the_form_that_github_reads() -> None:
         assert {"runs-on", "steps"} <= set(job) <= {"runs-on", "steps", "needs"}
         for step in job["steps"]:
             assert ("run" in step) != ("uses" in step)
-            assert set(step) <= {"name", "run", "uses", "with", "if", "env"}
+            assert set(step) <= {"name", "id", "run", "uses", "with", "if", "env"}
             assert "uses" not in step or re.fullmatch(r"actions/[\w/-]+@v\d+", step["uses"])
             assert "${{" not in step.get("run", ""), "nothing of an event is put into a script"
 
 
-def test_its_profiles_are_calls_that_the_tool_takes() -> None:
-    call = next(words for words in commands() if "call" in words)
-    tool = next(tool for tool in TOOLS if tool.name == call[call.index("call") + 1])
-    assert tool.name == "profile_command"
-    asked = tool.validate(json.loads(call[-1]))
-    assert (asked["command"], asked["metrics"], asked["tags"]) == (["./app"], [], ["candidate"])
+def test_its_profiles_are_commands_that_the_tool_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(answers, "call_and_print", lambda _, verb, given, *rest: asked.append((verb.tool, given)) or 0)
+    monkeypatch.chdir(tmp_path)
+    assert main(next(words for words in commands() if "profile" in words)) == 0
+    wanted = {"command": ["./app"], "metrics": [], "name": "candidate", "tags": ["candidate"]}
+    assert asked == [("profile_command", wanted)]
+
+
+def test_it_installs_only_what_a_person_named_and_no_verdict_is_let_pass() -> None:
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert re.findall(r"(?:pip|pipx|uv|uvx)\b.*install (\S+)", text) == ["./rooflens"]
+    assert "--inconclusive" not in text
 
 
 @pytest.mark.parametrize(("factor", "status"), [(1.0, outcome.OK), (1.1, outcome.REGRESSED)])

@@ -24,7 +24,8 @@ EPOCH = 1_700_000_000
 """Seconds; when everything in the wheel says that it was written."""
 _STATED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 _FOLDERS = {name.split(".")[1] for name in _STATED["packages"] if "." in name}
-_FILES = {"__init__.py", "__main__.py", *_STATED["package-data"].get("rooflens", ())}
+_PATTERNS = _STATED["package-data"].get("rooflens", ())
+_FILES = {"__init__.py", "__main__.py", *(p.relative_to(ROOT).as_posix() for o in _PATTERNS for p in ROOT.glob(o))}
 """What of the repository becomes the package."""
 _ASIDE = shutil.ignore_patterns(".venv", ".git", "*.egg-info", "__pycache__", ".*_cache", "build", "dist")
 
@@ -110,6 +111,7 @@ def test_an_install_has_all_data_and_one_top_level_name(built: Path, tmp_path: P
         # What it measures, and the loop that it replays, have tests of their own.
         "from rooflens.server import demo; demo._ceilings = demo._loop = lambda store: [];"
         "from rooflens.server.page.build import page; assert 'openAsApp' in page(None);"
+        "from rooflens.server.mcp.resources import skills; assert len(skills()) == 5;"
         "from rooflens.server.cli import main; main(['connect']); main(['demo'])"
     )
     done = subprocess.run(

@@ -180,6 +180,6 @@ def test_an_image_gets_all_that_the_wheel_is_built_from() -> None:
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())
     about, packed = stated["project"], stated["tool"]["setuptools"]
     folders = {name.split(".")[1] for name in packed["packages"] if "." in name}
-    files = {"__init__.py", "__main__.py", *packed["package-data"].get("rooflens", ())}
+    files = {"__init__.py", "__main__.py", *(p.split("/")[0] for p in packed["package-data"].get("rooflens", ()))}
     parts = {about["readme"], *about["license-files"], *folders, *files}
     assert allowed >= {"pyproject.toml", "MANIFEST.in", *parts}

@@ -16,6 +16,7 @@ from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
 from rooflens.analysis.store import schema
 from rooflens.analysis.store.store import Store
+from rooflens.server.commands import NAMES as NAMES_OF_COMMANDS
 from rooflens.server.mcp import app, resources, toolbox
 from rooflens.server.mcp.resources import offered_only
 from rooflens.tools.query_counters import query_counters
@@ -156,16 +157,37 @@ def test_a_prompt_is_short(written: resources.PromptTemplate) -> None:
     assert all(len(line) <= 160 for line in written.text.splitlines())
 
 
-def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() -> None:
-    path = ROOT / "skills" / "rooflens" / "SKILL.md"
-    start, head, text = path.read_text().split("---\n", 2)
-    stated = dict(line.split(": ", 1) for line in head.splitlines())
-    assert start == "" and set(stated) == {"name", "description"}
-    assert stated["name"] == path.parent.name and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
+OF_PROMPTS = {
+    "rooflens": "optimize_program",
+    "rooflens-read-a-profile": "explain_profile",
+    "rooflens-compare-versions": "compare_versions",
+    "rooflens-plan-counters": "plan_counters",
+}
+"""Skills with the text of a prompt."""
+
+
+@pytest.mark.parametrize("entry", resources.skills(), ids=lambda one: str(one["frontmatter"]["name"]))
+def test_a_skill_keeps_the_limits_of_skills_and_has_the_text_of_its_prompt(entry: dict[str, Any]) -> None:
+    stated = entry["frontmatter"]
+    assert set(stated) == {"name", "description"} and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
     assert len(stated["description"]) <= 1024 and ": " not in stated["description"]
-    loop = next(p for p in resources.prompts() if p.name == "optimize_program")
-    assert text == loop.fill({}, [*TOOLS, resources.ANY_SERVER])
-    assert len(text.splitlines()) < 500
+    start, _, text = (ROOT / "skills" / stated["name"] / "SKILL.md").read_text().split("---\n", 2)
+    assert start == "" and len(text.splitlines()) < 500
+    if stated["name"] in OF_PROMPTS:
+        prompt = next(p for p in resources.prompts() if p.name == OF_PROMPTS[stated["name"]])
+        assert text == prompt.fill({}, [*TOOLS, resources.ANY_SERVER])
+
+
+def test_every_command_of_the_skill_for_teams_is_one_of_rooflens() -> None:
+    text = (ROOT / "skills" / "rooflens-team-store" / "SKILL.md").read_text()
+    named = set(re.findall(r"`rooflens (?:--store \S+ )?([a-z][a-z-]*)", text))
+    assert {"init", "push", "gate", "connect"} <= named <= set(NAMES_OF_COMMANDS)
+
+
+def test_a_skill_without_frontmatter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("# No head\n")
+    with pytest.raises(ValueError, match=r"SKILL\.md does not start"):
+        resources._skill_entry(tmp_path / "SKILL.md")
 
 
 def test_a_prompt_without_a_head_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
+import pydantic
 import pytest
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, Request
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app, toolbox
@@ -137,7 +142,8 @@ def test_a_bug_never_shows_a_traceback(samples: Store, monkeypatch: pytest.Monke
 
 
 async def test_every_resource_can_be_read(client: Client) -> None:
-    fixed = [str(r.uri) for r in (await client.list_resources()).resources]
+    listed = [str(r.uri) for r in (await client.list_resources()).resources]
+    fixed = [uri for uri in listed if not uri.startswith("skill://")]
     templates = [r.uri_template for r in (await client.list_resource_templates()).resource_templates]
     assert sorted(fixed) == ["rooflens://guide", "rooflens://metrics", "rooflens://schema"]
     assert sorted(templates) == ["rooflens://gpus/{gpu}", "rooflens://workload/{id}/summary"]
@@ -180,3 +186,50 @@ async def test_parallel_calls_are_all_answered(client: Client) -> None:
         for _ in range(8):
             group.start_soon(one)
     assert found == [False] * 8
+
+
+class _SkillsRequest(Request[Any, str]):
+    """A request of the extension, which the client of the SDK has no method for."""
+
+
+async def _skills(client: Client, method: str, **params: str) -> dict[str, Any]:
+    answer = await client.session.send_request(_SkillsRequest(method=method, params=params), _AnyResult)  # type: ignore[arg-type]
+    return answer.model_dump(by_alias=True)
+
+
+class _AnyResult(pydantic.BaseModel, extra="allow"):
+    """A result with whatever fields it has."""
+
+
+async def test_skills_are_an_extension_of_the_newer_protocol(samples: Store) -> None:
+    async with Client(app.build(samples)) as connected:
+        declared = connected.server_capabilities.extensions or {}
+    assert declared["io.modelcontextprotocol/skills"] == {}
+
+
+async def test_skills_are_listed_with_digests_of_what_is_read(client: Client) -> None:
+    listed = await _skills(client, "skills/list")
+    assert listed["ttlMs"] > 0 and listed["cacheScope"] == "public" and "nextCursor" not in listed
+    assert len(listed["skills"]) == 5
+    for entry in listed["skills"]:
+        (file,) = entry["resources"]
+        assert file["uri"] == entry["uri"] == f"skill://{entry['frontmatter']['name']}/SKILL.md"
+        (content,) = (await client.read_resource(file["uri"])).contents
+        raw = content.text.encode()
+        assert (file["digest"], file["size"]) == (f"sha256:{hashlib.sha256(raw).hexdigest()}", len(raw))
+        assert content.mime_type == "text/markdown"
+        got = await _skills(client, "skills/get", uri=entry["uri"])
+        assert got["skill"] == entry and got["ttlMs"] > 0
+    resources = {str(one.uri): one for one in (await client.list_resources()).resources}
+    assert all(resources[one["uri"]].name == one["frontmatter"]["name"] for one in listed["skills"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("skills/get", {"uri": "skill://none/SKILL.md"}), ("skills/list", {"cursor": "x"})]
+)
+async def test_a_skill_that_is_not_served_is_an_invalid_parameter(
+    client: Client, method: str, params: dict[str, str]
+) -> None:
+    with pytest.raises(MCPError) as refusal:
+        await _skills(client, method, **params)
+    assert refusal.value.code == INVALID_PARAMS

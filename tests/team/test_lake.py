@@ -293,7 +293,7 @@ def test_a_missing_extension_is_told_with_the_command_that_brings_it(monkeypatch
         pytest.raises(MissingTool) as told,
     ):
         extensions.load(con, ["ducklake"])
-    assert "pip install 'rooflens[team]'" in told.value.text and extensions.INSTALL in told.value.text
+    assert "duckdb-extension-ducklake" in told.value.text and extensions.INSTALL in told.value.text
 
 
 def test_a_catalogue_in_a_file_with_a_shared_folder_serves_a_trial(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.database import sql_literal
+from ...base.extensions import install_command, packages_of
 from ...base.problems import MissingTool
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _missing(name: str, why: str = "it is not installed") -> MissingTool:
     import duckdb
 
     version = duckdb.__version__
-    fitting = f"pip install 'rooflens[team]' installs it, with DuckDB {_PACKAGED}"
+    fitting = f"`{install_command(*packages_of('team'))}` installs it, with DuckDB {_PACKAGED}"
     fetched = f"or set {INSTALL}=1 to let DuckDB download it from its own server"
     return MissingTool(f"A DuckLake store needs DuckDB's extension {name}", f"DuckDB is {version} here, and {why}",
                        f"{fitting}; {fetched}")  # fmt: skip

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...base.extensions import install_command, packages_of
 from ...base.problems import MissingTool, StoreProblem, Unreachable
 from ...base.text import count_text
 from .address import Bucket
@@ -60,7 +61,7 @@ class S3Objects:
             import boto3
         except ImportError as error:
             raise MissingTool(
-                "Stores in S3 need the package boto3", "it is not installed", "pip install 'rooflens[s3]'"
+                "Stores in S3 need the package boto3", "it is not installed", install_command(*packages_of("s3"))
             ) from error
         return boto3.Session(region_name=os.environ.get("AWS_REGION"))  # boto3 reads AWS_DEFAULT_REGION alone
 

@@ -132,7 +132,7 @@ def test_its_metrics_have_the_ids_of_rocprof_compute_and_three_of_ours_beside_pa
 def test_the_other_targets_of_the_generation_have_the_same_metrics() -> None:
     names = {t: [m.name for m in catalog.metrics(t)] for t in ("gfx1150", "gfx1151", "gfx1152")}
     assert names["gfx1150"] == names["gfx1151"] == names["gfx1152"] and len(names["gfx1151"]) > 150
-    assert catalog.metrics("gfx1030") == () and 0 < len(catalog.metrics("gfx1100")) < len(names["gfx1151"])
+    assert catalog.metrics("gfx1030") == () and {m.name for m in catalog.metrics("gfx1100")} <= set(names["gfx1151"])
 
 
 def test_a_dead_counter_is_told_when_the_profile_is_imported(shared: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,77 @@ def test_an_environment_that_lasts_is(home: Path, prefix: str, monkeypatch: pyte
     assert main(["connect", "cursor", "--write"]) == 0
 
 
-def test_what_a_client_keeps_to_itself_is_refused_with_a_way_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["connect", "claude-code", "--write"]) == 1
-    assert "`rooflens connect claude-code` without --write" in capsys.readouterr().err
+def _clients_program(home: Path, name: str, patch: pytest.MonkeyPatch) -> Path:
+    """Put a program of a client on the PATH that records its arguments; the file with them, one JSON list per call."""
+    calls, program = home / "calls", home / "bin" / name
+    program.parent.mkdir()
+    record = f"import json, sys; open({str(calls)!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')"
+    program.write_text(f"#!{sys.executable}\n{record}\n")
+    program.chmod(0o755)
+    patch.setenv("PATH", str(program.parent))
+    return calls
+
+
+def test_a_client_that_alone_writes_its_file_is_asked_to_do_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = _clients_program(home, "claude", monkeypatch)
+    assert main(["connect", "claude", "--write", "--command", "rooflens", "--store", "s3://bucket/team"]) == 0
+    (words,) = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert words[:-1] == ["mcp", "add-json", "--scope", "user", "rooflens"]
+    assert json.loads(words[-1])["args"] == ["serve", "--store", "s3://bucket/team"]
+    # The next time, its file has the entry: it is replaced, and the options are kept.
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"rooflens": json.loads(words[-1])}}))
+    assert main(["connect", "claude-code", "--write", "--command", "rooflens", "--allow-exec"]) == 0
+    removed, added = [json.loads(line) for line in calls.read_text().splitlines()[1:]]
+    assert removed == ["mcp", "remove", "--scope", "user", "rooflens"]
+    assert json.loads(added[-1])["args"] == ["serve", "--store", "s3://bucket/team", "--allow-exec"]
+    assert "Kept from the earlier entry: --store s3://bucket/team" in capsys.readouterr().out
+
+
+def test_without_the_clients_program_the_way_on_is_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    for name in ("claude-code", "vscode"):
+        assert main(["connect", name, "--write", "--command", "rooflens"]) == 1
+        assert "select one project with --project" in capsys.readouterr().err
     assert list(home.iterdir()) == []
+
+
+def test_the_store_of_the_environment_is_part_of_the_entry(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOFLENS_STORE", str(home / "mine"))
+    assert main(["connect", "gemini", "--write", "--command", "rooflens"]) == 0
+    entry = json.loads((home / ".gemini" / "settings.json").read_text())["mcpServers"]["rooflens"]
+    assert entry["args"] == ["serve", "--store", str(home / "mine")]
+
+
+def test_a_shared_stores_variables_are_named_without_their_values(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROOFLENS_STORE", "s3://bucket/team")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "confidential")
+    for name in ("codex", "cursor"):
+        assert main(["connect", name, "--write", "--command", "rooflens"]) == 0
+        assert "AWS_SECRET_ACCESS_KEY" in capsys.readouterr().out
+    codex = (home / ".codex" / "config.toml").read_text()
+    cursor = (home / ".cursor" / "mcp.json").read_text()
+    assert "AWS_SECRET_ACCESS_KEY" in tomllib.loads(codex)["mcp_servers"]["rooflens"]["env_vars"]
+    stated = json.loads(cursor)["mcpServers"]["rooflens"]["env"]
+    assert stated["AWS_SECRET_ACCESS_KEY"] == "${env:AWS_SECRET_ACCESS_KEY}"
+    assert "confidential" not in codex + cursor
+
+
+@pytest.mark.parametrize("name", ["codex", "cursor"])
+def test_remove_takes_the_entry_out_and_leaves_the_others(home: Path, name: str) -> None:
+    file = home / str(clients()[name].user)
+    file.parent.mkdir()
+    other = '[mcp_servers.other]\ncommand = "x"\n' if name == "codex" else '{"mcpServers": {"other": {"command": "x"}}}'
+    file.write_text(other)
+    loads = tomllib.loads if name == "codex" else json.loads
+    assert main(["connect", name, "--write", "--command", "rooflens", "--store", "s3://bucket/team"]) == 0
+    assert "rooflens" in file.read_text()
+    assert main(["connect", name, "--remove"]) == 0
+    assert loads(file.read_text()) == loads(other)
+    assert main(["connect", name, "--remove"]) == 0
+    assert main(["connect", name, "--remove", "--write"]) == 1

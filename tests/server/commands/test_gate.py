@@ -147,3 +147,17 @@ def test_limits_of_a_file_count(filled: Filled, tmp_path: Path, capsys: pytest.C
     status, found = told(capsys, filled, "main", "slow", "--limits", str(file))
     assert status == outcome.REGRESSED
     assert {i["kind"]: i["status"] for i in found["items"]} == {"program": "pass", "kernel": "fail"}
+
+
+@pytest.mark.parametrize("choice", ["pass", "fail"])
+def test_an_undecided_result_that_counts_as_another_says_so_everywhere(
+    filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str], choice: str
+) -> None:
+    summary, store = tmp_path / "summary.md", str(filled[0].root)
+    words = ["gate", "main", "few", "--inconclusive", choice, "--markdown", str(summary), "--store", store]
+    main([*words, "--annotations"])
+    printed, said = capsys.readouterr().out, f"Nothing was decided: --inconclusive {choice}"
+    assert printed.count(said) == 2 and f"::warning title=rooflens gate::{said}" in printed
+    assert f"**{said}" in summary.read_text()
+    _, facts = told(capsys, filled, "main", "few", "--inconclusive", choice)
+    assert (facts["verdict"], facts["decided_as"]) == ("inconclusive", choice)

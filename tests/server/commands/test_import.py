@@ -90,3 +90,12 @@ def test_wrong_arguments_are_told_before_anything_is_imported(
     assert run(capsys, tmp_path / "store")[0] == USAGE
     status, _, err = run(capsys, tmp_path / "store", str(many), "nme=x")
     assert status == USAGE and "Near names: name" in err and not (tmp_path / "store").exists()
+
+
+def test_a_profile_that_is_imported_again_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = str(Path(__file__).resolve().parents[3] / "server" / "samples" / "clover")
+    said = []
+    for _ in range(2):
+        assert main(["--store", str(tmp_path / "store"), "import", sample, "--text"]) == 0
+        said.append("seems to be in the store already, as clover" in capsys.readouterr().out)
+    assert said == [False, True]

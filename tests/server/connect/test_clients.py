@@ -77,4 +77,9 @@ def test_files_are_where_each_client_looks(tmp_path: Path) -> None:
 
 def test_an_unknown_client_is_refused_with_near_names() -> None:
     with pytest.raises(NotFound, match="claude-code"):
-        client("claude")
+        client("claudy")
+
+
+@pytest.mark.parametrize("alias", ["claude", "Claude Code", "gemini-cli", "code", "VS Code"])
+def test_a_client_answers_to_the_names_that_people_type(alias: str) -> None:
+    assert client(alias).name in ("claude-code", "gemini", "vscode")

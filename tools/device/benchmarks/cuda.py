@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from ....analysis.base.extensions import install_command
 from ....analysis.base.problems import MissingTool, NotFound
 from ....analysis.catalogue.targets import find_target
 from .runtime import DeviceFailure, OpenGpu, driver_and_partition
 
-_FIX = 'Install the extra: pip install "rooflens[cuda]"'
+_FIX = f"Run {install_command('cuda-bindings', 'nvidia-cuda-nvrtc')}"
 
 
 def modules() -> tuple[Any, Any]:

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ....analysis.base.extensions import install_command
 from .model import Check, Device, Roots
 from .sysfs import clean
 
@@ -145,7 +147,13 @@ def natural_sort_key(text: str) -> list[tuple[int, str]]:
 
 
 REQUIRED = ("mcp", "pydantic", "duckdb", "pandas", "matplotlib")
-_CUDA_EXTRAS = {"cuda-bindings": "peak benchmarks on NVIDIA GPUs", "ncu-report": "reading .ncu-rep files"}
+CUDA_EXTRAS = {"cuda-bindings": "peak benchmarks on NVIDIA GPUs"}
+READER_EXTRAS = {
+    "ncu-report": "reading .ncu-rep files",
+    "boto3": "stores in S3",
+    "duckdb-extension-ducklake": "stores with a DuckLake catalogue",
+}
+"""Optional packages that any machine can use, with or without a GPU."""
 _CUDA = ("usr/local/cuda/bin", "usr/local/cuda-*/bin")
 _IMPORT_S = 20.0
 _TRIAL_S = 90.0
@@ -164,13 +172,13 @@ def package(name: str) -> Check:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Check(name=name, state="missing", found="not installed", fix=f"pip install {name}")
+        return Check(name=name, state="missing", found="not installed", fix=install_command(name))
     bounds = _bounds(name)
     if all(_holds(version, sign, limit) for sign, limit in bounds):
         return Check(name=name, state="ok", found=version)
     bounds_text = ",".join(sign + limit for sign, limit in bounds)
     description = f"{version}, but rooflens requires {bounds_text}"
-    return Check(name=name, state="warning", found=description, fix=f"pip install '{name}{bounds_text}'")
+    return Check(name=name, state="warning", found=description, fix=install_command(name + bounds_text))
 
 
 def readable_version(number: int) -> str:
@@ -232,15 +240,15 @@ def nvcc(roots: Roots) -> Check:
     return Check(name="nvcc", state="ok" if version else "warning", found=f"{version_text}, {copies[0]}")
 
 
-def cuda_extras() -> list[Check]:
-    """Check the packages of the extra ``cuda``; they are looked up, not imported."""
+def extras(uses: Mapping[str, str]) -> list[Check]:
+    """Check optional packages, each with what it is needed for; they are looked up, not imported."""
     checks = []
-    for name, use in _CUDA_EXTRAS.items():
+    for name, use in uses.items():
         try:
             checks.append(Check(name=name, state="ok", found=metadata.version(name)))
         except metadata.PackageNotFoundError:
             description = f"not installed; needed for {use}"
-            checks.append(Check(name=name, state="missing", found=description, fix="pip install 'rooflens[cuda]'"))
+            checks.append(Check(name=name, state="missing", found=description, fix=install_command(name)))
     return checks
 
 

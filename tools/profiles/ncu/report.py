@@ -13,6 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from ....analysis.base.extensions import install_command
 from ....analysis.base.problems import BadInput, LimitExceeded, MissingTool
 from ...base import size_limits
 from ...base.profile_files import head, is_gzip, open_regular, open_text
@@ -126,7 +127,9 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     library = library_folder(Roots())
     if library is None:
         raise MissingTool(
-            f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
+            f"{source.name} needs the package ncu-report",
+            "it is not installed",
+            f"{install_command('ncu-report')}; or {export}",
         )
     page_file, code, text = (folder / f"{stem}_{what}.csv" for what in ("report", "code", "text"))
     outcome = _read_in_child(plain, (page_file, code, text), library, mangled=mangled)
