@@ -64,8 +64,8 @@ class CompareResult(Result):
     kernels: Table
     causes: list[str] = []
     claims: Table | None = None
-    """What a faster version claims (same work, same types, output written, ...): holds, not_shown or contradicted, with
-    the SQL that shows it."""
+    """What a faster version claims (same work, same types, output written, ...): holds, not_shown or contradicted; with
+    detail="full", the SQL that shows it."""
     groups: Table | None = None
     """The kernels of each group, with their launches per round and both sums."""
     launch: Table | None = None
@@ -193,14 +193,15 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) ->
     sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
     claims = judge_claims(comparison) if alike else []
+    against = contradicted_claims(claims)
     first = next((told for compared, told in changed if compared is main), None)
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
         verdict=main.verdict if main else "inconclusive",
         same_work=main.work.answer if main else "unknown",
-        answer=_contradiction(claims) + summary(comparison),
-        claims=table_of(ResultClaim, claims) if claims else None,
+        answer=_contradiction(against) + summary(comparison, against),
+        claims=tables.of_claims(claims, extent),
         causes=causes(main, first.changed if first else []) if main and alike else [],
         kernels=tables.of_kernels(comparison, extent),
         groups=tables.of_groups(comparison, extent),
@@ -226,9 +227,9 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) ->
     )
 
 
-def _contradiction(claims: list[ResultClaim]) -> str:
+def _contradiction(against: list[ResultClaim]) -> str:
     """Say first what the profile contradicts."""
-    return "".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in contradicted_claims(claims))
+    return "".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in against)
 
 
 def _series(steps: list[Comparison], extent: Extent) -> CompareResult:

@@ -122,7 +122,8 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
         round=round_result,
-        notes=[*run.notes, *state.remarks],
+        # What the profiler does was said in the round of the baseline.
+        notes=[*([] if round_result and round_result.baseline else run.notes), *state.remarks],
         next=_next(run, state, workload, result),
     )
     if rows := result.pop("check", None):

@@ -28,7 +28,7 @@ from .compare import ComparedPair, Comparison
 from .work import DIFFERENT, SAME
 
 ClaimVerdict = Literal["holds", "not_shown", "contradicted"]
-_DATA = "claims.toml"
+_DATA, _MEMORY = "claims.toml", "memory_bytes_written"
 
 
 class ResultClaim(NamedTuple):
@@ -98,20 +98,30 @@ def _bits_of_operations(side: work.Side, target: str) -> float | None:
 
 
 def _output_written(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
-    """Whether as much is written as before. Fused kernels write no intermediate results, so groups are not judged."""
-    written = next((q for q in main.work.evidence if q.role == "written" and q.before), None)
-    if written is None or written.ratio is None or len(main.pair.before) != len(main.pair.after):
+    """Whether as much is stored as before. Fused kernels write no intermediate results, so groups are not judged."""
+    roles = work.target_quantities(comparison.after.workload.arch).roles
+    stored = [n for n, role in roles.items() if role in ("written", "stores") and n != _MEMORY]
+    name, ratio = next(((n, r) for n in stored if (r := _ratio(main, n)) is not None), ("", None))
+    if ratio is None or len(main.pair.before) != len(main.pair.after):
         return None
-    sql = _counter_sql(comparison, main, written.quantity)
-    if written.ratio <= _claims()["output"]["least_ratio"]:
-        why = f"{written.title}: {figure(100 * written.ratio, 3)} % of the baseline's, so results are missing"
-        return ResultClaim("output_written", "contradicted", why, sql)
-    if written.ratio >= 1 - SAME:
-        return ResultClaim(
-            "output_written", "holds", f"{written.title}: {figure(written.ratio, 3)} times as before", sql
-        )
-    why = f"{written.title}: {figure(100 * written.ratio, 3)} % of the baseline's; wider stores can explain that"
-    return ResultClaim("output_written", "not_shown", why, sql)
+    sql = _counter_sql(comparison, main, name)
+    limits, title = _claims()["output"], name.replace("_", " ")
+    why = f"{title}: {figure(100 * ratio, 3)} % of the baseline's"
+    if ratio >= 1 - SAME:
+        return ResultClaim("output_written", "holds", why, sql)
+    if ratio > limits["least_ratio"]:
+        return ResultClaim("output_written", "not_shown", f"{why}; wider or denser stores can explain that", sql)
+    moved, atomics = _ratio(main, _MEMORY), main.after.amount("l2_atomics")
+    if moved is None or moved > limits["least_memory_ratio"] or atomics is None or atomics > 0:
+        return ResultClaim("output_written", "not_shown", f"{why}; atomics or bulk copies may write instead", sql)
+    why += f", and {figure(100 * moved, 3)} % of its bytes written to memory, without atomics: results are missing"
+    return ResultClaim("output_written", "contradicted", why, sql)
+
+
+def _ratio(main: ComparedPair, quantity: str) -> float | None:
+    """A quantity of the candidate divided by that of the baseline; None if one is unknown or the baseline's is 0."""
+    before, after = main.before.amount(quantity), main.after.amount(quantity)
+    return after / before if before and after is not None else None
 
 
 def _launched_again(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:

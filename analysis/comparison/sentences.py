@@ -11,6 +11,7 @@ from ..catalogue.thresholds import threshold
 from ..launches import device_clocks
 from ..store.doubts import DURATION
 from ..store.schema import split_label
+from .claims import ResultClaim
 from .compare import ComparedPair, Comparison
 from .explain import MetricChange
 from .matching import Pair
@@ -35,9 +36,15 @@ _HOW = {
 }
 
 
-def summary(comparison: Comparison) -> str:
-    """Whether the result may be published, then the verdict of the pair that takes the most time."""
-    may = _publishable(comparison)
+_DIFFERENT_WORK = "Not to be published as a speed-up."
+
+
+def summary(comparison: Comparison, against: Sequence[ResultClaim] = ()) -> str:
+    """Whether the result may be published, then the verdict of the pair that takes the most time.
+
+    ``against`` are the claims of the candidate that its profile contradicts.
+    """
+    may = _DIFFERENT_WORK if against else _publishable(comparison)
     return f"{may} {_verdict_text(comparison)}" if may else _verdict_text(comparison)
 
 
@@ -47,7 +54,7 @@ def _publishable(comparison: Comparison) -> str:
     if main is None or main.effect is None:
         return ""
     if comparison.other_gpu is not None or main.work.answer in DIFFERENT:
-        return "Not to be published as a speed-up."
+        return _DIFFERENT_WORK
     if main.verdict == "inconclusive":
         return "Not to be published as a difference."
     if main.work.answer == "unknown":

@@ -21,7 +21,18 @@ from ..workload import Selection, Workload
 from .time_ratio import KernelTotals
 
 Role = Literal[
-    "operations", "flop", "iop", "launch", "instructions", "asked", "written", "moved", "reuse", "atomics", "setting"
+    "operations",
+    "flop",
+    "iop",
+    "launch",
+    "instructions",
+    "asked",
+    "written",
+    "moved",
+    "reuse",
+    "stores",
+    "atomics",
+    "setting",
 ]
 _LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...analysis.base.notes import Note
+from ...analysis.comparison.claims import ResultClaim
 from ...analysis.comparison.compare import ComparedPair, ComparedVersion, Comparison
 from ...analysis.comparison.explain import MetricChange, MetricChanges, MetricSelection, changes, least_times
 from ...analysis.comparison.matching import Pair
@@ -15,7 +16,7 @@ from ...analysis.comparison.sentences import brief_label, pairing_words, short, 
 from ...analysis.comparison.work import Side
 from ...analysis.hotspots import profile_changes as hotspots
 from ...analysis.store.doubts import DURATION
-from ..base.results import Table, table_of
+from ..base.results import Table, table, table_of
 
 _MEMBERS = 20
 _FIGURES = 6
@@ -150,6 +151,14 @@ def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> _PairRow
 
 def _total_ms(side: Side) -> float | None:
     return _round_value(side.time_ns * side.rounds / 1e6) if side.time_ns else None
+
+
+def of_claims(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
+    """Return the claims of the candidate and the verdicts on them; the SQL is part of the full extent."""
+    whole = table_of(ResultClaim, claims) if claims else None
+    if whole is None or extent.whole_names:
+        return whole
+    return table({"claim": None, "verdict": None, "why": None}, [row[:3] for row in whole.rows])
 
 
 def of_groups(comparison: Comparison, extent: Extent) -> Table | None:

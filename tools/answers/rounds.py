@@ -136,7 +136,7 @@ def _change(comparison: Comparison) -> dict[str, Any]:
     return {
         "verdict": main.verdict,
         "same_work": main.work.answer,
-        "changed": summary(comparison),
+        "changed": summary(comparison, against),
         **ratio,
         "contradicted": [sentence("compare.contradicted", claim=c.claim, why=c.why).strip() for c in against],
     }

@@ -15,7 +15,8 @@ from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.query_counters import query_counters
 
 REQUESTS = {"TCP_TOTAL_ACCESSES_sum": 1e9, "SQ_INSTS_VMEM": 1e7, "TCP_TOTAL_WRITE_sum": 2e8}
-WORK = flop(1e10) | REQUESTS | traffic(1)
+STORED = {"TCC_EA_WRREQ_sum": 4e6, "TCC_EA_WRREQ_64B_sum": 4e6, "TCC_ATOMIC_sum": 0.0}
+WORK = flop(1e10) | REQUESTS | traffic(1) | STORED
 """At 2 ms: 5 TFLOP/s and 500 GB/s, which an MI250X can do in half of the time."""
 
 
@@ -47,10 +48,11 @@ def halves(counters: Mapping[str, float]) -> dict[str, float]:
     return {**counters, "SQ_INSTS_VALU_ADD_F64": 0.0, "SQ_INSTS_VALU_ADD_F16": 1e10 / 64}
 
 
+UNWRITTEN = {"TCP_TOTAL_WRITE_sum": 10.0, "TCC_EA_WRREQ_sum": 50.0, "TCC_EA_WRREQ_64B_sum": 50.0}
 CHEATS: dict[str, tuple[str, dict[str, Any]]] = {
     "a tenth of the operations": ("same_work", {"counters": {**WORK, **flop(1e9)}}),
     "FP16 instead of FP64": ("same_types", {"counters": halves(WORK)}),
-    "nothing is written": ("output_written", {"counters": {**WORK, "TCP_TOTAL_WRITE_sum": 10.0}}),
+    "nothing is written": ("output_written", {"counters": {**WORK, **UNWRITTEN}}),
     "results of the first call are kept": ("every_call_works", {"times": 1}),
     "a library does the work": ("own_kernels", {"kernel": "Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1_SN"}),
     "the time does not contain the work": ("possible_rates", {"ms": 0.01}),
@@ -63,6 +65,8 @@ HONEST: dict[str, dict[str, Any]] = {
     "half of the launches, each with twice the work": {
         "counters": {n: 2 * v for n, v in WORK.items()}, "times": 3, "ms": 2.0,
     },
+    "results by atomics": {"counters": {**WORK, **UNWRITTEN, "TCC_ATOMIC_sum": 1e6}},
+    "results by other units than those of stores": {"counters": {**WORK, "TCP_TOTAL_WRITE_sum": 0.0}},
     "more launches": {"times": 12},
     "fewer rounds, as the command says": {"times": 3, "arguments": "-n 4"},
     "another kernel of its own": {"kernel": "k_tiled"},
@@ -92,4 +96,5 @@ def test_the_comparison_says_first_what_its_profile_contradicts(store: Store) ->
     after = workload(store, launches("k", [1e6] * 6, **halves(WORK)), command="./v1 -n 8")
     result = compare_workloads(store, before.id, after.id)
     assert result.answer and result.answer.startswith("The profile contradicts same_types: operations have 16 bits")
+    assert "Not to be published" in result.answer and "May be" not in result.answer
     assert result.claims is not None and ["same_types", "contradicted"] in [row[:2] for row in result.claims.rows]
