@@ -282,6 +282,8 @@ def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
     """The remaining doubt if the program's own check passed."""
     if size := _another_size(quantities):
         return "probably_not", f"the program's own check passed, but {size}"
+    if graded[0] in DIFFERENT:
+        return "probably", f"the program's own check passed, although the counters suggest other work ({graded[1]})"
     return ("yes" if graded[0] == "probably" else "probably"), f"the program's own check passed; {graded[1]}"
 
 
