@@ -14,7 +14,7 @@ from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument, BadInput
 from ..analysis.base.text import count_text
 from ..analysis.comparison import experiment_log
-from ..analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims
+from ..analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims, verdict_with_claims
 from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
@@ -53,8 +53,9 @@ _SERIES = 20
 class CompareResult(Result):
     """The differences between workloads; the verdict is that of the pair that takes the most time of the baseline.
 
-    improved and regressed require the same work; ``kernels`` contains every pair with its own verdict. ``causes`` lists
-    other changes of that pair: its launch parameters, its carve-out, hit rates.
+    improved and regressed require the same work, and that the profile contradicts no claim; ``kernels`` contains every
+    pair with its own verdict. ``causes`` lists other changes of that pair: its launch parameters, its carve-out, hit
+    rates.
     """
 
     baseline: str
@@ -142,10 +143,11 @@ def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) ->
         steps = [
             compare(before, w, kernel=kernel, groups=asked.group, limit=limit, checked=asked.checked) for w in after
         ]
-        result = _one(steps[0], extent, asked.metrics) if len(steps) == 1 else _series(steps, extent)
+        judged = judge_claims(steps[0]) if len(steps) == 1 and steps[0].other_gpu is None else []
+        result = _one(steps[0], extent, asked.metrics, judged) if len(steps) == 1 else _series(steps, extent)
     if asked.hypothesis or asked.change:
         about = ExperimentEntry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
-        _log(store, steps, about, result)
+        _log(store, steps, about, result, contradicted_claims(judged))
     return result
 
 
@@ -186,19 +188,18 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
     )
 
 
-def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str] = ()) -> CompareResult:
+def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims: list[ResultClaim]) -> CompareResult:
     main = comparison.main
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
-    claims = judge_claims(comparison) if alike else []
     against = contradicted_claims(claims)
     first = next((told for compared, told in changed if compared is main), None)
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
-        verdict=main.verdict if main else "inconclusive",
+        verdict=verdict_with_claims(main, against),
         same_work=main.work.answer if main else "unknown",
         answer=_contradiction(against) + summary(comparison, against),
         claims=tables.of_claims(claims, extent),
@@ -246,13 +247,20 @@ def _series(steps: list[Comparison], extent: Extent) -> CompareResult:
     )
 
 
-def _log(store: Store, steps: list[Comparison], about: ExperimentEntry, result: CompareResult) -> None:
+def _log(
+    store: Store,
+    steps: list[Comparison],
+    about: ExperimentEntry,
+    result: CompareResult,
+    against: Sequence[ResultClaim],
+) -> None:
     """Record the experiment and its result; if the store is read-only, return a note that it was not recorded."""
     if store.read_only:
         result.notes.append("Not recorded in the experiment log: the store is open for reading only.")
         return
     for c in steps:
-        outcomes = [experiment_log.outcome_of(pair, c.other_gpu) for pair in c.pairs]
+        why = "; ".join(claim.why for claim in against)
+        outcomes = [experiment_log.outcome_of(p, c.other_gpu, why if p is c.main else "") for p in c.pairs]
         binary = c.after.workload.manifest.binary
         noted_for = {"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes, "binary": binary}
         entry = about.model_copy(update=noted_for)

@@ -25,6 +25,7 @@ from ..rooflines.limits import limits_of_kernels
 from ..workload import Workload
 from . import work
 from .compare import ComparedPair, Comparison
+from .time_ratio import TimeVerdict
 from .work import DIFFERENT, SAME
 
 ClaimVerdict = Literal["holds", "not_shown", "contradicted"]
@@ -58,6 +59,11 @@ def judge_claims(comparison: Comparison) -> list[ResultClaim]:
 def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:
     """The claims that the profile contradicts."""
     return [claim for claim in claims if claim.verdict == "contradicted"]
+
+
+def verdict_with_claims(main: ComparedPair | None, against: Sequence[ResultClaim]) -> TimeVerdict:
+    """The verdict of a pair, withheld (inconclusive) if its profile contradicts a claim, or without a pair."""
+    return "inconclusive" if main is None or against else main.verdict
 
 
 def _same_work(comparison: Comparison, main: ComparedPair) -> ResultClaim:
@@ -159,7 +165,8 @@ def _own_kernels(comparison: Comparison, main: ComparedPair) -> ResultClaim | No
         return ResultClaim("own_kernels", "holds", "no kernel of a vendor's library was added", sql)
     if before:
         return ResultClaim("own_kernels", "not_shown", f"both versions use libraries; new: {short(new[0])}", sql)
-    return ResultClaim("own_kernels", "contradicted", f"{short(new[0])} belongs to a library of the vendor", sql)
+    # To call a library is a good change, unless someone claims to have written the kernel.
+    return ResultClaim("own_kernels", "not_shown", f"{short(new[0])} belongs to a library of the vendor", sql)
 
 
 def _possible_rates(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:

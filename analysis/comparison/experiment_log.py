@@ -53,14 +53,18 @@ class ExperimentEntry(pydantic.BaseModel):
     outcomes: list[ExperimentOutcome] = []
 
 
-def outcome_of(compared: ComparedPair, other_gpu: Reason | None) -> ExperimentOutcome:
-    """The result of a comparison for one pair of kernels; without a speed-up if the GPUs differ (``other_gpu``)."""
+def outcome_of(compared: ComparedPair, other_gpu: Reason | None, contradiction: str = "") -> ExperimentOutcome:
+    """The result of a comparison for one pair of kernels; without a speed-up if the GPUs differ (``other_gpu``).
+
+    With a ``contradiction``, which says why the profile speaks against the result, the verdict is withheld.
+    """
+    withheld = contradiction and compared.verdict != "inconclusive"
     effect = compared.effect if other_gpu is None else None
     return ExperimentOutcome(
         kernel=compared.pair.label,
         kernels=list(dict.fromkeys((*compared.pair.before, *compared.pair.after))),
-        verdict=compared.verdict,
-        why=compared.why,
+        verdict="inconclusive" if withheld else compared.verdict,
+        why=contradiction if withheld else compared.why,
         speedup=effect.speedup if effect else None,
         low=effect.low if effect else None,
         high=effect.high if effect else None,

@@ -156,7 +156,7 @@ def _total_ms(side: Side) -> float | None:
 def of_claims(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
     """Return the claims of the candidate and the verdicts on them; the SQL is part of the full extent."""
     whole = table_of(ResultClaim, claims) if claims else None
-    if whole is None or extent.whole_names:
+    if whole is None or extent is not SUMMARY:
         return whole
     return table({"claim": None, "verdict": None, "why": None}, [row[:3] for row in whole.rows])
 

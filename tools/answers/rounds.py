@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pydantic
@@ -9,7 +10,7 @@ import pydantic
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import figure
 from ...analysis.comparison import experiment_log
-from ...analysis.comparison.claims import contradicted_claims, judge_claims
+from ...analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims, verdict_with_claims
 from ...analysis.comparison.compare import Comparison, compare
 from ...analysis.comparison.experiment_log import EarlierExperiment, ExperimentEntry, earlier_experiments
 from ...analysis.comparison.sentences import summary
@@ -117,24 +118,31 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
         return result
     with Workload.open(store, run.baseline) as before, Workload.open(store, workload) as after:
         comparison = compare(before, after, checked=None if result.check is None else result.check == "passed")
-        outcomes = [experiment_log.outcome_of(pair, comparison.other_gpu) for pair in comparison.pairs]
+        against = contradicted_claims(judge_claims(comparison)) if comparison.other_gpu is None else []
+        outcomes = [
+            experiment_log.outcome_of(pair, comparison.other_gpu, _why(against) if pair is comparison.main else "")
+            for pair in comparison.pairs
+        ]
         entry = ExperimentEntry(
             kind="comparison", workload=workload, baseline=before.id, hypothesis=run.hypothesis, change=run.change,
             binary=run.binary, outcomes=outcomes,
         )  # fmt: skip
         experiment_log.record(store, entry)
-        return result.model_copy(update=_change(comparison))
+        return result.model_copy(update=_change(comparison, against))
 
 
-def _change(comparison: Comparison) -> dict[str, Any]:
+def _why(against: Sequence[ResultClaim]) -> str:
+    return "; ".join(claim.why for claim in against)
+
+
+def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str, Any]:
     main = comparison.main
     if main is None:
         return {"verdict": "inconclusive", "same_work": "unknown", "changed": summary(comparison)}
     effect = main.effect if comparison.other_gpu is None else None
-    against = contradicted_claims(judge_claims(comparison)) if comparison.other_gpu is None else []
     ratio = {name: getattr(effect, name) for name in ("speedup", "low", "high")} if effect else {}
     return {
-        "verdict": main.verdict,
+        "verdict": verdict_with_claims(main, against),
         "same_work": main.work.answer,
         "changed": summary(comparison, against),
         **ratio,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import Advice
+from ...analysis.catalogue.thresholds import threshold
 from ...analysis.catalogue.vocabulary import limit_words
 from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
@@ -30,13 +31,14 @@ _COLUMNS = {
 }
 _LEAST_PART_PCT, _SMALLEST_REST_PCT = 1.0, 0.05
 _MOST_CHANGES = 4
+_LEAST_SURE = threshold("diagnosis.application_first")
 _NO_GAIN = 1.05
 """A kernel that can become at most this many times as fast is at its limit."""
 
 
 def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], total: int) -> str | None:
     """Return the sentence that answers: about the application if its device is mostly idle, else the first kernel."""
-    if whole is not None and (whole.kernels_come_second or not kernels):
+    if whole is not None and (not kernels or (whole.kernels_come_second and whole.confidence >= _LEAST_SURE)):
         bound = whole.speedup_bound
         return sentence(
             "diagnosis.application",

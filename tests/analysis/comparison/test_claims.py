@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims
 from rooflens.analysis.comparison.compare import compare
+from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
@@ -49,12 +50,12 @@ def halves(counters: Mapping[str, float]) -> dict[str, float]:
 
 
 UNWRITTEN = {"TCP_TOTAL_WRITE_sum": 10.0, "TCC_EA_WRREQ_sum": 50.0, "TCC_EA_WRREQ_64B_sum": 50.0}
+LIBRARY = "Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1_SN"
 CHEATS: dict[str, tuple[str, dict[str, Any]]] = {
     "a tenth of the operations": ("same_work", {"counters": {**WORK, **flop(1e9)}}),
     "FP16 instead of FP64": ("same_types", {"counters": halves(WORK)}),
     "nothing is written": ("output_written", {"counters": {**WORK, **UNWRITTEN}}),
     "results of the first call are kept": ("every_call_works", {"times": 1}),
-    "a library does the work": ("own_kernels", {"kernel": "Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1_SN"}),
     "the time does not contain the work": ("possible_rates", {"ms": 0.01}),
     "more LDS than there is": ("existing_lds", {"lds_bytes": 1 << 20}),
 }
@@ -71,6 +72,7 @@ HONEST: dict[str, dict[str, Any]] = {
     "fewer rounds, as the command says": {"times": 3, "arguments": "-n 4"},
     "another kernel of its own": {"kernel": "k_tiled"},
     "slower": {"ms": 3.0},
+    "a library": {"kernel": LIBRARY},
 }  # fmt: skip
 
 
@@ -85,6 +87,19 @@ def test_an_honest_version_is_not_accused(store: Store, version: dict[str, Any])
     assert contradicted_claims(list(judged(store, **version).values())) == []
 
 
+def test_that_a_library_does_the_work_is_said(store: Store) -> None:
+    claim = judged(store, kernel=LIBRARY)["own_kernels"]
+    assert claim.verdict == "not_shown" and "library of the vendor" in claim.why
+
+
+def test_the_log_does_not_call_a_contradicted_version_improved(store: Store) -> None:
+    before = workload(store, launches("k", [2e6] * 6, **WORK))
+    after = workload(store, launches("k", [1e6] * 6, **halves(WORK)))
+    compare_workloads(store, before.id, after.id, change="halves")
+    (outcome,) = entries(store)[-1].outcomes
+    assert outcome.verdict == "inconclusive" and "bits" in outcome.why and outcome.speedup == pytest.approx(2)
+
+
 def test_the_sql_of_every_claim_runs_over_both_versions(store: Store) -> None:
     for claim in judged(store).values():
         table = query_counters(store, claim.sql).table
@@ -94,7 +109,8 @@ def test_the_sql_of_every_claim_runs_over_both_versions(store: Store) -> None:
 def test_the_comparison_says_first_what_its_profile_contradicts(store: Store) -> None:
     before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
     after = workload(store, launches("k", [1e6] * 6, **halves(WORK)), command="./v1 -n 8")
-    result = compare_workloads(store, before.id, after.id)
+    result = compare_workloads(store, before.id, after.id, detail="full")
     assert result.answer and result.answer.startswith("The profile contradicts same_types: operations have 16 bits")
+    assert result.verdict == "inconclusive"
     assert "Not to be published" in result.answer and "May be" not in result.answer
     assert result.claims is not None and ["same_types", "contradicted"] in [row[:2] for row in result.claims.rows]
