@@ -45,6 +45,13 @@ UNSEEN_FLOORS = {
     truths.HALF: {"matters_pct": 93.0, "best_of_everything_pct": 90.0},
 }
 """The same for kernels that were measured after the rules were fixed, and for those of frameworks."""
+SET_FLOORS = {
+    "set own": {"matters_pct": 98.0, "best_of_everything_pct": 96.0, "without_proofs_pct": 85.0},
+    "set detailed": {"matters_pct": 97.0, "best_of_everything_pct": 94.0, "without_proofs_pct": 80.0},
+    "set basic": {"matters_pct": 88.0, "best_of_everything_pct": 83.0, "without_proofs_pct": 72.0},
+}
+"""The same for kernels whose counters are those of rooflens, or those of ncu's sets detailed and basic."""
+MOST_SET_WRONG_AND_SURE, MOST_SET_BOUNDS_BELOW = 0, 2
 MOST_UNSEEN_WRONG_AND_SURE, MOST_UNSEEN_BOUNDS_BELOW = 1, 6
 
 
@@ -64,6 +71,7 @@ async def evaluated(client: Client, store: Store) -> dict[str, Any]:
     measured = diagnoses.scores(await diagnoses.diagnosed(client, store))
     operations = diagnoses.of_recording(store, truths.COUNTERS, truths.truths(), truths.HALF)
     unseen = diagnoses.scores(diagnoses.later(store) + operations)
+    by_set = diagnoses.scores(diagnoses.by_set(store))
     sets = {name: [d for d in done if d.case.workload == name] for name in dict.fromkeys(c.workload for c in cases)}
     whole = [d for d in done if not d.case.thinned]
     return {
@@ -85,6 +93,7 @@ async def evaluated(client: Client, store: Store) -> dict[str, Any]:
         "wrong_first": [{**asdict(d.case), "said": d.ranked, "confidence": d.confidence} for d in whole if not d.first],
         "interventions": measured,
         "unseen": unseen,
+        "by_set": by_set,
         "cases": [asdict(case) for case in cases],
         "skipped": skipped,
     }
@@ -139,6 +148,7 @@ def report(found: dict[str, Any]) -> str:
     ]
     lines += diagnoses.report(found["interventions"])
     lines += diagnoses.report(found["unseen"])
+    lines += diagnoses.report(found["by_set"])
     return "\n".join([*lines, *(f"Skipped {s}" for s in found["skipped"])])
 
 
@@ -152,6 +162,7 @@ def missed(found: dict[str, Any]) -> list[str]:
         short.append(f"{found['thinned']['misled']} wrong verdicts on too few counters were not reported as open")
     short += _verdicts_missed(found["interventions"], INTERVENTION_FLOORS, MOST_WRONG_AND_SURE, MOST_BOUNDS_BELOW)
     short += _verdicts_missed(found["unseen"], UNSEEN_FLOORS, MOST_UNSEEN_WRONG_AND_SURE, MOST_UNSEEN_BOUNDS_BELOW)
+    short += _verdicts_missed(found["by_set"], SET_FLOORS, MOST_SET_WRONG_AND_SURE, MOST_SET_BOUNDS_BELOW)
     low = [name for name, floor in FLOORS.items() if every[name] < floor]
     return short + [f"{name}: {every[name]:.1f}, at least {FLOORS[name]}" for name in low]
 

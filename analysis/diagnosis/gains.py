@@ -18,6 +18,8 @@ _LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
 _FAR = threshold("diagnosis.uncounted_unit_factor")
 _USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
 """Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
+_WASTEFUL = frozenset(("hbm", "l2", "vl1d", "lds"))
+"""Units whose busy cycles can be conflicts or unused bytes: only their counted work bounds a speed-up."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,10 @@ def speedup_bound(rule: Rule, case: Case) -> float | None:
 
 
 def why_unbounded(rule: Rule, case: Case) -> str | None:
-    """Why there is no bound: device memory or the arithmetic pipe was not counted and could lower it considerably."""
+    """Why there is no bound: the work of the unit, of device memory or of the arithmetic pipe was not counted."""
     bound = _known_bound(rule, case)
+    if bound is None and _limits_by_itself(rule, case):
+        return f"{rule.subsystem}: no speedup_bound, because its busy cycles may be conflicts or unused bytes"
     if bound is None or bound <= _FAR or case.view is None:
         return None
     shares = case.view.shares
@@ -166,13 +170,19 @@ def _known_bound(rule: Rule, case: Case) -> float | None:
     if rule.kind == "gate" or case.impossible:
         return None
     shares = list(_remaining_shares(case, rule).values())
-    loads = case.view.shares if case.view else {}
-    known = {name for name, share in loads.items() if share.value is not None}
-    own_load = rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts}
-    if own_load and (load := case.values.get(rule.severity)):
-        shares.append(load / 100)
+    if _limits_by_itself(rule, case):
+        if rule.subsystem in _WASTEFUL:
+            return None
+        shares.append((case.values.get(rule.severity) or 0.0) / 100)
     bounds = [1 / max(shares)] if shares else []
     own = case.values.get(rule.bound) if rule.bound else None
     if own is not None:
         bounds.append(own)
     return max(1.0, min(bounds)) if bounds else None
+
+
+def _limits_by_itself(rule: Rule, case: Case) -> bool:
+    """Whether a rule names a unit at its limit that stays loaded and of which only the busy cycles are known."""
+    loads = case.view.shares if case.view else {}
+    known = {name for name, share in loads.items() if share.value is not None}
+    return bool(rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts} and case.values.get(rule.severity))

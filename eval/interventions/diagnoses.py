@@ -20,6 +20,9 @@ TIMES, COUNTERS = HERE / "h200_times.csv", HERE / "h200_counters.csv.gz"
 LATER_TIMES, LATER_COUNTERS = HERE / "h200_later_times.csv", HERE / "h200_later_counters.csv.gz"
 LATER = {3: "seeds 3 to 6", 4: "seeds 3 to 6", 5: "seeds 3 to 6", 6: "seeds 3 to 6", 7: "seeds 7, 8", 8: "seeds 7, 8"}
 """Recordings made after the rules: four rules were changed after the first four; the last two were only evaluated."""
+SETS = {name: HERE / f"h200_set_{name}.csv.gz" for name in ("own", "detailed", "basic")}
+"""Kernels of seed 9, recorded after the rules with the counters of rooflens and with two sets of ncu."""
+SETS_TIMES = HERE / "h200_set_times.csv"
 NAME = "interventions"
 CHARACTERS_PER_TOKEN = 4
 SAMPLED = 60
@@ -67,6 +70,16 @@ def later(store: Store) -> list[tuple[Truth, Said]]:
     truths = scoring.truths(LATER_TIMES)
     told = [replace(truth, half=LATER[suite.seed_of(truth.kernel)]) for truth in truths]
     return of_recording(store, LATER_COUNTERS, told, "later")
+
+
+def by_set(store: Store) -> list[tuple[Truth, Said]]:
+    """Diagnose the same kernels from different sets of counters; the half of each truth is its set."""
+    told = scoring.truths(SETS_TIMES)
+    return [
+        pair
+        for name, counters in SETS.items()
+        for pair in of_recording(store, counters, [replace(truth, half=f"set {name}") for truth in told], f"set_{name}")
+    ]
 
 
 def _paired(store: Store, name: str, truths: list[Truth]) -> list[tuple[Truth, Said]]:
