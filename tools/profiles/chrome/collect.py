@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,7 @@ EVENT = [
     (c, "BIGINT")
     for c in ("file", "role", "name", "lane", "device_id", "stream", "pid", "thread", "start_ns", "end_ns", "bytes",
               "correlation", "grid", "workgroup_size", "vgpr", "lds_bytes")
-] + [("value", "DOUBLE")]  # fmt: skip
+] + [("value", "DOUBLE"), ("arguments", "BIGINT")]  # fmt: skip
 MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "begins", "seq")]
 FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_ns")]
 _BATCH = 20_000
@@ -41,6 +42,8 @@ _LATEST_US = _LARGEST / 1000
 _LANES, _LABEL = 100_000, 200
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _DEVICES = 256
+_LONGEST_ARGUMENTS = 4000
+"""Longer lists of arguments are omitted: the values first, then all of them."""
 
 
 @cache
@@ -196,7 +199,19 @@ class _TraceReader:
             )  # fmt: skip
         else:
             row = self._unknown(lane, thread, (start, end), args)
-        self.events.append((self.number, role, name, lane, *row))
+        arguments = self._arguments(args) if role == _NUMBER["torch"] else None
+        self.events.append((self.number, role, name, lane, *row, arguments))
+
+    def _arguments(self, args: dict[str, Any]) -> int | None:
+        """Return the number of the text with the arguments of an operator; None if no tensor has a known shape."""
+        sizes = args.get("Input Dims")
+        if type(sizes) is not list or not any(sizes):
+            return None
+        stated = [sizes, args.get("Input type"), args.get("Concrete Inputs")]
+        text = json.dumps(stated, separators=(",", ":"))
+        if len(text) > _LONGEST_ARGUMENTS:
+            text = json.dumps([*stated[:2], None], separators=(",", ":"))
+        return self.traces.names.number(text) if len(text) <= _LONGEST_ARGUMENTS else None
 
     def _time(self, event: dict[str, Any]) -> int | None:
         """Return the start of an event in ns."""
@@ -260,7 +275,7 @@ class _TraceReader:
     def _sample(
         self, name: int, pid: int | None, device: int | None, time: int | None, size: int | None, value: float
     ) -> None:
-        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value)
+        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value, None)
         self.events.append((self.number, _NUMBER["sample"], name, pid, *row))
 
     def _metadata(self, event: dict[str, Any]) -> None:

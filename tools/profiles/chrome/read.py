@@ -382,8 +382,11 @@ class _ChromeTables:
         """Return SQL for the ranges of the program, with the columns RANGE, and warnings about begins and ends."""
         listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
         known = {c: c for c in ("thread", "start_ns", "end_ns")} | self._process_columns()
-        picks = row_of(RANGE, known | {"name": "text", "source": "what"})
-        whole = f"SELECT {picks} FROM {self.decided} WHERE what IN ({listed})"
+        picks = row_of(RANGE, known | {"name": "text", "source": "what", "arguments": "stated"})
+        whole = (
+            f"SELECT {picks} FROM (SELECT d.*, a.text AS stated FROM {self.decided} d LEFT JOIN {self.names} a "
+            f"ON a.number = d.arguments WHERE what IN ({listed}))"
+        )
         if not self.traces.marks.rows:
             return whole, []
         con, work = self.con, self.work

@@ -38,6 +38,7 @@ RANGE = {
     "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
     "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
     "correlation": "BIGINT",  # id with which device work may refer to the range directly
+    "arguments": "VARCHAR",  # of an operator: sizes, types and values, as JSON
 }  # fmt: skip
 DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
 _NAME = 1000
@@ -224,7 +225,7 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     write_table(
         con,
         "SELECT range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
-        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host "
+        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host, arguments "
         f"FROM (FROM {parquet([staged])} POSITIONAL JOIN {nested.placed}) LEFT JOIN {nested.paths} USING (path_id) "
         "ORDER BY range_id",
         table,
