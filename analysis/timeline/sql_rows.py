@@ -1,4 +1,4 @@
-"""The rows of the SQL tables steps, lanes and gaps, which follow from the timeline of a workload.
+"""The rows of the SQL tables steps, lanes, gaps and operators, which follow from the timeline of a workload.
 
 All figures refer to the whole trace; the column ``step`` restricts them to steps. One query each:
 
@@ -8,6 +8,8 @@ All figures refer to the whole trace; the column ``step`` restricts them to step
         SELECT step, sum(ns) / 1e6 AS ms FROM gaps WHERE cause = 'synchronisation' GROUP BY step ORDER BY step
     The share of each device's wall time in which nothing ran:
         SELECT rank, device_id, 100 * idle_ns / wall_ns AS idle_pct FROM lanes
+    Operators by the time that they take beyond their roofline:
+        SELECT operator, sizes, ns - least_ns AS lost_ns, roofline_pct FROM operators ORDER BY lost_ns DESC
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ..base.problems import BadInput
 from ..workload import Workload
 from .busy import ANY, COMPUTING, Within, busy
 from .idle import CAUSES, attributed_gaps
+from .operators import operators
 from .steps import steps
 from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
 from .trace_loading import prepare
@@ -49,6 +52,14 @@ def gap_rows(workload: Workload) -> list[Row]:
     The sum of ``ns`` over all rows is the idle time of all devices; it is empty if there is no device work.
     """
     return _rows(workload, _gaps)
+
+
+def operator_rows(workload: Workload) -> list[Row]:
+    """Return the operators of PyTorch by shapes and types, against their roofline; empty if no shapes were recorded.
+
+    The sum of ``ns`` over all rows is the time of all device work.
+    """
+    return _rows(workload, _operators)
 
 
 def _rows(workload: Workload, rows: Callable[[Trace], list[Row]]) -> list[Row]:
@@ -133,6 +144,29 @@ def _lanes(trace: Trace) -> list[Row]:
         }
         for number, lane in enumerate(trace.lanes, 1)
         for of in [times[lane.number]]
+    ]
+
+
+def _operators(trace: Trace) -> list[Row]:
+    return [
+        {
+            "operator": row.operator,
+            "sizes": row.sizes,
+            "types": row.types,
+            "category": row.category,
+            "calls": row.calls,
+            "ns": row.ns,
+            "flop": row.flop,
+            "bytes": row.bytes,
+            "tflops": row.tflops,
+            "gbs": row.gbs,
+            "intensity": row.intensity,
+            "least_ns": row.least_ns,
+            "bound": row.bound,
+            "roofline_pct": row.roofline_pct,
+            "reason": row.reason,
+        }
+        for row in operators(trace).rows
     ]
 
 

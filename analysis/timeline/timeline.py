@@ -16,6 +16,7 @@ from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
 from .doubts import TraceDoubt, doubts
 from .idle import Gap, Idle
+from .operators import Operators, operators
 from .rules import rules
 from .slow_rank import Balance, SlowRank, balance, slow_rank
 from .trace import Trace, Window, has_timeline, lane_name
@@ -78,6 +79,8 @@ class Timeline:
     copies: list[activity_tables.CopyRow]
     figures: list[activity_tables.TimelineFigure]
     ranges: list[activity_tables.RangeRow]
+    operators: Operators
+    """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """The balance of the ranks; None unless there are several."""
@@ -139,6 +142,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         copies=activity_tables.copies(trace, windows),
         figures=activity_tables.figures(trace, within, lanes),
         ranges=activity_tables.ranges(trace, windows, asked.top_n),
+        operators=operators(trace, windows),
         imbalance=activity_tables.imbalance(trace, lanes),
         balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
         slow=slow_rank(workload),

@@ -1,12 +1,21 @@
-"""The short answer of compute_roofline: relevant ceilings, few digits, long names and reasons only once."""
+"""Short tables of rooflines: of compute_roofline, with few digits and long names only once, and of operators."""
 
 from __future__ import annotations
 
+import re
+from collections import namedtuple
 from collections.abc import Collection
 from typing import Any
 
-from ..base.results import Table, round_number
+from ...analysis.timeline.operators import Operators
+from ..base.results import Table, round_number, table_of
 
+_OperatorRow = namedtuple(
+    "_OperatorRow", "operator sizes types calls ms tflops gbs intensity least_ms roofline_pct bound reason"
+)
+_UNITS = {"ms": "ms", "tflops": "TFLOP/s", "gbs": "GB/s", "intensity": "FLOP/byte", "least_ms": "ms"}
+_WITHOUT_SIZE, _TYPE, _SIZES = re.compile(r"(,\[\])+\]$"), re.compile(r'"([^"]*)"'), 80
+"""The last arguments without a size, which are not shown, a type, and how many characters are shown of sizes."""
 _DIGITS = 7
 _LONG = 30
 """Names longer than this are written out once; further rows have the kernel's number, which every tool accepts."""
@@ -129,3 +138,35 @@ def _once(table: Table, numbers: dict[str, str]) -> Table:
         last = why
         rows.append(short)
     return table.model_copy(update={"rows": rows})
+
+
+def operator_table(analysed: Operators, top_n: int) -> Table:
+    """Return the operators with the most time, with the sizes and types of their tensors."""
+    shown = analysed.examined[:top_n]
+    rows = [
+        _OperatorRow(
+            row.operator,
+            _WITHOUT_SIZE.sub("]", row.sizes or "")[:_SIZES],
+            ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row.types or ""))))),
+            row.calls,
+            round(row.ns / 1e6, 6),
+            _four(row.tflops),
+            _four(row.gbs),
+            _four(row.intensity),
+            None if row.least_ns is None else round(row.least_ns / 1e6, 6),
+            _four(row.roofline_pct),
+            row.bound,
+            row.reason,
+        )
+        for row in shown
+    ]
+    made, total = table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}), len(analysed.examined)
+    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+
+def _tensor_type(stated: str) -> str:
+    return "" if stated in ("Scalar", "ScalarList") else stated.removeprefix("c10::")
+
+
+def _four(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
