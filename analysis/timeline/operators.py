@@ -44,7 +44,7 @@ _REASONS = {
     "no_shapes": "no sizes of its arguments were recorded (record_shapes=True records them)",
     "no_formula": "no formula for this operator",
     "arguments": "these arguments do not determine it",
-    "link": "copies between host and device depend on the link, not on the memory of the device",
+    "link": "copies from or to the host, and collectives, depend on links, not on the memory of the device",
     "types": "the size of a type is unknown",
     "rest": "too many different operators: not examined",
     "no_ceiling": "the peak of the device is unknown",
@@ -154,25 +154,30 @@ def _begun_within(trace: Trace, windows: Sequence[Window]) -> str:
 
 
 def _operator_around(trace: Trace, launchers: Ints) -> Ints:
-    """Return for each range the innermost operator that it is or lies in, or -1. Ranges are numbered outermost first,
-    thread by thread, so that the range around one is the last one before it with a smaller depth."""
+    """Return for each range the innermost whole operator that it is or lies in, or -1.
+
+    Ranges are numbered outermost first, thread by thread, so that the range around one is the last one before it with
+    a smaller depth. Parts of operators (``within`` in operators.toml) count only if no operator is around them.
+    """
     import numpy as np
 
     columns = trace.workload.cursor.execute(
-        "SELECT range_id, coalesce(depth, 0) AS depth, coalesce(source, '') = 'torch' AS torch "
+        "SELECT range_id, coalesce(depth, 0) AS depth, coalesce(source, '') = 'torch' AS torch, "
+        f"torch AND NOT coalesce(regexp_full_match(name, {sql_literal(_data()['within'])}), false) AS whole "
         f"FROM {trace.workload.relation('ranges')} ORDER BY range_id"
     ).fetchnumpy()
-    ids, depth, torch = (np.ma.getdata(columns[name]) for name in ("range_id", "depth", "torch"))
+    ids, depth, torch, whole = (np.ma.getdata(columns[name]) for name in ("range_id", "depth", "torch", "whole"))
     around = np.where(torch, ids, -1)
     at = np.searchsorted(ids, launchers)
     known = (launchers >= 0) & (ids[np.minimum(at, len(ids) - 1)] == launchers)
-    if not torch[at[known]].all():
+    if not whole[at[known]].all():
         by_depth = np.argsort(depth, kind="stable")
         edges = np.flatnonzero(np.diff(depth[by_depth])) + 1
         levels = np.split(by_depth, edges)
         for above, level in pairwise(levels):
             parent = above[np.maximum(np.searchsorted(above, level) - 1, 0)]
-            around[level] = np.where(torch[level], ids[level], around[parent])
+            outer = around[parent]
+            around[level] = np.where(whole[level] | (torch[level] & (outer < 0)), ids[level], outer)
     result: Ints = np.where(known, around[np.minimum(at, len(ids) - 1)], -1)
     return result
 
@@ -373,7 +378,7 @@ def _row(one: _Launched, work: _CallWork, ceilings: Ceilings | None) -> Operator
     row = OperatorRow(one.name, work.sizes or None, work.types or None, category, one.calls, one.ns, reason=work.reason)
     if work.flop is not None:
         row = replace(row, flop=work.flop * one.calls)
-    if one.link:
+    if one.link or (work.rule and work.rule.unit == "link"):
         return replace(row, reason=_REASONS["link"])
     if work.bytes is not None:
         row = replace(row, bytes=work.bytes * one.calls)

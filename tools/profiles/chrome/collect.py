@@ -203,9 +203,9 @@ class _TraceReader:
         self.events.append((self.number, role, name, lane, *row, arguments))
 
     def _arguments(self, args: dict[str, Any]) -> int | None:
-        """Return the number of the text with the arguments of an operator; None if no tensor has a known shape."""
+        """Return the number of the text with the arguments of an operator; None if no sizes were recorded."""
         sizes = args.get("Input Dims")
-        if type(sizes) is not list or not any(sizes):
+        if type(sizes) is not list or not sizes:
             return None
         stated = [sizes, args.get("Input type"), args.get("Concrete Inputs")]
         text = json.dumps(stated, separators=(",", ":"))
