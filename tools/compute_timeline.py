@@ -39,6 +39,9 @@ _DeviceRow = namedtuple(
     "_DeviceRow",
     "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
 )
+_CollectiveRow = namedtuple(
+    "_CollectiveRow", "collective type mb ranks calls ms transfer_ms waited_pct busbw_gbs status reason"
+)
 _FigureRow = namedtuple("_FigureRow", "figure value unit status reason")
 """The rows of the tables, with one field per column."""
 _PARTS = {
@@ -53,6 +56,10 @@ _PARTS = {
     "idle": "idle",
 }
 """The parts of the split -> the attribute of Busy with their time."""
+_TABLES = (
+    "split", "idle", "copies", "figures", "devices", "ranks", "kernels", "operators", "collectives", "ranges", "gaps",
+)  # fmt: skip
+"""The tables of the answer, in order."""
 _MOST_DEVICES = 16
 """Up to this number, all devices are listed; of more, only some."""
 _STRETCHED_US = threshold("timeline.stretched_kernel_us")
@@ -80,6 +87,8 @@ class TimelineResult(Result):
     kernels: Table
     operators: Table
     """Operators of PyTorch by shapes and types; ``roofline_pct`` is the least time on this device in % of the time."""
+    collectives: Table
+    """Collectives by kind and size; ``transfer_ms`` is the time of the rank that arrived last."""
     ranges: Table
     gaps: Table
 
@@ -91,8 +100,7 @@ class TimelineResult(Result):
             f"window: {self.window}, {'unknown' if self.wall_ms is None else figure(self.wall_ms)} ms{step}",
             f"steps: {self.steps}",
         ]
-        tables = ("split", "idle", "copies", "figures", "devices", "ranks", "kernels", "operators", "ranges", "gaps")
-        shown = [TextBlock(name, table) for name in tables if (table := getattr(self, name)).rows]
+        shown = [TextBlock(name, table) for name in _TABLES if (table := getattr(self, name)).rows]
         return [TextBlock("", about), *finding_blocks(self.findings), *shown]
 
 
@@ -138,6 +146,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         ranks=_ranks(analysed.balance, top_n),
         kernels=_kernels(analysed),
         operators=operator_table(analysed.operators, top_n),
+        collectives=_collectives(analysed, top_n),
         ranges=table_of(
             _RangeRow,
             [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in analysed.ranges],
@@ -318,6 +327,28 @@ def _kernels(analysed: Timeline) -> Table:
     return made.model_copy(
         update={"total_rows": analysed.total_kernels, "truncated": analysed.total_kernels > len(rows)}
     )
+
+
+def _collectives(analysed: Timeline, top_n: int) -> Table:
+    rows = [
+        _CollectiveRow(
+            row.collective,
+            row.type,
+            None if row.bytes is None else row.bytes / 1e6,
+            row.group_size,
+            row.calls,
+            _ms(row.ns),
+            _ms(row.transfer_ns),
+            None if row.waited_pct is None else round(row.waited_pct, 2),
+            _three(row.busbw_gbs),
+            row.status,
+            row.reason,
+        )
+        for row in analysed.collectives[:top_n]
+    ]
+    units = {"mb": "MB", "ms": "ms", "transfer_ms": "ms", "waited_pct": "%", "busbw_gbs": "GB/s"}
+    made, total = table_of(_CollectiveRow, rows, units), len(analysed.collectives)
+    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
 
 def _window(analysed: Timeline) -> str:

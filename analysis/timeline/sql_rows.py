@@ -1,4 +1,4 @@
-"""The rows of the SQL tables steps, lanes, gaps and operators, which follow from the timeline of a workload.
+"""The rows of the SQL tables of timelines: steps, lanes, gaps, operators and collectives, each computed when asked for.
 
 All figures refer to the whole trace; the column ``step`` restricts them to steps. One query each:
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.problems import BadInput
 from ..workload import Workload
 from .busy import ANY, COMPUTING, Within, busy
+from .collectives import collectives
 from .idle import CAUSES, attributed_gaps
 from .operators import operators
 from .steps import steps
@@ -60,6 +61,11 @@ def operator_rows(workload: Workload) -> list[Row]:
     The sum of ``ns`` over all rows is the time of all device work.
     """
     return _rows(workload, _operators)
+
+
+def collective_rows(workload: Workload) -> list[Row]:
+    """Return the collectives by kind and size, with their bandwidths; empty if the trace states none."""
+    return _rows(workload, _collectives)
 
 
 def _rows(workload: Workload, rows: Callable[[Trace], list[Row]]) -> list[Row]:
@@ -167,6 +173,28 @@ def _operators(trace: Trace) -> list[Row]:
             "reason": row.reason,
         }
         for row in operators(trace).rows
+    ]
+
+
+def _collectives(trace: Trace) -> list[Row]:
+    return [
+        {
+            "collective": row.collective,
+            "kind": row.kind,
+            "type": row.type,
+            "bytes": row.bytes,
+            "group_size": row.group_size,
+            "recorded": row.recorded,
+            "calls": row.calls,
+            "ns": row.ns,
+            "transfer_ns": row.transfer_ns,
+            "waited_ns": row.waited_ns,
+            "algbw_gbs": row.algbw_gbs,
+            "busbw_gbs": row.busbw_gbs,
+            "status": row.status,
+            "reason": row.reason,
+        }
+        for row in collectives(trace)
     ]
 
 

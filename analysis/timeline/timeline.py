@@ -14,6 +14,7 @@ from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
+from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
 from .idle import Gap, Idle
 from .operators import Operators, operators
@@ -81,6 +82,8 @@ class Timeline:
     ranges: list[activity_tables.RangeRow]
     operators: Operators
     """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
+    collectives: Sequence[CollectiveRow]
+    """The collectives that begin in the windows, where PyTorch stated them."""
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """The balance of the ranks; None unless there are several."""
@@ -143,6 +146,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         figures=activity_tables.figures(trace, within, lanes),
         ranges=activity_tables.ranges(trace, windows, asked.top_n),
         operators=operators(trace, windows),
+        collectives=collectives(trace, windows),
         imbalance=activity_tables.imbalance(trace, lanes),
         balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
         slow=slow_rank(workload),

@@ -16,7 +16,7 @@ from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
-from ...analysis.timeline.sql_rows import gap_rows, lane_rows, operator_rows, step_rows
+from ...analysis.timeline.sql_rows import collective_rows, gap_rows, lane_rows, operator_rows, step_rows
 from ...analysis.workload import Workload
 
 Row = dict[str, Any]
@@ -179,4 +179,5 @@ DERIVED = {
     "lanes": DerivedTable(_has_events, lane_rows),
     "gaps": DerivedTable(_has_events, gap_rows),
     "operators": DerivedTable(_has_events, operator_rows, measured=True),
+    "collectives": DerivedTable(_has_events, collective_rows),
 }

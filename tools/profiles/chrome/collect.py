@@ -199,19 +199,10 @@ class _TraceReader:
             )  # fmt: skip
         else:
             row = self._unknown(lane, thread, (start, end), args)
-        arguments = self._arguments(args) if role == _NUMBER["torch"] else None
+        stated = _OF_ARGUMENTS.get(role)
+        text = stated(args) if stated else None
+        arguments = None if text is None else self.traces.names.number(text)
         self.events.append((self.number, role, name, lane, *row, arguments))
-
-    def _arguments(self, args: dict[str, Any]) -> int | None:
-        """Return the number of the text with the arguments of an operator; None if no sizes were recorded."""
-        sizes = args.get("Input Dims")
-        if type(sizes) is not list or not sizes:
-            return None
-        stated = [sizes, args.get("Input type"), args.get("Concrete Inputs")]
-        text = json.dumps(stated, separators=(",", ":"))
-        if len(text) > _LONGEST_ARGUMENTS:
-            text = json.dumps([*stated[:2], None], separators=(",", ":"))
-        return self.traces.names.number(text) if len(text) <= _LONGEST_ARGUMENTS else None
 
     def _time(self, event: dict[str, Any]) -> int | None:
         """Return the start of an event in ns."""
@@ -298,6 +289,36 @@ class _TraceReader:
 
 
 _NO_LAUNCH_DATA = (None, None, None, None, None)
+_COLLECTIVE = {
+    "collective": "Collective name", "in": "In msg nelems", "out": "Out msg nelems", "type": "dtype",
+    "ranks": "Group size", "group": "Process Group Name", "members": "Process Group Ranks", "split": "In split size",
+}  # fmt: skip
+"""Facts of a collective -> their names in the arguments of its kernel."""
+
+
+def _operator_arguments(args: Mapping[str, Any]) -> str | None:
+    """Return the arguments of an operator as JSON; None if no sizes were recorded."""
+    sizes = args.get("Input Dims")
+    if type(sizes) is not list or not sizes:
+        return None
+    stated = [sizes, args.get("Input type"), args.get("Concrete Inputs")]
+    text = json.dumps(stated, separators=(",", ":"))
+    if len(text) > _LONGEST_ARGUMENTS:
+        text = json.dumps([*stated[:2], None], separators=(",", ":"))
+    return text if len(text) <= _LONGEST_ARGUMENTS else None
+
+
+def _collective(args: Mapping[str, Any]) -> str | None:
+    """Return the facts of a collective as JSON; None for kernels that are none."""
+    if type(args.get("Collective name")) is not str:
+        return None
+    facts = {name: args[stated] for name, stated in _COLLECTIVE.items() if type(args.get(stated)) in (str, int)}
+    text = json.dumps(facts, separators=(",", ":"))
+    return text if len(text) <= _LONGEST_ARGUMENTS else None
+
+
+_OF_ARGUMENTS = {_NUMBER["torch"]: _operator_arguments, _NUMBER["kernel"]: _collective}
+"""Number of a role -> the function that returns the arguments of its events as text."""
 
 
 def _kernel(args: Mapping[str, Any]) -> tuple[int | None, ...]:
