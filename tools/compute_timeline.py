@@ -21,7 +21,7 @@ from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
-from .answers.roofline_summary import operator_table
+from .answers.roofline_summary import collective_table, operator_table, phase_table
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
 from .base.results import NextCall, Result, Table, TextBlock, table_of
@@ -39,9 +39,6 @@ _DeviceRow = namedtuple(
     "_DeviceRow",
     "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
 )
-_CollectiveRow = namedtuple(
-    "_CollectiveRow", "collective type mb ranks calls ms transfer_ms waited_pct busbw_gbs status reason"
-)
 _FigureRow = namedtuple("_FigureRow", "figure value unit status reason")
 """The rows of the tables, with one field per column."""
 _PARTS = {
@@ -57,7 +54,8 @@ _PARTS = {
 }
 """The parts of the split -> the attribute of Busy with their time."""
 _TABLES = (
-    "split", "idle", "copies", "figures", "devices", "ranks", "kernels", "operators", "collectives", "ranges", "gaps",
+    "split", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
+    "collectives", "ranges", "gaps",
 )  # fmt: skip
 """The tables of the answer, in order."""
 _MOST_DEVICES = 16
@@ -78,6 +76,8 @@ class TimelineResult(Result):
     findings: list[ApplicationFinding]
     split: Table
     idle: Table
+    phases: Table
+    """What ranges state, such as prefill and decode, as medians; ``interval_ms`` of decode is the time between tokens."""
     copies: Table
     figures: Table
     devices: Table
@@ -134,6 +134,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
         split=_split(analysed.whole, total),
         idle=_idle(analysed),
+        phases=phase_table(analysed.phases, top_n),
         copies=_copies(analysed),
         figures=table_of(
             _FigureRow,
@@ -146,7 +147,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         ranks=_ranks(analysed.balance, top_n),
         kernels=_kernels(analysed),
         operators=operator_table(analysed.operators, top_n),
-        collectives=_collectives(analysed, top_n),
+        collectives=collective_table(analysed.collectives, top_n),
         ranges=table_of(
             _RangeRow,
             [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in analysed.ranges],
@@ -327,28 +328,6 @@ def _kernels(analysed: Timeline) -> Table:
     return made.model_copy(
         update={"total_rows": analysed.total_kernels, "truncated": analysed.total_kernels > len(rows)}
     )
-
-
-def _collectives(analysed: Timeline, top_n: int) -> Table:
-    rows = [
-        _CollectiveRow(
-            row.collective,
-            row.type,
-            None if row.bytes is None else row.bytes / 1e6,
-            row.group_size,
-            row.calls,
-            _ms(row.ns),
-            _ms(row.transfer_ns),
-            None if row.waited_pct is None else round(row.waited_pct, 2),
-            _three(row.busbw_gbs),
-            row.status,
-            row.reason,
-        )
-        for row in analysed.collectives[:top_n]
-    ]
-    units = {"mb": "MB", "ms": "ms", "transfer_ms": "ms", "waited_pct": "%", "busbw_gbs": "GB/s"}
-    made, total = table_of(_CollectiveRow, rows, units), len(analysed.collectives)
-    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
 
 def _window(analysed: Timeline) -> str:

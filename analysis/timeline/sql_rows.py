@@ -1,4 +1,4 @@
-"""The rows of the SQL tables of timelines: steps, lanes, gaps, operators and collectives, each computed when asked for.
+"""The rows of the SQL tables of timelines: steps, phases, lanes, gaps, operators and collectives, computed on demand.
 
 All figures refer to the whole trace; the column ``step`` restricts them to steps. One query each:
 
@@ -8,6 +8,8 @@ All figures refer to the whole trace; the column ``step`` restricts them to step
         SELECT step, sum(ns) / 1e6 AS ms FROM gaps WHERE cause = 'synchronisation' GROUP BY step ORDER BY step
     The share of each device's wall time in which nothing ran:
         SELECT rank, device_id, 100 * idle_ns / wall_ns AS idle_pct FROM lanes
+    The time between tokens by batch size:
+        SELECT requests, median(interval_ns) / 1e6 AS ms FROM phases WHERE phase = 'decode' GROUP BY requests
     Operators by the time that they take beyond their roofline:
         SELECT operator, sizes, ns - least_ns AS lost_ns, roofline_pct FROM operators ORDER BY lost_ns DESC
 """
@@ -24,7 +26,7 @@ from .busy import ANY, COMPUTING, Within, busy
 from .collectives import collectives
 from .idle import CAUSES, attributed_gaps
 from .operators import operators
-from .steps import steps
+from .steps import OPERATIONS, phases, steps
 from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
 from .trace_loading import prepare
 
@@ -40,6 +42,11 @@ def step_rows(workload: Workload) -> list[Row]:
     Empty if the program has no steps, or no device work.
     """
     return _rows(workload, _steps)
+
+
+def phase_rows(workload: Workload) -> list[Row]:
+    """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
+    return _rows(workload, _phases)
 
 
 def lane_rows(workload: Workload) -> list[Row]:
@@ -105,6 +112,28 @@ def _steps(trace: Trace) -> list[Row]:
             "idle_ns": (end - start) * len(trace.lanes) - int(any_ns[n - 1]),
         }
         for n, (start, end) in enumerate(pairwise(edges), 1)
+    ]
+
+
+def _phases(trace: Trace) -> list[Row]:
+    return [
+        {
+            "phase": each.phase,
+            "name": each.name,
+            "rank": each.rank,
+            "pid": None if each.pid == NONE else each.pid,
+            "thread": each.thread,
+            "requests": each.requests,
+            "tokens": each.tokens,
+            "start_ns": each.start,
+            "end_ns": each.end,
+            "device_start_ns": each.device_start,
+            "device_end_ns": each.device_end,
+            "interval_ns": each.interval,
+            "busy_ns": each.busy,
+            **{f"{group}_ns": each.operations.get(group) for group in OPERATIONS},
+        }
+        for each in phases(trace)
     ]
 
 

@@ -26,6 +26,7 @@ PROMISED += [
     "loads",
     "accounts",
     "steps",
+    "phases",
     "lanes",
     "gaps",
     "operators",
