@@ -77,7 +77,7 @@ class TimelineResult(Result):
     split: Table
     idle: Table
     phases: Table
-    """What ranges state, such as prefill and decode, as medians; ``interval_ms`` of decode is the time between tokens."""
+    """What ranges state, such as prefill, as medians; ``interval_ms`` of decode is the time between tokens."""
     copies: Table
     figures: Table
     devices: Table

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .trace import Ints
 
 _LEAST = count_threshold("timeline.least_steps")
 _MOST = 200_000
