@@ -19,11 +19,13 @@ from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
 from ..analysis.comparison.time_ratio import TimeVerdict
+from ..analysis.comparison.timeline_changes import StepChange
+from ..analysis.comparison.timeline_changes import change as wall_time_change
+from ..analysis.comparison.timeline_changes import notes as wall_time_notes
 from ..analysis.comparison.work import Answer
 from ..analysis.hotspots.kernels import has_code, sampled_kernels, select_kernels
 from ..analysis.hotspots.profile_changes import changes
 from ..analysis.store.store import Store
-from ..analysis.timeline.timeline_changes import notes as wall_time
 from ..analysis.workload import Workload
 from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
@@ -53,9 +55,10 @@ _SERIES = 20
 class CompareResult(Result):
     """The differences between workloads; the verdict is that of the pair that takes the most time of the baseline.
 
-    improved and regressed require the same work, and that the profile contradicts no claim; ``kernels`` contains every
-    pair with its own verdict. ``causes`` lists other changes of that pair: its launch parameters, its carve-out, hit
-    rates.
+    If the timelines certainly contain the same steps, no kernel was asked for, and the wall time of a step changed, the
+    verdict is that of the steps. improved and regressed require the same work, and that the profile contradicts no
+    claim; ``kernels`` contains every pair with its own verdict. ``causes`` lists other changes of that pair: its launch
+    parameters, its carve-out, hit rates.
     """
 
     baseline: str
@@ -63,6 +66,8 @@ class CompareResult(Result):
     verdict: TimeVerdict
     same_work: Answer
     kernels: Table
+    steps: Table | None = None
+    """The wall time of a step in the two timelines, if both certainly have the same steps."""
     causes: list[str] = []
     claims: Table | None = None
     """What a faster version claims (same work, same types, output written, ...): holds, not_shown or contradicted; with
@@ -144,7 +149,7 @@ def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) ->
             compare(before, w, kernel=kernel, groups=asked.group, limit=limit, checked=asked.checked) for w in after
         ]
         judged = judge_claims(steps[0]) if len(steps) == 1 and steps[0].other_gpu is None else []
-        result = _one(steps[0], extent, asked.metrics, judged) if len(steps) == 1 else _series(steps, extent)
+        result = _one(steps[0], extent, asked, judged) if len(steps) == 1 else _series(steps, extent)
     if asked.hypothesis or asked.change:
         about = ExperimentEntry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
         _log(store, steps, about, result, contradicted_claims(judged))
@@ -188,8 +193,11 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
     )
 
 
-def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims: list[ResultClaim]) -> CompareResult:
-    main = comparison.main
+def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claims: list[ResultClaim]) -> CompareResult:
+    main, metrics = comparison.main, asked.metrics
+    wall_time = wall_time_change(comparison.before.workload, comparison.after.workload)
+    steps = wall_time.steps if wall_time and comparison.other_gpu is None else None
+    deciding = None if asked.kernel or asked.group else steps
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
@@ -199,12 +207,13 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims:
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
-        verdict=verdict_with_claims(main, against),
+        verdict=_verdict(verdict_with_claims(main, against), deciding, against),
         same_work=main.work.answer if main else "unknown",
-        answer=_contradiction(against) + summary(comparison, against),
+        answer=_contradiction(against) + summary(comparison, against, deciding),
         claims=tables.of_claims(claims, extent),
         causes=causes(main, first.changed if first else []) if main and alike else [],
         kernels=tables.of_kernels(comparison, extent),
+        steps=tables.of_steps(steps) if steps else None,
         groups=tables.of_groups(comparison, extent),
         launch=tables.of_launches(top, extent),
         work=tables.of_work(top, extent) if alike else None,
@@ -220,12 +229,17 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims:
             note.text
             for note in (
                 *notes(comparison),
-                *wall_time(comparison.before.workload, comparison.after.workload),
+                *wall_time_notes(wall_time),
                 *tables.about_lines(sampled),
             )
         ],
         next=_next(comparison),
     )
+
+
+def _verdict(of_pair: TimeVerdict, steps: StepChange | None, against: Sequence[ResultClaim]) -> TimeVerdict:
+    """The verdict of the steps if their wall time changed and the profile contradicts no claim, or else of the pair."""
+    return of_pair if steps is None or against or steps.verdict == "inconclusive" else steps.verdict
 
 
 def _contradiction(against: list[ResultClaim]) -> str:

@@ -21,6 +21,7 @@ from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
+from .answers.roofline_summary import collective_table, operator_table, phase_table
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
 from .base.results import NextCall, Result, Table, TextBlock, table_of
@@ -52,6 +53,11 @@ _PARTS = {
     "idle": "idle",
 }
 """The parts of the split -> the attribute of Busy with their time."""
+_TABLES = (
+    "split", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
+    "collectives", "ranges", "gaps",
+)  # fmt: skip
+"""The tables of the answer, in order."""
 _MOST_DEVICES = 16
 """Up to this number, all devices are listed; of more, only some."""
 _STRETCHED_US = threshold("timeline.stretched_kernel_us")
@@ -70,6 +76,8 @@ class TimelineResult(Result):
     findings: list[ApplicationFinding]
     split: Table
     idle: Table
+    phases: Table
+    """What ranges state, such as prefill, as medians; ``interval_ms`` of decode is the time between tokens."""
     copies: Table
     figures: Table
     devices: Table
@@ -77,6 +85,10 @@ class TimelineResult(Result):
     """The rank with the longest computing time first; empty unless there are several ranks. ``of_kernels_pct`` is the
     share of communication in kernel time."""
     kernels: Table
+    operators: Table
+    """Operators of PyTorch by shapes and types; ``roofline_pct`` is the least time on this device in % of the time."""
+    collectives: Table
+    """Collectives by kind and size; ``transfer_ms`` is the time of the rank that arrived last."""
     ranges: Table
     gaps: Table
 
@@ -88,8 +100,7 @@ class TimelineResult(Result):
             f"window: {self.window}, {'unknown' if self.wall_ms is None else figure(self.wall_ms)} ms{step}",
             f"steps: {self.steps}",
         ]
-        tables = ("split", "idle", "copies", "figures", "devices", "ranks", "kernels", "ranges", "gaps")
-        shown = [TextBlock(name, table) for name in tables if (table := getattr(self, name)).rows]
+        shown = [TextBlock(name, table) for name in _TABLES if (table := getattr(self, name)).rows]
         return [TextBlock("", about), *finding_blocks(self.findings), *shown]
 
 
@@ -123,6 +134,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
         split=_split(analysed.whole, total),
         idle=_idle(analysed),
+        phases=phase_table(analysed.phases, top_n),
         copies=_copies(analysed),
         figures=table_of(
             _FigureRow,
@@ -134,6 +146,8 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         devices=_devices(analysed, top_n),
         ranks=_ranks(analysed.balance, top_n),
         kernels=_kernels(analysed),
+        operators=operator_table(analysed.operators, top_n),
+        collectives=collective_table(analysed.collectives, top_n),
         ranges=table_of(
             _RangeRow,
             [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in analysed.ranges],
@@ -357,6 +371,7 @@ def notes(analysed: Timeline) -> list[Note]:
     told += _unknown(analysed)
     told += [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
     told += _one_gap(analysed)
+    told += analysed.operators.notes
     if analysed.selected == "whole" and not analysed.steps:
         told.append(Note("no_steps", "No steps were found: the figures include start-up and warm-up."))
     ends = sum(row.idle.ns for row in analysed.causes if row.idle.cause in ("start_up", "shut_down"))

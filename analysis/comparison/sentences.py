@@ -16,6 +16,7 @@ from .compare import ComparedPair, Comparison
 from .explain import MetricChange
 from .matching import Pair
 from .time_ratio import ENOUGH
+from .timeline_changes import StepChange
 from .work import DIFFERENT
 
 _NAME = 90
@@ -39,13 +40,26 @@ _HOW = {
 _DIFFERENT_WORK = "Not to be published as a speed-up."
 
 
-def summary(comparison: Comparison, against: Sequence[ResultClaim] = ()) -> str:
+def summary(comparison: Comparison, against: Sequence[ResultClaim] = (), steps: StepChange | None = None) -> str:
     """Whether the result may be published, then the verdict of the pair that takes the most time.
 
-    ``against`` are the claims of the candidate that its profile contradicts.
+    ``against`` are the claims of the candidate that its profile contradicts. If the wall time of the ``steps`` changed,
+    that comes first, and only then the pair.
     """
+    if steps is not None and steps.verdict != "inconclusive" and not against:
+        return f"{step_text(steps)} {_verdict_text(comparison)}"
     may = _DIFFERENT_WORK if against else _publishable(comparison)
     return f"{may} {_verdict_text(comparison)}" if may else _verdict_text(comparison)
+
+
+def step_text(changed: StepChange) -> str:
+    """Return a sentence on the wall time of a step before and after."""
+    e = changed.effect
+    interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
+    return (
+        f"Wall time of a step: {changed.verdict}, {e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, "
+        f"speed-up x {e.speedup:.3f}{interval}, medians of {e.n[0]} and {count_text(e.n[1], 'step')}."
+    )
 
 
 def _publishable(comparison: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -94,6 +95,14 @@ class OfRanks:
 
 
 @dataclass(frozen=True)
+class PhaseRule:
+    """A phase of a program (None if its counts of requests decide) and the pattern of its ranges."""
+
+    name: str | None
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True)
 class Rules:
     """The content of rules.toml."""
 
@@ -104,6 +113,9 @@ class Rules:
     launches: LaunchPatterns
     step_ranges: str
     """A RE2 pattern for the names of ranges that are steps."""
+    phases: Sequence[PhaseRule]
+    operations: Mapping[str, str]
+    """Groups of operations -> RE2 patterns for the names of their kernels; the first match decides."""
     causes: Mapping[str, Cause]
     heights: Mapping[str, Height]
     ranks: Mapping[str, OfRanks]
@@ -135,6 +147,8 @@ def rules() -> Rules:
         calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],
         communication=f"(?i)({'|'.join(data['communication']['kernels'])})",
         step_ranges=data["steps"]["ranges"],
+        phases=[PhaseRule(p.get("name"), re.compile(p["pattern"])) for p in data["phase"]],
+        operations=data["operations"],
         launches=LaunchPatterns(**data["launches"]),
         causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},
         heights={name: Height(**h) for name, h in data["height"].items()},

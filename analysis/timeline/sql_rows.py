@@ -1,4 +1,4 @@
-"""The rows of the SQL tables steps, lanes and gaps, which follow from the timeline of a workload.
+"""The rows of the SQL tables of timelines: steps, phases, lanes, gaps, operators and collectives, computed on demand.
 
 All figures refer to the whole trace; the column ``step`` restricts them to steps. One query each:
 
@@ -8,6 +8,10 @@ All figures refer to the whole trace; the column ``step`` restricts them to step
         SELECT step, sum(ns) / 1e6 AS ms FROM gaps WHERE cause = 'synchronisation' GROUP BY step ORDER BY step
     The share of each device's wall time in which nothing ran:
         SELECT rank, device_id, 100 * idle_ns / wall_ns AS idle_pct FROM lanes
+    The time between tokens by batch size:
+        SELECT requests, median(interval_ns) / 1e6 AS ms FROM phases WHERE phase = 'decode' GROUP BY requests
+    Operators by the time that they take beyond their roofline:
+        SELECT operator, sizes, ns - least_ns AS lost_ns, roofline_pct FROM operators ORDER BY lost_ns DESC
 """
 
 from __future__ import annotations
@@ -19,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 from ..base.problems import BadInput
 from ..workload import Workload
 from .busy import ANY, COMPUTING, Within, busy
+from .collectives import collectives
 from .idle import CAUSES, attributed_gaps
-from .steps import steps
+from .operators import operators
+from .steps import OPERATIONS, phases, steps
 from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
 from .trace_loading import prepare
 
@@ -38,6 +44,11 @@ def step_rows(workload: Workload) -> list[Row]:
     return _rows(workload, _steps)
 
 
+def phase_rows(workload: Workload) -> list[Row]:
+    """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
+    return _rows(workload, _phases)
+
+
 def lane_rows(workload: Workload) -> list[Row]:
     """Return the time of each part for every device; empty if there is no device work."""
     return _rows(workload, _lanes)
@@ -49,6 +60,19 @@ def gap_rows(workload: Workload) -> list[Row]:
     The sum of ``ns`` over all rows is the idle time of all devices; it is empty if there is no device work.
     """
     return _rows(workload, _gaps)
+
+
+def operator_rows(workload: Workload) -> list[Row]:
+    """Return the operators of PyTorch by shapes and types, against their roofline; empty if no shapes were recorded.
+
+    The sum of ``ns`` over all rows is the time of all device work.
+    """
+    return _rows(workload, _operators)
+
+
+def collective_rows(workload: Workload) -> list[Row]:
+    """Return the collectives by kind and size, with their bandwidths; empty if the trace states none."""
+    return _rows(workload, _collectives)
 
 
 def _rows(workload: Workload, rows: Callable[[Trace], list[Row]]) -> list[Row]:
@@ -88,6 +112,28 @@ def _steps(trace: Trace) -> list[Row]:
             "idle_ns": (end - start) * len(trace.lanes) - int(any_ns[n - 1]),
         }
         for n, (start, end) in enumerate(pairwise(edges), 1)
+    ]
+
+
+def _phases(trace: Trace) -> list[Row]:
+    return [
+        {
+            "phase": each.phase,
+            "name": each.name,
+            "rank": each.rank,
+            "pid": None if each.pid == NONE else each.pid,
+            "thread": each.thread,
+            "requests": each.requests,
+            "tokens": each.tokens,
+            "start_ns": each.start,
+            "end_ns": each.end,
+            "device_start_ns": each.device_start,
+            "device_end_ns": each.device_end,
+            "interval_ns": each.interval,
+            "busy_ns": each.busy,
+            **{f"{group}_ns": each.operations.get(group) for group in OPERATIONS},
+        }
+        for each in phases(trace)
     ]
 
 
@@ -133,6 +179,51 @@ def _lanes(trace: Trace) -> list[Row]:
         }
         for number, lane in enumerate(trace.lanes, 1)
         for of in [times[lane.number]]
+    ]
+
+
+def _operators(trace: Trace) -> list[Row]:
+    return [
+        {
+            "operator": row.operator,
+            "sizes": row.sizes,
+            "types": row.types,
+            "category": row.category,
+            "calls": row.calls,
+            "ns": row.ns,
+            "flop": row.flop,
+            "bytes": row.bytes,
+            "tflops": row.tflops,
+            "gbs": row.gbs,
+            "intensity": row.intensity,
+            "least_ns": row.least_ns,
+            "bound": row.bound,
+            "roofline_pct": row.roofline_pct,
+            "reason": row.reason,
+        }
+        for row in operators(trace).rows
+    ]
+
+
+def _collectives(trace: Trace) -> list[Row]:
+    return [
+        {
+            "collective": row.collective,
+            "kind": row.kind,
+            "type": row.type,
+            "bytes": row.bytes,
+            "group_size": row.group_size,
+            "recorded": row.recorded,
+            "calls": row.calls,
+            "ns": row.ns,
+            "transfer_ns": row.transfer_ns,
+            "waited_ns": row.waited_ns,
+            "algbw_gbs": row.algbw_gbs,
+            "busbw_gbs": row.busbw_gbs,
+            "status": row.status,
+            "reason": row.reason,
+        }
+        for row in collectives(trace)
     ]
 
 

@@ -14,10 +14,13 @@ from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
+from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
 from .idle import Gap, Idle
+from .operators import Operators, operators
 from .rules import rules
 from .slow_rank import Balance, SlowRank, balance, slow_rank
+from .steps import Phase, phases
 from .trace import Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
 from .verdict import (
@@ -68,6 +71,8 @@ class Timeline:
     lanes: Mapping[int, Busy]
     """The times within the windows, by the number of the lane."""
     steps: steps.Steps | None
+    phases: Sequence[Phase]
+    """What the program's ranges state of its phases, such as prefill and decode, within the windows."""
     selected: str
     """How the windows were chosen: steady, whole or range."""
     causes: list[CauseRow]
@@ -78,6 +83,10 @@ class Timeline:
     copies: list[activity_tables.CopyRow]
     figures: list[activity_tables.TimelineFigure]
     ranges: list[activity_tables.RangeRow]
+    operators: Operators
+    """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
+    collectives: Sequence[CollectiveRow]
+    """The collectives that begin in the windows, where PyTorch stated them."""
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """The balance of the ranks; None unless there are several."""
@@ -130,6 +139,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         whole=whole,
         lanes=lanes,
         steps=step_division,
+        phases=_phases_within(trace, windows),
         selected=selected,
         causes=causes,
         gaps=gaps,
@@ -139,6 +149,8 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         copies=activity_tables.copies(trace, windows),
         figures=activity_tables.figures(trace, within, lanes),
         ranges=activity_tables.ranges(trace, windows, asked.top_n),
+        operators=operators(trace, windows),
+        collectives=collectives(trace, windows),
         imbalance=activity_tables.imbalance(trace, lanes),
         balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
         slow=slow_rank(workload),
@@ -154,6 +166,12 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         made.verdict, made.findings = _with_whole_story(made, over_all)
     made.findings = _with_ranks(made)
     return made
+
+
+def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[Phase]:
+    """Return the phases whose work begins in the windows; without known work, those that begin there on the host."""
+    begun = [(each, each.start if each.device_start is None else each.device_start) for each in phases(trace)]
+    return [each for each, start in begun if any(w.start <= start < w.end for w in windows)]
 
 
 def _doubted_figures(made: Timeline) -> list[activity_tables.TimelineFigure]:

@@ -192,7 +192,7 @@ WORKLOAD_CALLS: list[tuple[str, dict[str, Any]]] = [
     ("plot", {"workload": "latest", "kind": "compare", "candidate": "latest"}),
     *(("query_counters", {"sql": SQL.format(name)}) for name in (
         "workloads", "passes", "dispatches", "counters", "metrics", "findings", "loads", "accounts",
-        "steps", "lanes", "gaps",
+        "steps", "phases", "lanes", "gaps", "operators", "collectives",
         "ceilings", "facts",
     )),
 ]  # fmt: skip

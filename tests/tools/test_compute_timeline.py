@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.comparison.timeline_changes import change, notes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.timeline import application
-from rooflens.analysis.timeline.timeline_changes import change, notes
 from rooflens.analysis.workload import Workload
 from rooflens.server import cli
 from rooflens.server.mcp import toolbox
@@ -238,7 +238,7 @@ def test_a_change_of_wall_time_is_told_by_its_parts(tmp_path: Path) -> None:
         assert sum(part.delta for part in found.parts) == pytest.approx(found.after - found.before)
         by_name = {part.name: part for part in found.parts}
         assert (by_name["copies alone"].before, by_name["copies alone"].after) == (MS, 0)
-        assert "copies alone 1 -> 0 ms (-1)" in notes(before, after)[0].text
+        assert "copies alone 1 -> 0 ms (-1)" in notes(found)[0].text
     with Workload.open(store, "before") as before:
         assert application(before) is not None
 

@@ -13,6 +13,7 @@ from ...analysis.comparison.compare import ComparedPair, ComparedVersion, Compar
 from ...analysis.comparison.explain import MetricChange, MetricChanges, MetricSelection, changes, least_times
 from ...analysis.comparison.matching import Pair
 from ...analysis.comparison.sentences import brief_label, pairing_words, short, traffic
+from ...analysis.comparison.timeline_changes import StepChange
 from ...analysis.comparison.work import Side
 from ...analysis.hotspots import profile_changes as hotspots
 from ...analysis.store.doubts import DURATION
@@ -33,6 +34,9 @@ _TermRow = namedtuple("_TermRow", "kernel term baseline candidate unit time_fact
 _FigureRow = namedtuple("_FigureRow", "kernel figure baseline candidate unit")
 _MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit better status reason")
 _LineRow = namedtuple("_LineRow", "line baseline_pct candidate_pct change_points interval verdict")
+_WallStepRow = namedtuple(
+    "_WallStepRow", "step baseline_ms candidate_ms speedup low high noise_pct n verdict status reason"
+)
 _MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round round_ms total_ms")
 """The rows of the tables, by their columns."""
 
@@ -118,6 +122,25 @@ def of_kernels(comparison: Comparison, extent: Extent) -> Table:
     units |= dict.fromkeys((n for n in _PairRow._fields if n.endswith("_pct")), "%")
     total = len(comparison.matching.pairs)
     return table_of(_PairRow, rows, units).model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+
+def of_steps(changed: StepChange) -> Table:
+    """Return the median wall time of a step before and after, its ratio with interval, and the verdict."""
+    e = changed.effect
+    row = _WallStepRow(
+        changed.name,
+        _round_value(e.baseline_ns / 1e6),
+        _round_value(e.candidate_ns / 1e6),
+        _round_value(e.speedup),
+        _round_value(e.low),
+        _round_value(e.high),
+        _round_value(100 * e.floor),
+        f"{e.n[0]}, {e.n[1]}",
+        changed.verdict,
+        _status(changed.doubt is not None),
+        changed.doubt,
+    )
+    return table_of(_WallStepRow, [row], {"baseline_ms": "ms", "candidate_ms": "ms", "noise_pct": "%"})
 
 
 def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> _PairRow:

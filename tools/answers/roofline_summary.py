@@ -1,12 +1,28 @@
-"""The short answer of compute_roofline: relevant ceilings, few digits, long names and reasons only once."""
+"""Short tables: of compute_roofline, with few digits and long names only once; operators, collectives and phases."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections import namedtuple
+from collections.abc import Collection, Iterable, Sequence
+from statistics import median
 from typing import Any
 
-from ..base.results import Table, round_number
+from ...analysis.timeline.collectives import CollectiveRow
+from ...analysis.timeline.operators import Operators
+from ...analysis.timeline.steps import OPERATIONS, Phase
+from ..base.results import Table, round_number, table_of
 
+_OperatorRow = namedtuple(
+    "_OperatorRow", "operator sizes types calls ms tflops gbs intensity least_ms roofline_pct bound reason"
+)
+_PhaseRow = namedtuple("_PhaseRow", "phase count requests tokens ms interval_ms busy_ms operations")
+_CollectiveRow = namedtuple(
+    "_CollectiveRow", "collective type mb ranks calls ms transfer_ms waited_pct busbw_gbs status reason"
+)
+_UNITS = {"ms": "ms", "tflops": "TFLOP/s", "gbs": "GB/s", "intensity": "FLOP/byte", "least_ms": "ms"}
+_WITHOUT_SIZE, _TYPE, _SIZES = re.compile(r"(,\[\])+\]$"), re.compile(r'"([^"]*)"'), 80
+"""The last arguments without a size, which are not shown, a type, and how many characters are shown of sizes."""
 _DIGITS = 7
 _LONG = 30
 """Names longer than this are written out once; further rows have the kernel's number, which every tool accepts."""
@@ -129,3 +145,96 @@ def _once(table: Table, numbers: dict[str, str]) -> Table:
         last = why
         rows.append(short)
     return table.model_copy(update={"rows": rows})
+
+
+def operator_table(analysed: Operators, top_n: int) -> Table:
+    """Return the operators with the most time, with the sizes and types of their tensors."""
+    shown = analysed.examined[:top_n]
+    rows = [
+        _OperatorRow(
+            row.operator,
+            _WITHOUT_SIZE.sub("]", row.sizes or "")[:_SIZES],
+            ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row.types or ""))))),
+            row.calls,
+            _in_ms(row.ns),
+            _four(row.tflops),
+            _four(row.gbs),
+            _four(row.intensity),
+            _in_ms(row.least_ns),
+            _four(row.roofline_pct),
+            row.bound,
+            row.reason,
+        )
+        for row in shown
+    ]
+    made, total = table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}), len(analysed.examined)
+    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+
+def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
+    """Return the collectives with the most time, with their bus bandwidth and the time of the transfer alone."""
+    rows = [
+        _CollectiveRow(
+            row.collective,
+            row.type,
+            None if row.bytes is None else row.bytes / 1e6,
+            row.group_size,
+            row.calls,
+            _in_ms(row.ns),
+            _in_ms(row.transfer_ns),
+            None if row.waited_pct is None else round(row.waited_pct, 2),
+            _four(row.busbw_gbs),
+            row.status,
+            row.reason,
+        )
+        for row in collectives[:top_n]
+    ]
+    units = {"mb": "MB", "ms": "ms", "transfer_ms": "ms", "waited_pct": "%", "busbw_gbs": "GB/s"}
+    made, total = table_of(_CollectiveRow, rows, units), len(collectives)
+    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+
+def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
+    """Return the phases by name, those with the most work on the device first."""
+    by_phase: dict[str, list[Phase]] = {}
+    for each in phases:
+        by_phase.setdefault(each.phase, []).append(each)
+    rows = []
+    for phase, some in sorted(by_phase.items(), key=lambda item: -sum(each.busy or 0 for each in item[1])):
+        lengths = [
+            p.device_end - p.device_start for p in some if p.device_end is not None and p.device_start is not None
+        ]
+        work = {group: sum(p.operations.get(group, 0) for p in some) for group in OPERATIONS}
+        total = sum(work.values())
+        main = sorted((group for group in work if 100 * work[group] >= total > 0), key=lambda group: -work[group])
+        rows.append(
+            _PhaseRow(
+                phase,
+                len(some),
+                _median([p.requests for p in some]),
+                _median([p.tokens for p in some]),
+                _in_ms(_median(lengths)),
+                _in_ms(_median([p.interval for p in some])),
+                _in_ms(sum(p.busy or 0 for p in some)) if lengths else None,
+                ", ".join(f"{group} {100 * work[group] / total:.3g} %" for group in main) or None,
+            )
+        )
+    made = table_of(_PhaseRow, rows[:top_n], {"ms": "ms", "interval_ms": "ms", "busy_ms": "ms"})
+    return made.model_copy(update={"total_rows": len(rows), "truncated": len(rows) > top_n})
+
+
+def _median(values: Iterable[int | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _in_ms(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e6, 6)
+
+
+def _tensor_type(stated: str) -> str:
+    return "" if stated in ("Scalar", "ScalarList") else stated.removeprefix("c10::")
+
+
+def _four(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -16,7 +16,14 @@ from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
-from ...analysis.timeline.sql_rows import gap_rows, lane_rows, step_rows
+from ...analysis.timeline.sql_rows import (
+    collective_rows,
+    gap_rows,
+    lane_rows,
+    operator_rows,
+    phase_rows,
+    step_rows,
+)
 from ...analysis.workload import Workload
 
 Row = dict[str, Any]
@@ -176,6 +183,9 @@ DERIVED = {
     "loads": DerivedTable(_has_rules, load_rows, measured=True),
     "accounts": DerivedTable(_has_rules, account_rows, measured=True),
     "steps": DerivedTable(_has_events, step_rows),
+    "phases": DerivedTable(_has_events, phase_rows),
     "lanes": DerivedTable(_has_events, lane_rows),
     "gaps": DerivedTable(_has_events, gap_rows),
+    "operators": DerivedTable(_has_events, operator_rows, measured=True),
+    "collectives": DerivedTable(_has_events, collective_rows),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,7 @@ EVENT = [
     (c, "BIGINT")
     for c in ("file", "role", "name", "lane", "device_id", "stream", "pid", "thread", "start_ns", "end_ns", "bytes",
               "correlation", "grid", "workgroup_size", "vgpr", "lds_bytes")
-] + [("value", "DOUBLE")]  # fmt: skip
+] + [("value", "DOUBLE"), ("arguments", "BIGINT")]  # fmt: skip
 MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "begins", "seq")]
 FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_ns")]
 _BATCH = 20_000
@@ -41,6 +42,8 @@ _LATEST_US = _LARGEST / 1000
 _LANES, _LABEL = 100_000, 200
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _DEVICES = 256
+_LONGEST_ARGUMENTS = 4000
+"""Longer lists of arguments are omitted: the values first, then all of them."""
 
 
 @cache
@@ -196,7 +199,10 @@ class _TraceReader:
             )  # fmt: skip
         else:
             row = self._unknown(lane, thread, (start, end), args)
-        self.events.append((self.number, role, name, lane, *row))
+        stated = _OF_ARGUMENTS.get(role)
+        text = stated(args) if stated else None
+        arguments = None if text is None else self.traces.names.number(text)
+        self.events.append((self.number, role, name, lane, *row, arguments))
 
     def _time(self, event: dict[str, Any]) -> int | None:
         """Return the start of an event in ns."""
@@ -260,7 +266,7 @@ class _TraceReader:
     def _sample(
         self, name: int, pid: int | None, device: int | None, time: int | None, size: int | None, value: float
     ) -> None:
-        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value)
+        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value, None)
         self.events.append((self.number, _NUMBER["sample"], name, pid, *row))
 
     def _metadata(self, event: dict[str, Any]) -> None:
@@ -283,6 +289,36 @@ class _TraceReader:
 
 
 _NO_LAUNCH_DATA = (None, None, None, None, None)
+_COLLECTIVE = {
+    "collective": "Collective name", "in": "In msg nelems", "out": "Out msg nelems", "type": "dtype",
+    "ranks": "Group size", "group": "Process Group Name", "members": "Process Group Ranks", "split": "In split size",
+}  # fmt: skip
+"""Facts of a collective -> their names in the arguments of its kernel."""
+
+
+def _operator_arguments(args: Mapping[str, Any]) -> str | None:
+    """Return the arguments of an operator as JSON; None if no sizes were recorded."""
+    sizes = args.get("Input Dims")
+    if type(sizes) is not list or not sizes:
+        return None
+    stated = [sizes, args.get("Input type"), args.get("Concrete Inputs")]
+    text = json.dumps(stated, separators=(",", ":"))
+    if len(text) > _LONGEST_ARGUMENTS:
+        text = json.dumps([*stated[:2], None], separators=(",", ":"))
+    return text if len(text) <= _LONGEST_ARGUMENTS else None
+
+
+def _collective(args: Mapping[str, Any]) -> str | None:
+    """Return the facts of a collective as JSON; None for kernels that are none."""
+    if type(args.get("Collective name")) is not str:
+        return None
+    facts = {name: args[stated] for name, stated in _COLLECTIVE.items() if type(args.get(stated)) in (str, int)}
+    text = json.dumps(facts, separators=(",", ":"))
+    return text if len(text) <= _LONGEST_ARGUMENTS else None
+
+
+_OF_ARGUMENTS = {_NUMBER["torch"]: _operator_arguments, _NUMBER["kernel"]: _collective}
+"""Number of a role -> the function that returns the arguments of its events as text."""
 
 
 def _kernel(args: Mapping[str, Any]) -> tuple[int | None, ...]:

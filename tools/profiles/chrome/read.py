@@ -346,14 +346,26 @@ class _ChromeTables:
         })  # fmt: skip
         sample = row_of(EVENT, known | {"kind": "what", "name": "text", "value": "value"})
         kernel = row_of(
-            EVENT, known | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row", "device_id": "device_id"}
+            EVENT,
+            known
+            | {
+                "kind": "'kernel'",
+                "name": bounded_name("text"),
+                "row": "row",
+                "device_id": "device_id",
+                "arguments": "stated",
+            },
         )
         return (
-            f"SELECT {kernel} FROM ({linked.format(self.kernels)}) UNION ALL "
+            f"SELECT {kernel} FROM ({self._with_arguments(linked.format(self.kernels))}) UNION ALL "
             f"SELECT {call} FROM ({linked.format(self.decided)}) WHERE what IN ('call', 'profiler') UNION ALL "
             f"SELECT {copy} FROM ({linked.format(self.decided)}) WHERE what IN ('copy', 'fill') UNION ALL "
             f"SELECT {sample} FROM {self.decided} WHERE what = 'sample'"
         )
+
+    def _with_arguments(self, rows: str) -> str:
+        """Return SQL for rows with the text of their arguments, as the column stated."""
+        return f"SELECT d.*, a.text AS stated FROM ({rows}) d LEFT JOIN {self.names} a ON a.number = d.arguments"
 
     def _process_columns(self, pid: str = "pid") -> dict[str, str]:
         """Return SQL for rank, host and pid of the process of an event."""
@@ -382,8 +394,8 @@ class _ChromeTables:
         """Return SQL for the ranges of the program, with the columns RANGE, and warnings about begins and ends."""
         listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
         known = {c: c for c in ("thread", "start_ns", "end_ns")} | self._process_columns()
-        picks = row_of(RANGE, known | {"name": "text", "source": "what"})
-        whole = f"SELECT {picks} FROM {self.decided} WHERE what IN ({listed})"
+        picks = row_of(RANGE, known | {"name": "text", "source": "what", "arguments": "stated"})
+        whole = f"SELECT {picks} FROM ({self._with_arguments(f'FROM {self.decided}')}) WHERE what IN ({listed})"
         if not self.traces.marks.rows:
             return whole, []
         con, work = self.con, self.work

@@ -123,7 +123,7 @@ def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
 
 _AT_ONCE = 32
 """Number of processes whose files are open at once."""
-_SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid")}
+_SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid", "arguments")}
 _TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
 _ALLOCATION = "allocation"
 """Temporary direction of an allocation that the profiler states separately from the call that made it."""

@@ -33,11 +33,13 @@ EVENT = {  # column of the events that a reader provides -> SQL type; unknown va
     "pinned": "BOOLEAN", "correlation": "BIGINT", "value": "DOUBLE",
     "category": "VARCHAR",  # NULL: the category of its function
     "row": "BIGINT",  # of a kernel: its row in the main pass
+    "arguments": "VARCHAR",  # of a collective: its kind, sizes, type and group, as JSON
 }  # fmt: skip
 RANGE = {
     "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
     "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
     "correlation": "BIGINT",  # id with which device work may refer to the range directly
+    "arguments": "VARCHAR",  # of an operator: sizes, types and values, as JSON
 }  # fmt: skip
 DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
 _NAME = 1000
@@ -122,7 +124,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         raise timeline.refusal(warnings)
     own = timeline.ranges_of_events or (partial(_ranges_of_events, con, work, ranges, steps) if ranges else None)
     within = _in_order_of_events(con, work, staged, own)
-    last = ("rank", "host", "value", "category")
+    last = ("rank", "host", "value", "category", "arguments")
     columns = ", ".join(f"{plain_pid()} AS pid" if c == "pid" else c for c in EVENT if c not in ("row", *last))
     write_table(
         con,
@@ -224,7 +226,7 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     write_table(
         con,
         "SELECT range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
-        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host "
+        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host, arguments "
         f"FROM (FROM {parquet([staged])} POSITIONAL JOIN {nested.placed}) LEFT JOIN {nested.paths} USING (path_id) "
         "ORDER BY range_id",
         table,

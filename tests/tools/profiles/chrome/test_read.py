@@ -89,8 +89,9 @@ def test_every_field_of_the_contract_is_filled_from_a_trace(bench, name):
         None,
         None,
         None,
+        None,
     )
-    assert copy == ("copy", "h2d", 0, 7, 7, None, 1071500, 1079500, 4096, "h2d", True, 1, 1, None, None, None)
+    assert copy == ("copy", "h2d", 0, 7, 7, None, 1071500, 1079500, 4096, "h2d", True, 1, 1, None, None, None, None)
     assert bench.rows(done, "events", "kind, name, category, range_id", "kind IN ('api', 'sync')")[:3] == [
         ("api", "cudaLaunchKernel", "launch", 2), ("api", "cudaMemcpyAsync", "copy", 1),
         ("sync", "cudaStreamSynchronize", "runtime", 1),
@@ -103,6 +104,31 @@ def test_every_field_of_the_contract_is_filled_from_a_trace(bench, name):
         ("gemm(float*)", "_Z4gemmPf", 1024, 128, 32, 40250.0, n) for n in (2, 4)
     ]
     assert bench.manifest(done).events == 10 and len(bench.rows(done, "passes")) == 1
+
+
+def test_arguments_of_operators_and_collectives_are_kept_as_stated(bench):
+    operator = {
+        "Input Dims": [[4, 8], []],
+        "Input type": ["float", "Scalar"],
+        "Concrete Inputs": ["", "1"],
+        "Ev Idx": 3,
+    }
+    facts = {"Collective name": "allreduce", "In msg nelems": 64, "Out msg nelems": 64, "dtype": "Float",
+             "Group size": 8, "Process Group Name": "0", "Process Group Ranks": "[0, 1]",
+             "In split size": "[]"}  # fmt: skip
+    events = [
+        complete("cpu_op", "aten::mul", 0, 10, args=operator),
+        complete("cpu_op", "aten::rand", 20, 5, args={"Input Dims": []}),
+        complete("kernel", "ncclDevKernel", 40, 10, pid=0, args={"device": 0, "stream": 1, **facts, "grid": [1, 1, 1]}),
+        complete("kernel", "gemm", 60, 10, pid=0, args={"device": 0, "stream": 1, "Collective name": 7}),
+    ]
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert bench.column(done, "ranges", "arguments") == ['[[[4,8],[]],["float","Scalar"],["","1"]]', None]
+    stated, none = bench.column(done, "events", "arguments")
+    assert none is None and json.loads(stated) == {
+        "collective": "allreduce", "in": 64, "out": 64, "type": "Float", "ranks": 8, "group": "0", "members": "[0, 1]",
+        "split": "[]",
+    }  # fmt: skip
 
 
 def test_times_since_1970_keep_their_nanoseconds(bench):

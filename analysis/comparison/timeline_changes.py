@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from ..base.notes import Note
 from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
+from ..timeline.timeline import Timeline, TimelineRequest, timeline
+from ..timeline.trace import has_timeline
 from ..workload import Workload
-from .timeline import Timeline, TimelineRequest, timeline
-from .trace import has_timeline
+from .time_ratio import Effect, ShapeTimes, TimeVerdict, effect
 
 _LEAST_SHARE = threshold("timeline.least_part_of_change")
+_COVERED = threshold("timeline.kernel_steps_cover")
 _MOST = 4
 
 
@@ -31,6 +33,21 @@ class WallTimePart:
 
 
 @dataclass(frozen=True)
+class StepChange:
+    """The wall times of the steps before and after as samples, where both sides certainly have the same steps."""
+
+    name: str
+    effect: Effect
+    doubt: str | None
+    """Why the times are not reliable."""
+
+    @property
+    def verdict(self) -> TimeVerdict:
+        """Whether a step takes less or more time; inconclusive if the times are in doubt."""
+        return "inconclusive" if self.doubt else self.effect.verdict
+
+
+@dataclass(frozen=True)
 class WallTimeChange:
     """The wall time in ns per step, or in total if one side has no steps, and the parts that add up to its change."""
 
@@ -38,6 +55,7 @@ class WallTimeChange:
     after: float
     per_step: bool
     parts: Sequence[WallTimePart]
+    steps: StepChange | None = None
 
 
 def change(before: Workload, after: Workload) -> WallTimeChange | None:
@@ -49,18 +67,45 @@ def change(before: Workload, after: Workload) -> WallTimeChange | None:
     except BadInput:  # one of the timelines contains no device work
         return None
     per_step = all(side.selected == "steady" for side in sides)
+    steps = _step_change(*sides)
     if not per_step:
         sides = tuple(timeline(w, TimelineRequest(top_n=1, steady=False)) for w in (before, after))  # type: ignore[assignment]
     scales = [side.steps.count if per_step and side.steps else 1 for side in sides]
     split = [{name: ns / n for name, ns in _parts(side).items()} for side, n in zip(sides, scales, strict=True)]
     walls = [side.wall_ns / n for side, n in zip(sides, scales, strict=True)]
     parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in {**split[0], **split[1]}]
-    return WallTimeChange(walls[0], walls[1], per_step, sorted(parts, key=lambda part: -abs(part.delta)))
+    return WallTimeChange(walls[0], walls[1], per_step, sorted(parts, key=lambda part: -abs(part.delta)), steps)
 
 
-def notes(before: Workload, after: Workload) -> list[Note]:
-    """Return a note on the change of the wall time, if both workloads have a timeline."""
-    changed = change(before, after)
+def _step_change(before: Timeline, after: Timeline) -> StepChange | None:
+    """Return the change of the wall time of a step; None unless both sides certainly have the same steps.
+
+    That is so if ranges of one name are the steps. A kernel may repeat several times in a step of the program, so its
+    repetitions are compared only if both sides have equally many of them and they cover the device's time.
+    """
+    one, other = before.steps, after.steps
+    if one is None or other is None or (one.by, one.name) != (other.by, other.name):
+        return None
+    alike = len(one.starts) == len(other.starts) and min(map(_covered_share, (before, after))) >= _COVERED
+    if not (one.certain or alike):
+        return None
+    times = [tuple(map(float, each.durations[each.warm_up :])) for each in (one, other)]
+    if not all(times) or any(min(some) <= 0 for some in times):
+        return None
+    parts = [ShapeTimes(some, len(some)) for some in times]
+    measured = effect(parts[:1], parts[1:], (len(times[0]), len(times[1])))
+    doubts = [doubt.text for side in (before, after) for doubt in side.doubts]
+    return StepChange(one.name, measured, doubts[0] if doubts else None)
+
+
+def _covered_share(side: Timeline) -> float:
+    """Return the share of the device's time span that the complete steps cover."""
+    starts, work = side.steps.starts if side.steps else [0], side.trace.work
+    return (starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1)
+
+
+def notes(changed: WallTimeChange | None) -> list[Note]:
+    """Return a note on the change of the wall time, if there is one."""
     if changed is None:
         return []
     total = abs(changed.after - changed.before)

@@ -1,0 +1,209 @@
+"""Collectives by kind and size: bus bandwidth, and the time of the transfer apart from waiting for other ranks.
+
+PyTorch states kind, sizes, type and group of a collective with its kernel. The rank that arrives last spends the
+shortest time in it, which is the time of the transfer; what the others spend beyond that is waiting. Only durations
+are compared, so the clocks of the hosts do not matter. Kinds and their formulas are in collectives.toml.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import tomli
+
+from ..base.text import count_text
+from .trace import Trace, Window
+
+_LONGEST = 60
+_LARGEST = 1 << 53
+_MOST = 100_000
+"""The number of different collectives that are examined."""
+
+
+@dataclass(frozen=True)
+class CollectiveRow:
+    """The collectives of one kind, type and size; times in ns."""
+
+    collective: str
+    kind: str | None
+    type: str | None
+    bytes: float | None
+    """The size of one, as nccl-tests counts it."""
+    group_size: int | None
+    recorded: int
+    """The number of ranks that the trace contains."""
+    calls: int
+    ns: int
+    """The time of the kernels of all ranks."""
+    transfer_ns: int
+    """The time of the rank that arrived last, summed over all calls."""
+    waited_ns: int | None
+    """The time of all ranks beyond that; None if there is only one rank to compare."""
+    moved: float | None
+    """The bytes of one that count for the bus bandwidth."""
+    status: Literal["ok", "suspect", "undefined"]
+    reason: str | None
+
+    @property
+    def algbw_gbs(self) -> float | None:
+        """The algorithm bandwidth of nccl-tests in GB/s."""
+        return self._rate(self.bytes)
+
+    @property
+    def busbw_gbs(self) -> float | None:
+        """The bus bandwidth of nccl-tests in GB/s; a lower bound if the status is suspect."""
+        return self._rate(self.moved)
+
+    @property
+    def waited_pct(self) -> float | None:
+        """The share of waiting in the time of the kernels in %."""
+        return 100 * self.waited_ns / self.ns if self.waited_ns is not None and self.ns else None
+
+    def _rate(self, size: float | None) -> float | None:
+        known = size is not None and self.transfer_ns and self.status != "undefined"
+        return size * self.calls / self.transfer_ns if known and size is not None else None
+
+
+class _CollectiveKind(NamedTuple):
+    """An entry of collectives.toml."""
+
+    name: str
+    pattern: re.Pattern[str]
+    bytes: str
+    factor: float
+    others: bool
+    alone: bool
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _kinds() -> list[_CollectiveKind]:
+    return [
+        _CollectiveKind(
+            e["name"], re.compile(e["pattern"]), e["bytes"], e["factor"], e.get("others", False), e.get("alone", False)
+        )
+        for e in _data()["kind"]
+    ]
+
+
+def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[CollectiveRow]:
+    """Return the collectives that begin in the windows, or in the whole trace, longest time first.
+
+    Empty if the trace states none. A collective counts for a window by the start of its first kernel.
+    """
+    if not trace.communicates or not _has_arguments(trace):
+        return []
+    texts = trace.rows(
+        f"SELECT DISTINCT arguments FROM {trace.events} WHERE kind = 'kernel' AND arguments IS NOT NULL "
+        f"ORDER BY 1 LIMIT {_MOST}"
+    )
+    known = [{"text": text, **facts} for (text,) in texts if (facts := _facts(text))]
+    if not known:
+        return []
+    spans = " OR ".join(f"start_ns >= {w.start} AND start_ns < {w.end}" for w in windows or ()) or "true"
+    result = trace.workload.cursor.execute(_SUMS.format(events=trace.events, spans=spans), [json.dumps(known)])
+    columns = [column[0] for column in result.description or []]
+    return [_row(dict(zip(columns, row, strict=True))) for row in result.fetchall()]
+
+
+_SUMS = """
+WITH known AS (SELECT unnest(from_json(?::JSON, '[{{"text": "VARCHAR", "name": "VARCHAR", "kind": "VARCHAR",
+    "type": "VARCHAR", "bytes": "DOUBLE", "moved": "DOUBLE", "ranks": "INTEGER", "same": "VARCHAR", "alone": "BOOLEAN",
+    "reason": "VARCHAR"}}]'), recursive := true)),
+one AS (SELECT known.*, rank, pid, device_id, start_ns, end_ns - start_ns AS ns,
+    row_number() OVER (PARTITION BY rank, pid, device_id, same ORDER BY start_ns) AS nth,
+    count(*) OVER (PARTITION BY rank, pid, device_id, same) AS n
+    FROM {events} e JOIN known ON known.text = e.arguments WHERE e.kind = 'kernel'),
+alike AS (SELECT same, min(n) = max(n) AND NOT any_value(alone) AS matched FROM one GROUP BY same),
+each AS (SELECT name, kind, type, max(bytes) AS bytes, max(moved) AS moved, ranks, any_value(reason) AS reason,
+    any_value(matched) AS matched,
+    any_value(alone) AS alone, count(*) AS recorded, sum(ns) AS ns, min(ns) AS shortest, min(start_ns) AS start_ns
+    FROM one JOIN alike USING (same)
+    GROUP BY same, name, kind, type, ranks, nth, CASE WHEN NOT matched THEN (rank, pid, device_id) END)
+SELECT name AS collective, kind, type, bytes, ranks AS group_size, max(recorded)::INTEGER AS recorded,
+    count(*) AS calls, sum(ns)::BIGINT AS ns, sum(shortest)::BIGINT AS transfer_ns,
+    CASE WHEN bool_and(matched AND recorded > 1) THEN sum(ns - recorded * shortest)::BIGINT END AS waited_ns, moved,
+    any_value(reason) AS reason, bool_and(matched) AS matched, bool_or(alone) AS alone
+    FROM each WHERE {spans} GROUP BY name, kind, type, bytes, moved, ranks ORDER BY ns DESC, name, type, bytes
+"""
+"""SQL: the n-th collective of a group is the same one on all ranks if they have equally many of them."""
+
+
+def _has_arguments(trace: Trace) -> bool:
+    """Whether events have the column; profiles stored by older versions have not."""
+    stated = trace.workload.cursor.execute(f"FROM {trace.events} LIMIT 0").description or []
+    return "arguments" in {column[0] for column in stated}
+
+
+def _facts(text: str) -> dict[str, Any] | None:
+    """Return the facts of a collective from the column ``arguments``; None if it is not such a text."""
+    try:
+        stated = json.loads(text)
+    except ValueError:
+        return None
+    if type(stated) is not dict or type(stated.get("collective")) is not str:
+        return None
+    name, element = (str(stated.get(key) or "")[:_LONGEST] for key in ("collective", "type"))
+    kind = next((kind for kind in _kinds() if kind.pattern.fullmatch(name)), None)
+    ranks, sent, received = (_whole(stated.get(key)) for key in ("ranks", "in", "out"))
+    size, moved, reason = _sizes(kind, element, (sent, received, ranks), str(stated.get("split") or ""))
+    return {
+        "name": name,
+        "kind": kind and kind.name,
+        "type": element or None,
+        "bytes": size,
+        "moved": moved,
+        "ranks": ranks,
+        "same": json.dumps([name, str(stated.get("group")), str(stated.get("members"))]),
+        "alone": bool(kind and kind.alone),
+        "reason": reason,
+    }
+
+
+def _sizes(
+    kind: _CollectiveKind | None, element: str, counts: tuple[int | None, int | None, int | None], split: str
+) -> tuple[float | None, float | None, str | None]:
+    """Return the size, the bytes that count for the bus bandwidth, and why one of them is unknown."""
+    sent, received, ranks = counts
+    width = _data()["types"].get(element)
+    if kind is None:
+        return None, None, "no formula for this kind"
+    elements = sent if kind.bytes.startswith("in") else received
+    if width is None or elements is None or not ranks:
+        return None, None, "its sizes, its type or its group are unknown"
+    size = float(elements * width * (ranks if kind.bytes.endswith("* n") else 1))
+    if len(set(re.findall(r"\d+", split))) > 1:
+        return size, None, "its parts differ in size"
+    return size, kind.factor * size * ((ranks - 1) / ranks if kind.others else 1), None
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < _LARGEST else None
+
+
+def _row(sums: dict[str, Any]) -> CollectiveRow:
+    """Return the row of one kind and size, with the status of its bandwidths."""
+    matched, alone, reason = sums.pop("matched"), sums.pop("alone"), sums.pop("reason")
+    recorded, ranks = sums["recorded"], sums["group_size"]
+    status: Literal["ok", "suspect", "undefined"] = "undefined" if reason else "suspect"
+    if reason:
+        pass
+    elif alone:
+        reason = "the time includes waiting for the other rank"
+    elif not matched:
+        reason = "the ranks have different numbers of them: the time may include waiting for others"
+    elif recorded < ranks:
+        reason = f"{recorded} of {count_text(ranks, 'rank')} recorded: the time may include waiting for the others"
+    else:
+        status = "ok"
+    return CollectiveRow(**sums, status=status, reason=reason)

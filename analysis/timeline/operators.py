@@ -1,0 +1,450 @@
+"""Operators of PyTorch against their roofline: device time, floating-point operations and bytes by recorded shapes.
+
+Device work belongs to the innermost operator in which it was launched. The replay of a graph belongs to no operator,
+because the graph was recorded earlier. Formulas and their sources are in operators.toml.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tomli
+
+from ..base.database import sql_literal
+from ..base.notes import Note
+from ..base.problems import NotFound
+from ..rooflines.ceilings import Ceilings, choose
+from ..workload import Workload
+from .activity_tables import OperatorRow
+from .rules import rules
+from .trace import Trace, Window
+
+if TYPE_CHECKING:
+    from .trace import Ints
+
+_MOST = 10_000
+"""The number of different operators with their arguments that are examined, those with the most time first."""
+_LONGEST = 400
+"""Characters shown of the sizes and of the types of an operator."""
+_LARGEST = 1 << 53
+_DEVICE = "('kernel', 'copy', 'fill')"
+_LINK = "('h2d', 'd2h', 'p2p', 'h2h')"
+_LISTS = {"d": "DOUBLE[][]", "n": "DOUBLE[]", "b": "DOUBLE[]", "s": "DOUBLE[]", "v": "DOUBLE[]", "l": "DOUBLE[][]"}
+_REASONS = {
+    "graph": "replays of graphs belong to no operator",
+    "outside": "no operator is known around the launch",
+    "no_shapes": "no sizes of its arguments were recorded (record_shapes=True records them)",
+    "no_formula": "no formula for this operator",
+    "arguments": "these arguments do not determine it",
+    "link": "copies from or to the host, and collectives, depend on links, not on the memory of the device",
+    "types": "the size of a type is unknown",
+    "rest": "too many different operators: not examined",
+    "no_ceiling": "the peak of the device is unknown",
+}
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The operators, longest time first; their times add up to the time of all device work."""
+
+    rows: Sequence[OperatorRow]
+    notes: Sequence[Note] = ()
+
+    @property
+    def examined(self) -> list[OperatorRow]:
+        """The operators whose shapes were recorded."""
+        return [row for row in self.rows if row.operator is not None and row.sizes is not None]
+
+
+class _Launched(NamedTuple):
+    """The device work of an operator with one list of arguments; ``what`` is None for an operator, or a reason."""
+
+    what: str | None
+    name: str | None
+    arguments: str | None
+    calls: int
+    ns: int
+    tf32: bool
+    link: bool
+
+
+def operators(trace: Trace, windows: Sequence[Window] | None = None) -> Operators:
+    """Return the operators whose device work begins in the windows, or in the whole trace; empty without shapes."""
+    if not (trace.ranges and _has_shapes(trace)):
+        return Operators([])
+    launched = _launched(trace, windows or [trace.whole])
+    examined = [one for one in launched if one.what is None and one.arguments][:_MOST]
+    ceilings = _ceilings(trace.workload)
+    rows = [_row(one, made, ceilings) for one, made in zip(examined, _work_of(trace.workload, examined), strict=True)]
+    kept = set(examined)
+    rest = [_unexamined(one) for one in launched if one not in kept]
+    merged = sorted(_merge([*rows, *rest]), key=lambda row: (-row.ns, row.operator or "", row.sizes or ""))
+    return Operators(merged, _notes(merged, ceilings))
+
+
+# -- device work by operator -----------------------------------------------------------------------
+
+
+def _has_shapes(trace: Trace) -> bool:
+    """Whether any operator has shapes; profiles stored by older versions have no such column."""
+    ranges = trace.workload.relation("ranges")
+    stated = {column[0] for column in trace.workload.cursor.execute(f"FROM {ranges} LIMIT 0").description or []}
+    return "arguments" in stated and bool(trace.rows(f"SELECT 1 FROM {ranges} WHERE arguments IS NOT NULL LIMIT 1"))
+
+
+def _launched(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
+    """Return the device work by operator and arguments, and that of no operator, longest time first."""
+    import numpy as np
+
+    con, ranges = trace.workload.cursor, trace.workload.relation("ranges")
+    pattern = sql_literal(_data()["kernels"]["tf32"])
+    names = [name for (name,) in trace.rows(f"SELECT name FROM tl_kernels WHERE regexp_matches(name, {pattern})")]
+    in_tf32 = f"name IN ({', '.join(map(sql_literal, names))})" if names else "false"
+    work = con.execute(
+        "SELECT coalesce(range_id, -1) AS range_id, graph, count(*) AS n, sum(end_ns - start_ns)::BIGINT AS ns, "
+        f"bool_or(coalesce({in_tf32}, false)) AS tf32, "
+        f"bool_or(coalesce(direction IN {_LINK}, false)) AS link FROM {_begun_within(trace, windows)} GROUP BY ALL"
+    ).fetchnumpy()
+    launchers = np.ma.getdata(work["range_id"])
+    within = _operator_around(trace, launchers)
+    graph = np.ma.getdata(work["graph"])
+    held = {name: np.ma.getdata(work[name]) for name in ("n", "ns", "tf32", "link")} | {
+        "operator": np.where(graph, -1, within),
+        "graph": graph,
+    }
+    con.register("launched_work", held)
+    try:
+        rows = con.execute(
+            "WITH o AS (SELECT operator, graph, sum(ns)::BIGINT AS ns, sum(n)::BIGINT AS n, bool_or(tf32) AS tf32, "
+            "bool_or(link) AS link FROM launched_work GROUP BY ALL) "
+            "SELECT CASE WHEN graph THEN 'graph' WHEN operator < 0 THEN 'outside' END AS what, r.name, r.arguments, "
+            "count(*), sum(ns)::BIGINT AS total, bool_or(tf32), bool_or(link) "
+            f"FROM o LEFT JOIN {ranges} r ON r.range_id = o.operator GROUP BY ALL ORDER BY total DESC, 1, 2, 3"
+        ).fetchall()
+    finally:
+        con.unregister("launched_work")
+    return [_Launched(*row) for row in rows]
+
+
+def _begun_within(trace: Trace, windows: Sequence[Window]) -> str:
+    """SQL for the device work that begins in the windows, with a flag for the replays of graphs."""
+    first, last = min(w.start for w in windows), max(w.end for w in windows)
+    source = f"(FROM {trace.events} WHERE kind IN {_DEVICE} AND start_ns BETWEEN {first} AND {last})"
+    if len(windows) > 1:
+        listed = ", ".join(f"({w.start}, {w.end})" for w in windows)
+        source = (
+            f"(SELECT e.* FROM {source} e ASOF JOIN (VALUES {listed}) w(w0, w1) ON e.start_ns >= w0 "
+            "WHERE e.start_ns < w1)"
+        )
+    own = ("pid", "rank", "host", "correlation")
+    replays = (
+        f"(SELECT DISTINCT {', '.join(own)}, true AS graph FROM {trace.events} WHERE kind NOT IN {_DEVICE} AND "
+        f"correlation IS NOT NULL AND regexp_matches(name, {sql_literal(rules().launches.graph)}))"
+    )
+    same = " AND ".join(f"g.{column} IS NOT DISTINCT FROM e.{column}" for column in own)
+    return f"(SELECT e.*, coalesce(g.graph, false) AS graph FROM {source} e LEFT JOIN {replays} g ON {same})"
+
+
+def _operator_around(trace: Trace, launchers: Ints) -> Ints:
+    """Return for each range the innermost whole operator that it is or lies in, or -1.
+
+    Ranges are numbered outermost first, thread by thread, so that the range around one is the last one before it with
+    a smaller depth. Parts of operators (``within`` in operators.toml) count only if no operator is around them.
+    """
+    import numpy as np
+
+    columns = trace.workload.cursor.execute(
+        "SELECT range_id, coalesce(depth, 0) AS depth, coalesce(source, '') = 'torch' AS torch, "
+        f"torch AND NOT coalesce(regexp_full_match(name, {sql_literal(_data()['within'])}), false) AS whole "
+        f"FROM {trace.workload.relation('ranges')} ORDER BY range_id"
+    ).fetchnumpy()
+    ids, depth, torch, whole = (np.ma.getdata(columns[name]) for name in ("range_id", "depth", "torch", "whole"))
+    around = np.where(torch, ids, -1)
+    at = np.searchsorted(ids, launchers)
+    known = (launchers >= 0) & (ids[np.minimum(at, len(ids) - 1)] == launchers)
+    if not whole[at[known]].all():
+        by_depth = np.argsort(depth, kind="stable")
+        edges = np.flatnonzero(np.diff(depth[by_depth])) + 1
+        levels = np.split(by_depth, edges)
+        for above, level in pairwise(levels):
+            parent = above[np.maximum(np.searchsorted(above, level) - 1, 0)]
+            outer = around[parent]
+            around[level] = np.where(whole[level] | (torch[level] & (outer < 0)), ids[level], outer)
+    result: Ints = np.where(known, around[np.minimum(at, len(ids) - 1)], -1)
+    return result
+
+
+# -- operations and bytes --------------------------------------------------------------------------
+
+
+class _OperatorRule(NamedTuple):
+    """An entry of operators.toml."""
+
+    number: int
+    pattern: re.Pattern[str]
+    category: str
+    unit: str
+    typed: int
+    flop: str
+    bytes: str
+
+
+class _CallWork(NamedTuple):
+    """The work of one call: its rule, sizes and types as text, and the type that decides on the peak."""
+
+    rule: _OperatorRule | None
+    sizes: str
+    types: str
+    datatype: str | None
+    flop: float | None
+    bytes: float | None
+    reason: str | None
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _rules() -> list[_OperatorRule]:
+    return [
+        _OperatorRule(
+            number, re.compile(e["pattern"]), e["category"], e["unit"], e.get("typed", 1), e["flop"], e["bytes"]
+        )
+        for number, e in enumerate(_data()["operator"])
+    ]
+
+
+@cache
+def _rule_of(name: str) -> _OperatorRule | None:
+    return next((rule for rule in _rules() if rule.pattern.fullmatch(name)), None)
+
+
+def _work_of(workload: Workload, launched: Sequence[_Launched]) -> list[_CallWork]:
+    """Return the work of one call of each operator with its arguments."""
+    made, variables = [], []
+    for number, one in enumerate(launched):
+        arguments = _Arguments.parse(one.arguments or "")
+        rule = _rule_of(one.name or "")
+        made.append(_without_figures(rule, arguments))
+        if rule and arguments:
+            variables.append({"i": number, "rule": rule.number} | arguments.variables())
+    for number, flop, moved in _evaluate(workload, variables):
+        made[number] = _with_figures(made[number], flop, moved)
+    return made
+
+
+def _without_figures(rule: _OperatorRule | None, arguments: _Arguments | None) -> _CallWork:
+    if arguments is None:
+        return _CallWork(rule, "", "", None, None, None, _REASONS["arguments"])
+    sizes, types = (json.dumps(each, separators=(",", ":"))[:_LONGEST] for each in (arguments.sizes, arguments.types))
+    stated = arguments.types[rule.typed - 1] if rule and len(arguments.types) >= rule.typed else None
+    datatype = _data()["types"].get(stated, (None, None))[1]
+    reason = _REASONS["no_formula"] if rule is None else _REASONS["types"] if datatype is None else None
+    return _CallWork(rule, sizes, types, datatype, None, None, reason)
+
+
+def _with_figures(made: _CallWork, flop: float | None, moved: float | None) -> _CallWork:
+    flop, moved = (
+        value if value is not None and math.isfinite(value) and value >= 0 else None for value in (flop, moved)
+    )
+    if made.rule and made.rule.unit == "vector" and made.datatype in ("integer", "i8"):
+        flop = 0.0  # operations on integers are no floating-point operations
+    reason = made.reason or (_REASONS["arguments"] if None in (flop, moved) else None)
+    return made._replace(flop=flop, bytes=moved, reason=reason)
+
+
+def _evaluate(workload: Workload, variables: Sequence[Mapping[str, Any]]) -> Iterable[tuple[int, Any, Any]]:
+    """Evaluate the formulas; yields the number of each entry with its operations and bytes."""
+    if not variables:
+        return []
+    con = workload.cursor
+    for head, body in _data()["macros"].items():
+        con.execute(f"CREATE OR REPLACE TEMP MACRO {head} AS {body}")
+    used = {entry["rule"] for entry in variables}
+    flop, moved = (
+        " ".join(f"WHEN {rule.number} THEN ({getattr(rule, what)})::DOUBLE" for rule in _rules() if rule.number in used)
+        for what in ("flop", "bytes")
+    )
+    kinds = json.dumps([{"i": "BIGINT", "rule": "BIGINT", "out": "DOUBLE", "wide": "DOUBLE"} | _LISTS])
+    rows: list[tuple[int, Any, Any]] = con.execute(
+        f"WITH listed AS (SELECT unnest(from_json(?::JSON, {sql_literal(kinds)})) AS call) "
+        f"SELECT i, CASE rule {flop} END, CASE rule {moved} END FROM (SELECT call.* FROM listed)",
+        [json.dumps(list(variables))],
+    ).fetchall()
+    return rows
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The arguments of a call: sizes, types and values of each one, as the profiler wrote them."""
+
+    sizes: list[Any]
+    types: list[str]
+    values: list[str]
+
+    @classmethod
+    def parse(cls, text: str) -> _Arguments | None:
+        """Parse the column ``arguments``; None if it is not such a list."""
+        try:
+            stated = json.loads(text)
+        except ValueError:
+            return None
+        if type(stated) is not list or len(stated) != 3 or type(stated[0]) is not list:
+            return None
+        count = len(stated[0])
+        types, values = (
+            [str(each)[:_LONGEST] for each in given][:count] if type(given) is list else [""] * count
+            for given in stated[1:]
+        )
+        return cls(stated[0], types, values)
+
+    def variables(self) -> dict[str, Any]:
+        """Return the variables of the formulas; unknown ones are None."""
+        sizes = [self._size(i) for i in range(len(self.sizes))]
+        elements = [None if size is None else math.prod(size) for size in sizes]
+        each = [None if size is None else self._element(i) for i, size in enumerate(sizes)]
+        return {
+            "d": sizes,
+            "n": elements,
+            "s": each,
+            "b": [None if n is None or s is None else n * s for n, s in zip(elements, each, strict=True)],
+            "v": [_value(text) for text in self.values],
+            "l": [_list(text) for text in self.values],
+            "out": _broadcast([size for size in sizes if size is not None]),
+            "wide": max(
+                (s for s, size in zip(each, sizes, strict=True) if s and size), default=each[0] if each else None
+            ),
+        }
+
+    def _size(self, i: int) -> list[int] | None:
+        """The sizes of a tensor; None for other arguments, and for lists of tensors."""
+        size = self.sizes[i]
+        known = type(size) is list and all(type(side) is int and 0 <= side < _LARGEST for side in size)
+        if not known or not (size or self._element(i)):
+            return None
+        return list(size)
+
+    def _element(self, i: int) -> int | None:
+        kind = _data()["types"].get(self.types[i]) if i < len(self.types) else None
+        return int(kind[0]) if kind else None
+
+
+def _value(text: str) -> float | None:
+    if text in ("True", "False"):
+        return float(text == "True")
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _list(text: str) -> list[float | None] | None:
+    return [_value(each.strip()) for each in text[1:-1].split(",")] if text[:1] == "[" else None
+
+
+def _broadcast(sizes: Sequence[Sequence[int]]) -> float | None:
+    """Return the elements of the tensors' common shape."""
+    if not sizes:
+        return None
+    rank = max(map(len, sizes))
+    padded = [[1] * (rank - len(size)) + list(size) for size in sizes]
+    return float(math.prod(max(sides) if min(sides) else 0 for sides in zip(*padded, strict=True)))
+
+
+# -- rooflines -------------------------------------------------------------------------------------
+
+
+def _ceilings(workload: Workload) -> Ceilings | None:
+    try:
+        return choose(workload, "empirical")[0]
+    except NotFound:  # the target is unknown
+        return None
+
+
+def _row(one: _Launched, work: _CallWork, ceilings: Ceilings | None) -> OperatorRow:
+    """Return the row of an operator: its work over all calls against the ceilings."""
+    category = work.rule.category if work.rule else None
+    row = OperatorRow(one.name, work.sizes or None, work.types or None, category, one.calls, one.ns, reason=work.reason)
+    if work.flop is not None:
+        row = replace(row, flop=work.flop * one.calls)
+    if one.link or (work.rule and work.rule.unit == "link"):
+        return replace(row, reason=_REASONS["link"])
+    if work.bytes is not None:
+        row = replace(row, bytes=work.bytes * one.calls)
+    if work.reason or row.flop is None or row.bytes is None or work.rule is None:
+        return row
+    datatype = "tf32" if one.tf32 and work.datatype == "f32" and work.rule.unit == "matrix" else work.datatype
+    names = _data()["peaks"].get(work.rule.unit, {}).get(datatype, [])
+    peak = next(((n, v) for n in names if ceilings and (v := ceilings.value(n))), None)
+    memory = ceilings.value("hbm.bw") if ceilings else None
+    if memory is None or (peak is None and row.flop):
+        return replace(row, reason=_REASONS["no_ceiling"])
+    # Rates in GFLOP/s and GB/s are operations and bytes per ns.
+    moving, computing = row.bytes / memory, row.flop / peak[1] if peak else 0.0
+    bound = peak[0] if peak and computing > moving else "hbm.bw"
+    return replace(row, least_ns=max(moving, computing), bound=bound)
+
+
+def _unexamined(one: _Launched) -> OperatorRow:
+    """Return the row of work without an operator, of an operator without shapes, or of one beyond the limit."""
+    if one.what:
+        return OperatorRow(None, None, None, None, None, one.ns, reason=_REASONS[one.what])
+    if one.arguments is None:
+        return OperatorRow(one.name, None, None, None, one.calls, one.ns, reason=_REASONS["no_shapes"])
+    return OperatorRow(None, None, None, None, None, one.ns, reason=_REASONS["rest"])
+
+
+def _merge(rows: Iterable[OperatorRow]) -> list[OperatorRow]:
+    """Add up rows that differ in values only, such as an epsilon; a figure that one of them lacks has no sum."""
+    merged: dict[tuple[Any, ...], OperatorRow] = {}
+    for row in rows:
+        key = (row.operator, row.sizes, row.types, row.reason if row.operator is None else None)
+        if (other := merged.get(key)) is None:
+            merged[key] = row
+            continue
+        merged[key] = replace(
+            other,
+            calls=None if other.calls is None or row.calls is None else other.calls + row.calls,
+            ns=other.ns + row.ns,
+            flop=_sum(other.flop, row.flop),
+            bytes=_sum(other.bytes, row.bytes),
+            least_ns=_sum(other.least_ns, row.least_ns),
+            reason=other.reason or row.reason,
+        )
+    return list(merged.values())
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _notes(rows: Sequence[OperatorRow], ceilings: Ceilings | None) -> list[Note]:
+    """State how much of the device's work has no operator with shapes, and the kind of the ceilings."""
+    total = sum(row.ns for row in rows)
+    if not total:
+        return []
+    lacking: dict[str, int] = {}
+    for row in rows:
+        if row.sizes is None and row.reason:
+            lacking[row.reason] = lacking.get(row.reason, 0) + row.ns
+    told = []
+    if lacking:
+        parts = "; ".join(f"{100 * ns / total:.3g} % {why}" for why, ns in lacking.items())
+        told.append(Note("operators_uncovered", f"Time of device work without an operator's shapes: {parts}."))
+    if ceilings and any(row.least_ns is not None for row in rows):
+        kind = "measured" if ceilings.kind == "empirical" else "theoretical"
+        told.append(
+            Note("operator_ceilings", f"The least times of operators use the {kind} ceilings of {ceilings.device}.")
+        )
+    return told
