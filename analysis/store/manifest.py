@@ -37,6 +37,7 @@ TABLES = (
     "instructions",
     "source_lines",
     "kernel_stats",
+    "counter_samples",
     "ceilings",
     "clocks",
 )

@@ -22,7 +22,7 @@ from ..parsing.sheet import SheetColumn
 from ..reader import DETECT, Profile, ProfileFiles
 from ..rocprof import stats as rocprof_stats
 from ..samples.sample_tables import HotspotQueries
-from .activity import iterations, launches, timeline_of
+from .activity import counter_samples, launches, more_columns, timeline_of
 from .agents import Rocprofv3Agent, find_profiled_gpu, read_agents
 from .att import ThreadTrace, TracedLaunch, find_traces, trace_queries
 from .csv import read_csv, warn_of_cut_files
@@ -294,7 +294,7 @@ def read(files: ProfileFiles) -> Profile:
     warnings += [*doubts, *other_agents]
     tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
     if passes:
-        tables[0] = replace(tables[0], more_columns=iterations(con, files.work, main))
+        tables[0] = replace(tables[0], more_columns=more_columns(con, files.work, main))
     beside = [r for r in idle if not main or r.label == main[0].label]
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
     others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
@@ -307,6 +307,7 @@ def read(files: ProfileFiles) -> Profile:
     if traces:
         hotspots, trace_notes, trace_warnings = _with_traces(files, main, traces, hotspots)
         notes, warnings = notes + trace_notes, warnings + trace_warnings
+    over_time = counter_samples(main)
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     return Profile(
         name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
@@ -323,6 +324,7 @@ def read(files: ProfileFiles) -> Profile:
         places=[r.place for r in (*main, *beside)],
         timeline=timeline_of(con, files.work, main, idle),
         hotspots=hotspots,
+        tables={"counter_samples": over_time} if over_time else {},
         warnings=warnings,
         notes=notes,
     )

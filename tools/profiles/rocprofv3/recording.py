@@ -31,6 +31,7 @@ LAUNCH = {  # column of staged launches -> SQL type; key numbers the launches of
     "end_ns": "BIGINT",
     "symbol": "BIGINT",  # the kernel on one device: two builds with one name have two symbols
     "correlation": "BIGINT",  # of the innermost call or range on the launching thread
+    "graph": "BIGINT", "graph_node": "BIGINT",  # the node of a HIP graph that it is
 }  # fmt: skip
 SPAN = {  # column of staged ranges and calls -> SQL type
     "session": "BIGINT", "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR",
@@ -44,11 +45,16 @@ _TIMED = {
 }  # fmt: skip
 ACTIVITY = {  # activity in addition to kernels -> columns of its SQL, and their types
     "calls": {**_TIMED, "category": "VARCHAR"},
-    "copies": {**_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT"},
+    "copies": {
+        **_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT", "graph": "BIGINT",
+        "graph_node": "BIGINT",
+    },
     "allocations": {**_TIMED, "bytes": "BIGINT", "device": "BIGINT"},
     "samples": {**_TIMED, "value": "DOUBLE", "unit": "VARCHAR", "device": "BIGINT"},
     "regions": SPAN | {"source": "VARCHAR"},
-}
+    "barriers": {**_TIMED, "category": "VARCHAR", "queue": "BIGINT", "device": "BIGINT"},
+    "driver": {**_TIMED, "category": "VARCHAR", "queue": "BIGINT", "device": "BIGINT"},
+}  # fmt: skip
 """``source`` and ``target`` of a copy are GPU numbers, NULL for the host; regions are ranges of other kinds."""
 SAMPLE_COLUMNS = {  # column of program counter samples -> SQL type; equal samples are counted
     "dispatch_id": "BIGINT",
@@ -58,6 +64,11 @@ SAMPLE_COLUMNS = {  # column of program counter samples -> SQL type; equal sampl
     "stall_raw": "VARCHAR", "issued": "BOOLEAN",
     "lanes": "BIGINT",  # active work-items in one sample
     "count": "BIGINT",
+}  # fmt: skip
+SAMPLED_VALUE = {  # column of counters sampled over time (SPM) -> SQL type; without a key the whole device was sampled
+    "key": "BIGINT", "counter": "VARCHAR",
+    "time": "BIGINT",  # as the GPU states it
+    "xcd": "BIGINT", "engine": "BIGINT", "unit_number": "BIGINT", "value": "DOUBLE", "device": "BIGINT",
 }  # fmt: skip
 OBJECT = {"code_object": "BIGINT", "uri": "VARCHAR"}
 ENTRY = {
@@ -117,6 +128,8 @@ class ProcessRecording:
     """Kind of other activity (ACTIVITY) -> its SQL; empty if only kernels and ranges were traced."""
 
     sampled: ProcessSamples | None = None
+    over_time: Path | None = None
+    """Parquet file (SAMPLED_VALUE) with counters sampled over time, for every process of the source."""
 
     @property
     def place(self) -> ProcessPlace:
@@ -239,9 +252,11 @@ _CASTS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among wh
     # A value of an unexpected type becomes infinite (9e999 in SQLite) instead of 0.
     "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
 }
-_TYPES = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
-         "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
-         "linked": "VARCHAR", "reason_text": "VARCHAR", "mask_text": "VARCHAR"}  # fmt: skip
+_TEXTS = (
+    "kernel", "counter", "message", "text", "driver", "kind", "unit", "instruction", "comment", "uri", "linked",
+    "reason_text", "mask_text",
+)  # fmt: skip
+_TYPES = dict.fromkeys(_TEXTS, "VARCHAR") | {"value": "DOUBLE"}
 """SQL types by column; all other columns are whole numbers."""
 
 
@@ -253,12 +268,17 @@ class Staging:
     db: Database
     work: Path
     _numbers: Iterator[int] = field(default_factory=count)
+    _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """What was staged already: table and picks -> FROM item."""
 
     def rows(self, table: str, picks: dict[str, str]) -> str:
         """Return a FROM item with the rows of a table; ``picks`` is SQL of SQLite by column.
 
         The session, which every row repeats, is replaced by a number.
         """
+        request = (table, *picks, *picks.values())
+        if request in self._staged:
+            return self._staged[request]
         columns = [(column, _TYPES.get(column, "BIGINT")) for column in picks]
         numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
         sqlite_columns = dict(picks)
@@ -269,7 +289,8 @@ class Staging:
             spool.add(batch)
             row_count += len(batch)
             progress.report(f"read {count_text(row_count, 'row')} of {table} of {self.db.path.name}")
-        return parquet(spool.close())
+        self._staged[request] = parquet(spool.close())
+        return self._staged[request]
 
     def rows_by_id(self, table: str, key: str, picks: dict[str, str]) -> str:
         """Return a FROM item with the rows of a table by their id, which becomes the column ``key``."""
