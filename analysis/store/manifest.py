@@ -38,6 +38,7 @@ TABLES = (
     "source_lines",
     "kernel_stats",
     "counter_samples",
+    "waves",
     "ceilings",
     "clocks",
 )

@@ -22,7 +22,7 @@ from ..parsing.spool import Spool
 from .agents import Rocprofv3Agent, agent_of
 from .outputs import Output, place_of
 from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
-from .recorded_activity import Recorded, json_activity
+from .recorded_activity import Recorded, json_activity, json_sampled_values
 from .recording import LAUNCH, SPAN, ProcessRecording, describe_recordings
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ def read_json(
         values,
     )
     over_time = work.with_name(f"{work.name}_over_time.parquet")
-    has_spm = write_table(con, _sampled_values(spm, counter), over_time)
+    has_spm = write_table(con, json_sampled_values(spm, counter), over_time)
     keys = {
         run: (low, high, n)
         for run, low, high, n in con.execute(
@@ -459,19 +459,6 @@ def read_json(
         text = f"{file.name}: {count_text(unread, 'event')} of the kernel driver (page faults, migrations, evictions) "
         warnings.append(Note("not_read", f"{text}lack their kind in JSON: use the database (--output-format rocpd)."))
     return recordings, warnings
-
-
-def _sampled_values(spm: str, counter: str) -> str:
-    """Return SQL for the values sampled inside launches (SAMPLED_VALUE).
-
-    The bits of an instance id hold the XCC, the shader engine and the instance (rocprofiler-sdk; as AMD's viewer).
-    """
-    part = "CAST((instance >> {}) & {} AS BIGINT)".format
-    return (
-        f"SELECT key, counter, time, {part(0, 0x3F)} AS xcd, {part(12, 0x3F)} AS engine, "
-        f"{part(36, 0x3FF)} AS unit_number, value, device FROM {spm} JOIN (SELECT DISTINCT ON (run, handle) * "
-        f"FROM {counter}) USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL"
-    )
 
 
 def _devices(runs: list[JsonRun]) -> str:

@@ -304,10 +304,14 @@ def read(files: ProfileFiles) -> Profile:
     if sampled.has_samples:
         hotspots = partial(sample_queries, con, files.work, sampled)
     notes = [*collected.notes, *remarks(main, used, dict(agent.facts) if agent else {})]
+    more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:
-        hotspots, trace_notes, trace_warnings = _with_traces(files, main, traces, hotspots)
-        notes, warnings = notes + trace_notes, warnings + trace_warnings
-    over_time = counter_samples(main)
+        hotspots, waves, remarks_on_traces = _with_traces(files, main, traces, hotspots)
+        more_tables |= {"waves": waves} if waves else {}
+        notes += [note for note in remarks_on_traces if note.code == "thread_trace"]
+        warnings = warnings + [note for note in remarks_on_traces if note.code != "thread_trace"]
+    if over_time := counter_samples(main):
+        more_tables["counter_samples"] = over_time
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     return Profile(
         name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
@@ -324,7 +328,7 @@ def read(files: ProfileFiles) -> Profile:
         places=[r.place for r in (*main, *beside)],
         timeline=timeline_of(con, files.work, main, idle),
         hotspots=hotspots,
-        tables={"counter_samples": over_time} if over_time else {},
+        tables=more_tables,
         warnings=warnings,
         notes=notes,
     )
@@ -351,11 +355,11 @@ def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPa
 
 def _with_traces(
     files: ProfileFiles, main: list[ProcessRecording], traces: list[ThreadTrace], sampled: HotspotReader | None
-) -> tuple[HotspotReader | None, list[Note], list[Note]]:
-    """Return decoded thread traces unless there are samples, notes and warnings; BadInput if nothing can be read."""
+) -> tuple[HotspotReader | None, Callable[[str], str] | None, list[Note]]:
+    """Return decoded thread traces unless there are samples, their waves, and notes; BadInput if none can be read."""
     if sampled:
         text = "Thread traces were skipped, because there are samples too: import them separately."
-        return sampled, [Note("thread_trace", text)], []
+        return sampled, None, [Note("thread_trace", text)]
     launches_by_number: dict[int, TracedLaunch] = {}
     if len(main) == 1:
         known = f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL"
@@ -363,12 +367,10 @@ def _with_traces(
             number: TracedLaunch(*launch)
             for number, *launch in files.con.execute(known).fetchmany(size_limits.EMPTY_CELLS)
         }
-    queries, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
+    queries, waves, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
     if queries is None and not main:
         raise BadInput("No thread trace could be read", " ".join(w.text for w in remarks_on_traces[:4]))
-    notes = [note for note in remarks_on_traces if note.code == "thread_trace"]
-    warnings = [note for note in remarks_on_traces if note.code != "thread_trace"]
-    return (None if queries is None else lambda _: queries), notes, warnings
+    return (None if queries is None else lambda _: queries), waves, remarks_on_traces
 
 
 def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, list[Note]]:

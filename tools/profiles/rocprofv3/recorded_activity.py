@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
-from .recording import ACTIVITY, DISPATCHES, SMALL, SPAN, ProcessRecording, Staging
+from .recording import ACTIVITY, SPAN, ProcessRecording
 
 if TYPE_CHECKING:
-    from .rocpd import RocpdProcess
+    from .rocpd import RocpdProcess, Staging
 
+DISPATCHES = "rocpd_kernel_dispatch"
+"""The table of launches."""
+SMALL = 1000
+"""Maximum number of rows read from small tables."""
 _EVENT = {
     "session": "guid", "event_id": "id", "correlation": "stack_id", "category": "category_id",
     "message": "CASE WHEN json_valid(extdata) THEN json_extract(extdata, '$.message') END",
@@ -146,6 +150,19 @@ def json_activity(pid: int | None, run: int, staged: Sequence[str], active: Set[
         if kind in active
     ]
     return selects | ({"regions": " UNION ALL ".join(ranges)} if ranges else {})
+
+
+def json_sampled_values(spm: str, counter: str) -> str:
+    """Return SQL for the values sampled inside launches (SAMPLED_VALUE).
+
+    The bits of an instance id hold the XCC, the shader engine and the instance (rocprofiler-sdk; as AMD's viewer).
+    """
+    part = "CAST((instance >> {}) & {} AS BIGINT)".format
+    return (
+        f"SELECT key, counter, time, {part(0, 0x3F)} AS xcd, {part(12, 0x3F)} AS engine, "
+        f"{part(36, 0x3FF)} AS unit_number, value, device FROM {spm} JOIN (SELECT DISTINCT ON (run, handle) * "
+        f"FROM {counter}) USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL"
+    )
 
 
 def _barrier_columns(operation: str, source: str) -> dict[str, str]:

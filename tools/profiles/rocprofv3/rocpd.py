@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +15,17 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
-from ...base import size_limits
+from ...base import progress, size_limits
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import parquet
-from ..parsing.sqlite_database import open_database
+from ..parsing.spool import Spool
+from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
 from .outputs import Output, place_of
 from .pc_samples import database_samples
 from .recorded_activity import (
+    DISPATCHES,
+    SMALL,
     DatabaseActivity,
     graph_columns,
     sampled_values,
@@ -27,18 +33,100 @@ from .recorded_activity import (
     staged_values,
     unread_tables,
 )
-from .recording import (
-    DISPATCHES,
-    LAUNCH,
-    VIEW,
-    ProcessRecording,
-    Staging,
-    cut_text,
-    describe_recordings,
-)
+from .recording import LAUNCH, ProcessRecording, describe_recordings
 
 if TYPE_CHECKING:
     import duckdb
+
+
+VIEW = "kernels"
+"""AMD's view of the table of launches."""
+
+
+def cut_text(column: str) -> str:
+    """Return SQL for a text, cut in case a view makes it very long."""
+    return f"substr(CAST({column} AS TEXT), 1, {size_limits.TEXT})"
+
+
+_CASTS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among whole numbers becomes 0
+    "VARCHAR": cut_text("{0}"),
+    "BIGINT": "CAST({0} AS INTEGER)",
+    # A value of an unexpected type becomes infinite (9e999 in SQLite) instead of 0.
+    "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
+}
+_TEXTS = (
+    "kernel", "counter", "message", "text", "driver", "kind", "unit", "instruction", "comment", "uri", "linked",
+    "reason_text", "mask_text",
+)  # fmt: skip
+_TYPES = dict.fromkeys(_TEXTS, "VARCHAR") | {"value": "DOUBLE"}
+"""SQL types by column; all other columns are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """An open database, and the path prefix ``work`` for files with copies of its tables."""
+
+    con: duckdb.DuckDBPyConnection
+    db: Database
+    work: Path
+    _numbers: Iterator[int] = field(default_factory=count)
+    _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """What was staged already: table and picks -> FROM item."""
+
+    def rows(self, table: str, picks: dict[str, str]) -> str:
+        """Return a FROM item with the rows of a table; ``picks`` is SQL of SQLite by column.
+
+        The session, which every row repeats, is replaced by a number.
+        """
+        request = (table, *picks, *picks.values())
+        if request in self._staged:
+            return self._staged[request]
+        columns = [(column, _TYPES.get(column, "BIGINT")) for column in picks]
+        numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
+        sqlite_columns = dict(picks)
+        if numbered and "session" in sqlite_columns:
+            sqlite_columns["session"] = f"CASE guid{numbered} ELSE -1 END"
+        spool, row_count = Spool(self.con, self.file(str(next(self._numbers))), columns), 0
+        for batch in self.db.read(table, [_CASTS[kind].format(sqlite_columns[column]) for column, kind in columns]):
+            spool.add(batch)
+            row_count += len(batch)
+            progress.report(f"read {count_text(row_count, 'row')} of {table} of {self.db.path.name}")
+        self._staged[request] = parquet(spool.close())
+        return self._staged[request]
+
+    def rows_by_id(self, table: str, key: str, picks: dict[str, str]) -> str:
+        """Return a FROM item with the rows of a table by their id, which becomes the column ``key``."""
+        rows = self.rows(table, {"session": "guid", key: "id", **picks})
+        return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
+
+    def few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
+        """Return the first rows of a small table; none if it is missing."""
+        rows = (row for batch in self.db.read(table, picks, where) for row in batch)
+        return list(islice(rows, SMALL)) if self.db.parts(table) else []
+
+    def has_rows(self, table: str) -> bool:
+        """Return whether a table exists and is not empty."""
+        return bool(self.db.parts(table)) and any(batch for batch in self.db.read(table, ["1"], "LIMIT 1"))
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file to write."""
+        return self.work.with_name(f"{self.work.name}_{name}")
+
+    @cached_property
+    def sessions(self) -> list[str]:
+        """The identities of the runs in the database: one, unless databases were merged."""
+        tables = (DISPATCHES, "rocpd_region", "rocpd_memory_copy") if self.db.parts(DISPATCHES) else (VIEW,)
+        guids: set[str] = set()
+        for table in tables:
+            if not guids and self.db.parts(table):
+                batches = self.db.read(table, ["DISTINCT substr(guid, 1, 200)"])
+                guids = {str(guid) for batch in batches for (guid,) in batch}
+        if len(guids) > size_limits.MOST_PROCESSES:
+            why = f"at most {size_limits.MOST_PROCESSES} can be read"
+            raise BadInput(
+                f"{self.db.path.name} contains {count_text(len(guids), 'run')}", why, "Import the single databases"
+            )
+        return sorted(guids)
 
 
 def _product(*sides: str) -> str:
