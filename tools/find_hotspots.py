@@ -163,6 +163,7 @@ class _RankingText:
             ),
             "interval": ("%, 95 % confidence", self._interval),
             "why": (None, self._why),
+            "hidden_pct": ("% of its cycles", self._hidden),
             "instruction": (None, lambda s: self._instruction(s.main)),
             "found_here_pct": (
                 "%",
@@ -221,6 +222,12 @@ class _RankingText:
         parts = [f"seen at {shown}"] if shown else []
         parts += [f"for {missing}"] if missing else []
         return "; ".join(parts) or None
+
+    def _hidden(self, spot: Spot) -> float | None:
+        """The part of its cycles that other waves covered."""
+        if self.ranking.hidden is None or spot.hidden is None or not spot.cost:
+            return None
+        return _one(100 * spot.hidden / spot.cost)
 
     def _elsewhere(self, spot: Spot, keys: dict[InstructionKey, float]) -> str | None:
         least = _LEAST_REASON_PCT / 100 * max(spot.cost, spot.here)
@@ -316,6 +323,7 @@ class _RankingText:
             notes.append(
                 "No samples: the cost is cycles of waves in a thread trace, which has no reasons for idle cycles."
             )
+            notes += self._waves()
         elif ranking.unit == "executions":
             notes.append(_EXECUTED if ranking.total else _NOTHING)
         elif code.sample_count < FEW:
@@ -359,6 +367,35 @@ class _RankingText:
                 "s_endpgm: a wave ends only when its own memory accesses, also stores, are done (an implied s_waitcnt)."
             )
         return notes
+
+    def _waves(self) -> list[str]:
+        """What the waves of a thread trace covered of each other, and how many were resident on a SIMD."""
+        ranking = self.ranking
+        if ranking.hidden is None or not ranking.total:
+            return []
+        share = 100 * ranking.hidden / ranking.total
+        text = (
+            f"Other waves of the same SIMD issued or executed during {share:.0f} % of these cycles (hidden_pct); the "
+            f"other {100 - share:.0f} % are exposed: only they can make the kernel faster"
+        )
+        resident = self._resident_waves()
+        return [text + (f". On average {resident:.3g} waves were resident on a busy SIMD." if resident else ".")]
+
+    def _resident_waves(self) -> float | None:
+        """The mean number of waves on a SIMD while it had any; None if the table waves lacks the kernel."""
+        if not self.opened.has("waves"):
+            return None
+        rows = (
+            f"SELECT start_cycle AS s, end_cycle AS e, dispatch_id, shader_engine, cu, simd FROM "
+            f"{self.opened.relation('waves')} WHERE kernel = {sql_literal(self.one.kernel)} AND end_cycle IS NOT NULL"
+        )
+        place = "PARTITION BY dispatch_id, shader_engine, cu, simd ORDER BY s, e"
+        ahead = f"max(e) OVER ({place} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        ((waves, busy),) = self.opened.rows(
+            f"SELECT sum(e - s), sum(greatest(e - greatest(s, coalesce(ahead, s)), 0)) "
+            f"FROM (SELECT *, {ahead} AS ahead FROM ({rows}))"
+        )
+        return float(waves / busy) if busy else None
 
     def _samples_elsewhere(self) -> float:
         """The samples that were taken elsewhere than at the place that they are charged to."""

@@ -94,7 +94,7 @@ class KernelCode:
 _COUNTS = (
     "executed", "lanes", "lanes_active", "sectors_global", "sectors_global_ideal", "sectors_local",
     "sectors_local_ideal", "wavefronts_lds", "wavefronts_lds_ideal", "divergent", "latency_cycles", "stall_cycles",
-    "idle_cycles",
+    "idle_cycles", "hidden_cycles", "exposed_cycles",
 )  # fmt: skip
 
 

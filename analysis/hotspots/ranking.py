@@ -139,6 +139,8 @@ class Spot:
     """Instructions at which waits for it were sampled -> number of samples."""
     waits_for: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
     """The instructions that its own samples were charged to instead."""
+    hidden: float | None = None
+    """The part of its cost in cycles that other waves of the SIMD covered; None if the waves are unknown."""
 
     @property
     def here(self) -> int:
@@ -220,6 +222,12 @@ class Ranking:
         """The cost at places with a source line."""
         return sum(spot.cost for spot in self.spots if spot.line.number is not None)
 
+    @cached_property
+    def hidden(self) -> float | None:
+        """The cost in cycles that other waves covered; None unless the waves of a thread trace are known."""
+        known = [spot.hidden for spot in self.spots if spot.hidden is not None]
+        return sum(known) if known and self.unit == "cycles" else None
+
     def share_pct(self, cost: float) -> float | None:
         return 100 * cost / self.total if self.total else None
 
@@ -257,6 +265,8 @@ def rank(code: KernelCode, by: By) -> Ranking:
                 spot.cost += part * count
                 spot.reasons[_SHARPER.get((reason, charged.kind), reason)] += part * count
                 spot.parts[charged.key] += part * count
+                if (covered := _covered_part(one)) is not None:
+                    spot.hidden = (spot.hidden or 0.0) + part * count * covered
                 if charged is not one and spot is not own:
                     spot.shows[one.key] += part * count
                     own.waits_for[charged.key] += part * count
@@ -288,6 +298,12 @@ def _costs_by_reason(one: KernelInstruction, unit: Unit) -> Iterable[tuple[str |
         executed = one.counts.get("executed")
         return [(None, executed)] if executed else []
     return [(reason, cycles) for reason, cycles in _cycles(one) if cycles > 0]
+
+
+def _covered_part(one: KernelInstruction) -> float | None:
+    """The part of the cycles of an instruction that other waves covered, 0 to 1; None if the waves are unknown."""
+    hidden, exposed = (one.counts.get(f"{name}_cycles") for name in ("hidden", "exposed"))
+    return hidden / (hidden + exposed) if hidden is not None and exposed else None if hidden is None else 0.0
 
 
 def _cycles(one: KernelInstruction) -> list[tuple[str | None, float]]:

@@ -11,7 +11,8 @@ COLOURS = {
     "synchronisation": "#56B4E9", "allocation": "#009E73", "copies": "#F5CB7A", "waiting": "#8E6BB3",
     "messages": "#E7A6CF",
     "queued": "#9FB6C9", "module_load": "#8C564B", "graph": "#B5651D", "start_up": "#BBBBBB", "shut_down": "#D0D0D0",
-    "profiler": "#777777", "unknown": "#444444",
+    "profiler": "#777777", "unknown": "#444444", "graph_nodes": "#6E8FA8", "event_wait": "#6A4C93",
+    "page_faults": "#A23B72", "evicted": "#5C1A33",
 }  # fmt: skip
 _LEFT, _BAR, _STRIP, _BETWEEN, _ROW = 122, 30, 30, 6, 17
 _KEY_COLUMNS = 3

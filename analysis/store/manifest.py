@@ -37,6 +37,8 @@ TABLES = (
     "instructions",
     "source_lines",
     "kernel_stats",
+    "counter_samples",
+    "waves",
     "ceilings",
     "clocks",
 )

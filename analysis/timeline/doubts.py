@@ -14,11 +14,12 @@ from typing import Literal
 from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, is_same, lane_name
+from .trace import COMMUNICATION, COMPUTE, EVICTED, NONE, PAGE_FAULTS, Trace, is_same, lane_name
 
 _LOST_PCT = threshold("timeline.lost_pct")
 _SILENT = threshold("timeline.silent_device")
 _SAMPLED_IDS = threshold("timeline.sampled_ids")
+_HELD_PCT = threshold("timeline.held_kernels_pct")
 _FAMILIES = 32
 """The number of different replays of graphs that are compared."""
 
@@ -39,6 +40,7 @@ def doubts(trace: Trace) -> list[TraceDoubt]:
     """Return all doubts about a trace."""
     return [
         *_about_times(trace),
+        *_held_kernels(trace),
         *_lost_launches(trace),
         *_lost_nodes(trace),
         *_silent_devices(trace),
@@ -71,6 +73,26 @@ def _about_times(trace: Trace) -> list[TraceDoubt]:
         text = f"{none:.0f} % of the kernels have zero duration in the profile: the device is busier than reported."
         doubted.append(TraceDoubt("no_length", "busy", text))
     return doubted
+
+
+def _held_kernels(trace: Trace) -> list[TraceDoubt]:
+    """Doubt the times of kernels that ran while the kernel driver handled page faults or had evicted the queues."""
+    held = running = 0
+    for lane, own in trace.per_lane():
+        kernels = trace.work.of((COMPUTE, COMMUNICATION), own)
+        s, e = trace.work.s[own][kernels], trace.work.e[own][kernels]
+        running += int((e - s).sum())
+        for cause in (PAGE_FAULTS, EVICTED):
+            if hold := trace.holds.get((lane.number, cause)):
+                held += int(hold.within_gaps(lambda a, b: b - a, s, e).sum())
+    if not running or 100 * held / running < _HELD_PCT:
+        return []
+    text = (
+        "The kernel driver handled page faults, moved pages or had evicted the queues during "
+        f"{100 * held / running:.3g} % of the time of all kernels ({held / 1e6:.4g} ms): these kernels waited for "
+        "memory. Prefetch what they touch, or allocate it on the device, before judging them."
+    )
+    return [TraceDoubt("page_faults", "busy", text)]
 
 
 def _lost_launches(trace: Trace) -> list[TraceDoubt]:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from .busy import ANY, Within
 from .rules import TimelineLimits, rules
-from .trace import BLOCKING, COPY, NONE, Blocks, Lane, Trace, pieces
+from .trace import BLOCKING, COPY, HOLDS, NONE, Blocks, Lane, Trace, pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,7 +246,7 @@ def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Som
 
     trace, within = looking.trace, looking.within
     bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
-    ns, main, parts = _share_causes(looking, bare)
+    ns, main, parts = _share_causes(looking, lane, bare)
     most = np.zeros(len(CAUSES), dtype=np.int64)
     for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
         most[code] = ns[main == code].max()
@@ -300,7 +300,7 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
     )
 
 
-def _share_causes(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
+def _share_causes(looking: _Looking, lane: Lane, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
     """Return the ns of each gap within the windows, its main cause, and the ns by cause and gap."""
     import numpy as np
 
@@ -319,6 +319,7 @@ def _share_causes(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8
     for cause, where in (("start_up", bare.edge == 1), ("shut_down", bare.edge == 2), ("unknown", inner & ~asked)):
         parts[cause][where] += ns[where]
     _charge_profiler(looking, bare, parts)
+    _charge_holds(looking, lane, bare, parts)
     return ns, matrix.argmax(axis=0).astype(np.int8), matrix
 
 
@@ -421,3 +422,22 @@ def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> 
                 parts[cause][i] -= taken
                 parts["profiler"][i] += taken
                 left -= taken
+
+
+_HELD = ("waiting", "queued", "graph_nodes", "communication", "unknown")
+"""The causes of time in which work was queued, or may have been, the least certain first."""
+
+
+def _charge_holds(looking: _Looking, lane: Lane, bare: _Bare, parts: dict[str, Ints]) -> None:
+    """Charge what held the device during gaps, and subtract it from the causes of queued work."""
+    import numpy as np
+
+    for cause in HOLDS:
+        if (hold := looking.trace.holds.get((lane.number, cause))) is None or not len(bare.g0):
+            continue
+        held = hold.within_gaps(looking.within.ns, bare.g0, bare.g1)
+        for payer in _HELD:
+            taken = np.minimum(held, parts[payer])
+            parts[payer] -= taken
+            parts[cause] += taken
+            held = held - taken

@@ -6,7 +6,7 @@ ns on the clock of the profile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,6 +141,46 @@ class Launches:
     are few calls."""
 
 
+EVICTED, PAGE_FAULTS, EVENT_WAIT = HOLDS = ("evicted", "page_faults", "event_wait")
+"""What holds a device or one of its queues, as causes of idle time: the kernel driver, and waits for events."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The intervals in which one thing held a device, in order of their ends.
+
+    ``whole`` says whether they held the whole device. A wait for an event holds one queue only.
+    """
+
+    s: Ints
+    e: Ints
+    whole: bool
+
+    def within_gaps(self, ns: Callable[[Ints, Ints], Ints], g0: Ints, g1: Ints) -> Ints:
+        """Return the part of each gap that the intervals explain, as ``ns`` measures it.
+
+        A wait for an event explains a gap in which it ended: the next work started after it. Of several such waits the
+        last one counts; those that last longer held another queue.
+        """
+        import numpy as np
+
+        if not self.whole:
+            last = np.searchsorted(self.e, g1, side="right") - 1
+            end = np.where(last >= 0, np.maximum(self.e[last], g0), g0)
+            return ns(np.minimum(np.maximum(self.s[last], g0), end), end)
+        order = np.argsort(self.s, kind="stable")
+        s, reach = self.s[order], np.maximum.accumulate(self.e[order])
+        first = np.flatnonzero(np.concatenate([[True], s[1:] > reach[:-1]]))
+        starts, ends = s[first], np.append(reach[first[1:] - 1], reach[-1])
+        low, high = np.searchsorted(ends, g0, side="right"), np.searchsorted(starts, g1, side="left")
+        explained = np.zeros(len(g0), dtype=np.int64)
+        for step in range(int((high - low).max(initial=0))):
+            at = np.minimum(low + step, len(starts) - 1)
+            a = np.maximum(starts[at], g0)
+            explained += np.where(low + step < high, ns(a, np.maximum(a, np.minimum(ends[at], g1))), 0)
+        return explained
+
+
 @dataclass(frozen=True)
 class Trace:
     """A timeline that has been loaded for analysis."""
@@ -161,6 +201,8 @@ class Trace:
     unusable: int
     """The number of skipped events, which have no time or end before they start."""
     launches: Launches = field(default_factory=Launches)
+    holds: Mapping[tuple[int, str], Hold] = field(default_factory=dict)
+    """What held each lane: number of the lane and one of HOLDS -> its intervals."""
     _islands: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ..base.database import speed_up
+from ..base.database import speed_up, sql_literal
 from ..base.problems import BadInput
 from ..workload import Workload
 from . import event_groups
@@ -18,11 +18,16 @@ from .event_groups import Events, Seen, code, of_groups, same
 from .trace import (
     CAPTURE_BEGIN,
     CAPTURE_END,
+    EVENT_WAIT,
+    EVICTED,
     GRAPH,
+    HOLDS,
     LAUNCH,
     NONE,
+    PAGE_FAULTS,
     PROFILER,
     Blocks,
+    Hold,
     Launches,
     Trace,
     Window,
@@ -32,6 +37,7 @@ from .trace import (
     is_same,
     pieces,
     ranges_of,
+    usable_events,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +77,41 @@ def prepare(workload: Workload) -> Trace:
     blocks, profiler = _blocks(events, seen)
     whole = _whole(workload, seen.span)
     of_calls = (seen.communicating, seen.calls, seen.unusable, launches)
-    return Trace(workload, seen.lanes, work, blocks, profiler, whole, *of_calls)
+    return Trace(workload, seen.lanes, work, blocks, profiler, whole, *of_calls, holds=_holds(workload, seen))
+
+
+_DRIVER_HOLDS = {PAGE_FAULTS: ("kfd_page_fault", "kfd_page_migrate"), EVICTED: ("kfd_queue",)}
+"""Categories of events of the kernel driver that have a length."""
+
+
+def _holds(workload: Workload, seen: Seen) -> dict[tuple[int, str], Hold]:
+    """Return what held each device; an event without a device held all devices of its rank."""
+    import numpy as np
+
+    kinds = {kind for (kind,) in workload.rows("SELECT DISTINCT kind FROM tl_groups WHERE n > 0")}
+    if not kinds & {"barrier", "driver"}:
+        return {}
+    cases = " ".join(
+        f"WHEN category IN ({', '.join(map(sql_literal, categories))}) THEN {sql_literal(hold)}"
+        for hold, categories in _DRIVER_HOLDS.items()
+    )
+    what = f"CASE WHEN kind = 'barrier' THEN CASE category WHEN 'wait' THEN '{EVENT_WAIT}' END {cases} END"
+    holds = {}
+    for lane in seen.lanes:
+        rank = "true" if lane.rank is None else f"rank = {lane.rank}"
+        device = "device_id IS NULL" if lane.device is None else f"(device_id IS NULL OR device_id = {lane.device})"
+        rows = (
+            f"SELECT start_ns, end_ns, {what} AS what FROM {usable_events(workload)} "
+            f"WHERE kind IN ('barrier', 'driver') AND end_ns > start_ns AND {rank} AND {device}"
+        )
+        for hold in HOLDS:
+            columns = workload.cursor.execute(
+                f"SELECT start_ns, end_ns FROM ({rows}) WHERE what = '{hold}' ORDER BY end_ns, start_ns"
+            ).fetchnumpy()
+            if len(columns["end_ns"]):
+                start, end = (np.asarray(columns[name], dtype=np.int64) for name in ("start_ns", "end_ns"))
+                holds[lane.number, hold] = Hold(start, end, hold != EVENT_WAIT)
+    return holds
 
 
 def _has_times(workload: Workload) -> bool:

@@ -127,9 +127,14 @@ def judge(
     confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
     if not has_timeline(trace.workload):
         confidence = min(confidence, limits.launches_alone)
-    if first == "waiting":
+    if first == "waiting" and 2 * _unexplained_wait(idle, wall) > share[first]:
         confidence = min(confidence, limits.doubted)
     return ApplicationVerdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
+
+
+def _unexplained_wait(idle: Sequence[Idle], wall: int) -> float:
+    """Return the share of the wall time in % in which work waited for something that the trace does not show."""
+    return sum(100 * each.ns / wall for each in idle if each.cause == "waiting")
 
 
 def cap_confidence(judged: ApplicationVerdict, of: Set[str]) -> ApplicationVerdict:

@@ -129,8 +129,9 @@ class Profile:
     """Returns the samples; its argument is a FROM item with the stored launches, empty if there are none."""
     sampled: Profile | None = None
     """Another run of the same program, whose samples belong to the launches of this profile."""
-    tables: Mapping[str, str] = field(default_factory=dict)
-    """Further tables that the profile states as a whole (ranges, kernel_stats, ceilings) -> SELECT."""
+    tables: Mapping[str, str | Callable[[str], str]] = field(default_factory=dict)
+    """Further tables that the profile states as a whole (ranges, kernel_stats, ceilings) -> SELECT, or what makes it
+    from a FROM item with the stored launches."""
     warnings: list[Note] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 

@@ -69,7 +69,7 @@ def write_profile(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -
     """Write the tables of a profile into ``out``; BadInput if there is nothing to write."""
     stored = _write_passes(con, profile, out)
     for table, select in profile.tables.items():
-        write_table(con, select, out / f"{table}.parquet")
+        write_table(con, select if isinstance(select, str) else select(stored_launches(out)), out / f"{table}.parquet")
     warnings, notes = [*profile.warnings, *stored.warnings], [*stored.notes, *profile.notes]
     events = samples = 0
     if profile.timeline:

@@ -58,6 +58,10 @@ class Database:
             o for o in self._objects if isinstance(o, str) and re.fullmatch(rf"{name}_[0-9a-fA-F_]{{8,80}}", o)
         )
 
+    def tables(self, begin: str) -> set[str]:
+        """Return the names, without a session id, of the relations that begin with ``begin``."""
+        return {re.sub(r"_[0-9a-fA-F_]{8,80}$", "", name) for name in self._objects if name.startswith(begin)}
+
     def columns(self, name: str) -> set[str]:
         """Return the columns of the relations with the data of ``name``."""
         names: set[str] = set()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,18 +21,54 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def iterations(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording]) -> str:
-    """Return SQL for row and ``iteration``, the number by which rocprofv3 counts the launches of a kernel.
+def more_columns(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording]) -> str:
+    """Return SQL for row and further columns of dispatches; empty if the profile states none of them.
 
-    Empty unless the profile states the kernel symbol of every launch.
+    ``iteration`` is the number by which rocprofv3 counts the launches of a kernel, known if the profile states the
+    kernel symbol of every launch; ``graph`` and ``graph_node`` name the node of a HIP graph.
     """
-    if any(r.counters for r in main) or not all(_numbers_symbols(con, r) for r in main):
+    picks = ["row"]
+    if not any(r.counters for r in main) and all(_numbers_symbols(con, r) for r in main):
+        # Launches are in the order of their ids.
+        picks.append(
+            "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT) AS iteration"
+        )
+    if any(con.execute(f"SELECT 1 FROM ({r.select()}) WHERE graph IS NOT NULL LIMIT 1").fetchone() for r in main):
+        picks += list(_NODE)
+    if len(picks) == 1:
         return ""
-    # Launches are in the order of their ids.
-    count = "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT)"
-    staged = work / "iterations.parquet"
-    write_table(con, f"SELECT row, {count} AS iteration FROM ({launches(main)})", staged)
+    staged = work / "more_columns.parquet"
+    write_table(con, f"SELECT {', '.join(picks)} FROM ({launches(main)})", staged)
     return f"SELECT * FROM {parquet([staged])}"
+
+
+def counter_samples(main: Sequence[ProcessRecording]) -> Callable[[str], str] | None:
+    """Return what makes the table counter_samples from the stored launches; None if no counter was sampled over time.
+
+    Samples of a whole device have no launch.
+    """
+    parts, rows = [], 0
+    for recording in main:
+        low, high = recording.keys
+        if recording.over_time:
+            own = f"key BETWEEN {low} AND {high}" + (" OR key IS NULL" if low == 0 else "")
+            parts.append(f"SELECT *, key - {low - rows} AS row FROM {parquet([recording.over_time])} WHERE {own}")
+        rows += recording.rows
+    if not parts:
+        return None
+    within = "OVER (PARTITION BY s.row)"
+
+    def select(stored: str) -> str:
+        return (
+            "SELECT dispatch_id, kernel, counter, time AS timestamp, "
+            f"CASE WHEN s.row IS NOT NULL THEN (time - min(time) {within}) / nullif(max(time) {within} - "
+            f"min(time) {within}, 0) END AS position, xcd::SMALLINT AS xcd, engine::SMALLINT AS shader_engine, "
+            "unit_number::SMALLINT AS instance, CASE WHEN isfinite(value) THEN value END AS value, "
+            f"device::INT AS device_id FROM ({' UNION ALL '.join(parts)}) s LEFT JOIN {stored} d USING (row) "
+            "ORDER BY dispatch_id, counter, time, xcd, shader_engine, instance"
+        )
+
+    return select
 
 
 def launches(main: Sequence[ProcessRecording]) -> str:
@@ -125,13 +162,14 @@ _AT_ONCE = 32
 """Number of processes whose files are open at once."""
 _SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid", "arguments")}
 _TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
+_NODE = {c: c for c in ("graph", "graph_node")}
 _ALLOCATION = "allocation"
 """Temporary direction of an allocation that the profiler states separately from the call that made it."""
 
 
 def _kernels(main: Sequence[ProcessRecording], pid_numbers: Sequence[int]) -> str:
     times = {c: c for c in ("row", "rank", "host", "correlation", "start_ns", "end_ns")}
-    known = times | {"kind": "'kernel'", "name": "kernel", "device_id": "device", "stream": "queue_id"}
+    known = times | {"kind": "'kernel'", "name": "kernel", "device_id": "device", "stream": "queue_id"} | _NODE
     moved = ", ".join(f"({process}, {number})" for process, number in enumerate(pid_numbers) if number)
     if not moved:
         return f"SELECT {row_of(EVENT, known | {'pid': 'pid'})} FROM ({launches(main)})"
@@ -150,7 +188,7 @@ def _copies(sql: str, place: dict[str, str]) -> str:
     known = {
         "kind": "'copy'", "name": way, "direction": way, "bytes": "bytes", "stream": "stream",
         "device_id": "coalesce(target, source)", "thread": "NULL",
-    }  # fmt: skip
+    } | _NODE  # fmt: skip
     return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
 
 
@@ -167,7 +205,20 @@ def _samples(sql: str, place: dict[str, str]) -> str:
     return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
 
 
-_EVENTS = {"calls": _calls, "copies": _copies, "allocations": _allocations, "samples": _samples}
+def _of_device(kind: str, sql: str, place: dict[str, str]) -> str:
+    """Return SQL for what happened to a queue or a device: barriers of events, and events of the kernel driver."""
+    known = {"kind": sql_literal(kind), "category": "category", "device_id": "device", "stream": "queue"}
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
+
+
+_EVENTS: dict[str, Callable[[str, dict[str, str]], str]] = {
+    "calls": _calls,
+    "copies": _copies,
+    "allocations": _allocations,
+    "samples": _samples,
+    "barriers": partial(_of_device, "barrier"),
+    "driver": partial(_of_device, "driver"),
+}
 
 
 def _add_allocation_sizes(events: str) -> str:

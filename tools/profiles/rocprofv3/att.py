@@ -10,8 +10,9 @@ import json
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,14 +30,15 @@ from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .pc_samples import ISSUED
+from .waves import RESIDENT, CoveredCycles, TracedWave, covered_cycles, read_waves, resident_waves, select_waves
 
 if TYPE_CHECKING:
     import duckdb
 
 _NAME = re.compile(r"(?:stats_)?ui_output_agent_(\d{1,18})_dispatch_(\d{1,18})(?:\.csv)?")
 _MOST_TRACES, _MOST_ROWS = 64, 400_000
-_WAVES, _WAVE_BYTES, _SMALL_BYTES = 16, 32 << 20, 1 << 20
-"""Number of wave files that are searched for what waits waited for, their maximum size, and that of small files."""
+_SMALL_BYTES, _OCCUPANCY_BYTES = 1 << 20, 128 << 20
+"""Maximum size of files."""
 _SOURCE_BYTES, _MOST_SOURCES, _AROUND = 4 << 20, 200, 20
 _DEFAULT_ORDER = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
 """Order of the cells of a row if code.json does not state it."""
@@ -108,6 +110,11 @@ class ThreadTrace:
     stats: Path | None = None
     rows: list[TracedInstruction] = field(default_factory=list)
     kernels: _TraceKernels = field(default_factory=lambda: _TraceKernels([]))
+    waves: Sequence[TracedWave] = ()
+    covered: Mapping[int, CoveredCycles] = field(default_factory=dict)
+    """What other waves covered, by number of the instruction; empty without the files of waves."""
+    unread: int = 0
+    """Number of files of waves that were not read."""
 
     @property
     def source(self) -> Path:
@@ -179,19 +186,22 @@ def find_traces(files: Sequence[Path], path: Path) -> list[ThreadTrace]:
     return list(traces.values())[:_MOST_TRACES]
 
 
+_TABLES = {"code": INSTRUCTION, "samples": SAMPLE, "lines": SOURCE_LINE, "waves": RESIDENT}
+
+
 def trace_queries(
     con: duckdb.DuckDBPyConnection,
     work: Path,
     traces: Sequence[ThreadTrace],
     launches_by_number: Mapping[int, TracedLaunch],
-) -> tuple[HotspotQueries | None, list[Note]]:
-    """Return the instructions of the traces, None if no trace can be read, and warnings.
+) -> tuple[HotspotQueries | None, Callable[[str], str] | None, list[Note]]:
+    """Return the instructions of the traces, None if no trace can be read; the table of their waves; and warnings.
 
     ``launches_by_number`` maps dispatch ids to launches of the main pass.
     """
     spools = {
         name: Spool(con, work / f"att_{name}", [(_spool_column(c), _type(kind)) for c, kind in columns.items()])
-        for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
+        for name, columns in _TABLES.items()
     }
     traces_read, warnings = 0, list[Note]()
     for trace in traces:
@@ -207,18 +217,61 @@ def trace_queries(
         spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
         spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
         spools["lines"].add(_source_lines(trace))
+        spools["waves"].add([_cells(RESIDENT, values) for values in _waves(trace, launch)])
         traces_read += 1
+        warnings += _doubts_about_waves(trace)
     if not traces_read:
-        return None, warnings
-    code, samples, lines = (
+        return None, None, warnings
+    code, samples, lines, waves = (
         f"SELECT {row_of(columns, {c: _spool_column(c) for c in columns})} FROM {parquet(spools[name].close())}"
-        for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
+        for name, columns in _TABLES.items()
     )
+    (resident,) = con.execute(f"SELECT count(*) FROM ({waves})").fetchone() or (0,)
     text = (
         f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
         "one compute unit on each traced shader engine, not of a whole launch."
     )
-    return HotspotQueries("rocprofv3", samples, code, lines), [*warnings, Note("thread_trace", text)]
+    notes = [*warnings, Note("thread_trace", text)]
+    return HotspotQueries("rocprofv3", samples, code, lines), partial(select_waves, waves) if resident else None, notes
+
+
+def _waves(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
+    """Yield the waves of a trace, traced or only seen to be resident, in the columns of the table waves."""
+    occupancy = _read_json(trace.source.parent / "occupancy.json", _OCCUPANCY_BYTES)
+    stated = occupancy.get("dispatches")
+    names = stated if isinstance(stated, Mapping) else {}
+    places: dict[int | None, dict[str, Any]] = {}
+    for number, cells in resident_waves(occupancy, trace.waves):
+        if number not in places:
+            known = _place(trace, launch, _entry(trace, str(names.get(str(number), ""))))
+            places[number] = {name: known[name] for name in ("row", "dispatch_id", "kernel")}
+        yield places[number] | cells
+
+
+def _entry(trace: ThreadTrace, name: str) -> TracedInstruction:
+    """Return a row of the kernel that occupancy.json calls ``name``: by its name, or by code object and address."""
+    for one in trace.rows:
+        if one.is_function_mark and name in one.function_names:
+            return one
+    match = _ADDRESS.fullmatch(name)
+    return TracedInstruction("", object=int(match[1]), address=int(match[2], 16)) if match else TracedInstruction("")
+
+
+def _doubts_about_waves(trace: ThreadTrace) -> list[Note]:
+    """Return warnings about waves that are missing, so that covered cycles are those of some waves only."""
+    if not trace.waves:
+        return []
+    seen, all_executed = sum(c.executed for c in trace.covered.values()), sum(one.hits or 0 for one in trace.rows)
+    name = trace.source.parent.name
+    if trace.unread:
+        return [Note("left_out", f"{name}: {count_text(trace.unread, 'file')} of waves could not be read; {_PART}")]
+    if seen != all_executed:
+        return [Note("left_out", f"{name}: the waves executed {seen:,} of {all_executed:,} instructions; {_PART}")]
+    return []
+
+
+_PART = "hidden_cycles and exposed_cycles are those of the other waves."
+_ADDRESS = re.compile(r"(\d{1,9}) / 0x([0-9a-fA-F]{1,15})")
 
 
 _NO_WAVE = (
@@ -256,7 +309,16 @@ def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[d
             "waits_for": ",".join(map(str, awaited_offsets.get(one, ()))) or None,
             "executed": one.hits if has_cycles else None, "latency_cycles": one.latency if has_cycles else None,
             "stall_cycles": one.stall if has_cycles else None, "idle_cycles": one.idle if has_cycles else None,
+            **_covered(trace, one),
         }  # fmt: skip
+
+
+def _covered(trace: ThreadTrace, one: TracedInstruction) -> dict[str, int]:
+    """Return the cycles of an instruction that other waves covered and those that they did not; empty if unknown."""
+    if not trace.waves or one.number is None:
+        return {}
+    known = trace.covered.get(one.number, CoveredCycles(0, 0, 0))
+    return {"hidden_cycles": known.hidden, "exposed_cycles": known.exposed}
 
 
 def _place(trace: ThreadTrace, launch: TracedLaunch | None, one: TracedInstruction) -> dict[str, Any]:
@@ -288,8 +350,8 @@ def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]
     """Return the offsets each wait waited for: as the decoder saw it in the waves, else by the instruction order."""
     by_number = {one.number: one for one in trace.rows if one.number is not None and one.address is not None}
     edges: dict[int, Counter[int]] = defaultdict(Counter)
-    if trace.code is not None:
-        for wait, source, count in _wait_edges(trace.code.parent):
+    for wave in trace.waves:
+        for wait, source, count in wave.waits:
             edges[wait][source] += count
     producers_by_row = {
         by_number[wait]: [int(by_number[s].address or 0) for s, _ in sources.most_common(8) if s in by_number]
@@ -309,42 +371,18 @@ def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]
     return producers_by_row
 
 
-def _wait_edges(folder: Path) -> Iterator[tuple[int, int, int]]:
-    """Yield the number of a wait, that of an instruction it waited for, and how often, from the files of waves."""
-    for file in islice(sorted(folder.glob("se*_sm*_*.json")), _WAVES):
-        if not is_inside(file, folder) or not file.is_file() or file.stat().st_size > _WAVE_BYTES:
-            continue
-        with open_regular(file) as handle:
-            try:
-                for path, value in elements(handle, lambda path: path in ((), ("wave",))):
-                    if path == ("wave", "waitcnt"):
-                        yield from _parse_wait_edges(value)
-            except JsonCut:
-                continue
-
-
-def _parse_wait_edges(value: Any) -> Iterator[tuple[int, int, int]]:
-    if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], list)):
-        return
-    wait = _whole(value[0])
-    for pair in value[1][:64]:
-        source, count = (_whole(n) for n in pair) if isinstance(pair, list) and len(pair) == 2 else (None, None)
-        if wait is not None and source is not None and count is not None and count >= 0:
-            yield wait, source, max(1, count)  # rocprofv3 writes 0 if it happened once
-
-
 def _generation(trace: ThreadTrace) -> str:
     """Return the generation of the GPU if filenames.json states it."""
-    number = _whole(_read_small_json(trace.source.parent / "filenames.json").get("gfxip"))
+    number = _whole(_read_json(trace.source.parent / "filenames.json").get("gfxip"))
     return "" if number is None else f"gfx{number}"
 
 
-def _read_small_json(file: Path) -> dict[str, Any]:
-    """Return a small JSON object; empty if there is none."""
-    if not file.is_file() or not is_inside(file, file.parent) or file.stat().st_size > _SMALL_BYTES:
+def _read_json(file: Path, most: int = _SMALL_BYTES) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if there is none, or if it is larger than ``most`` bytes."""
+    if not file.is_file() or not is_inside(file, file.parent) or file.stat().st_size > most:
         return {}
     try:
-        content = json.loads(head(file, _SMALL_BYTES))
+        content = json.loads(head(file, most))
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -358,7 +396,7 @@ def _source_lines(trace: ThreadTrace) -> list[tuple[str, int, str]]:
         for file, line in one.source_places:
             wanted[file].update(range(max(1, line - _AROUND), line + _AROUND + 1))
     rows = []
-    for path, name in islice(_source_copies(_read_small_json(folder / "snapshots.json")), _MOST_SOURCES):
+    for path, name in islice(_source_copies(_read_json(folder / "snapshots.json")), _MOST_SOURCES):
         copy = folder / name
         if path not in wanted or Path(name).name != name or not is_inside(copy, folder) or not copy.is_file():
             continue
@@ -389,6 +427,9 @@ def _fill_trace(con: duckdb.DuckDBPyConnection, trace: ThreadTrace, work: Path) 
     if not trace.rows:
         raise BadInput(f"{trace.source.parent.name} contains no instructions", "the trace of this launch is empty")
     trace.kernels = _TraceKernels(trace.rows)
+    if trace.code:
+        trace.waves, trace.unread = read_waves(trace.code.parent)
+        trace.covered = covered_cycles(trace.waves)
 
 
 def _row(cells: Mapping[str, Any]) -> TracedInstruction:

@@ -36,7 +36,18 @@ _TRACE_ROLES = {"kernel_id": "symbol", "correlation_id": "correlation"}
 """Columns that are read only from a trace, because counter files would repeat them in every row."""
 _IGNORED = "ignored"
 _SIZES = ("grid", "workgroup")
-_PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr", "symbol", "correlation"}
+_PLAIN = {
+    "queue_id",
+    "lds_bytes",
+    "scratch_bytes",
+    "vgpr",
+    "agpr",
+    "sgpr",
+    "symbol",
+    "correlation",
+    "graph",
+    "graph_node",
+}
 
 
 def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
+from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import open_regular
@@ -21,7 +22,8 @@ from ..parsing.spool import Spool
 from .agents import Rocprofv3Agent, agent_of
 from .outputs import Output, place_of
 from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
-from .recording import ACTIVITY, LAUNCH, SPAN, ProcessRecording, describe_recordings
+from .recorded_activity import Recorded, json_activity, json_sampled_values
+from .recording import LAUNCH, SPAN, ProcessRecording, describe_recordings
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
 
 _TOOL = "rocprofiler-sdk-tool"
 _TRACE, _COUNTER_COLLECTION = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
+_SPM_COLLECTION, _DRIVER = ("callback_records", "spm_counter_collection"), ("buffer_records", "kfd")
 _MARKERS = ("buffer_records", "marker_api")
 _PC_SAMPLES = (("buffer_records", "pc_sample_host_trap"), ("buffer_records", "pc_sample_stochastic"))
 _LAUNCH = [
     (c, "BIGINT")
     for c in ("run", "origin", "dispatch_id", "agent", "symbol", "queue_id", "grid", "workgroup_size", "lds_bytes",
-              "scratch_bytes", "start_ns", "end_ns", "vgpr", "sgpr", "correlation")
+              "scratch_bytes", "start_ns", "end_ns", "vgpr", "sgpr", "correlation", "graph", "graph_node")
 ]  # fmt: skip
 _VALUE = [("run", "BIGINT"), ("dispatch_id", "BIGINT"), ("agent", "BIGINT"), ("handle", "BIGINT"), ("value", "DOUBLE")]
 _SYMBOL = [("run", "BIGINT"), ("symbol", "BIGINT"), ("kernel", "VARCHAR"), ("agpr", "BIGINT"), ("vgpr", "BIGINT"),
@@ -42,26 +45,31 @@ _SYMBOL = [("run", "BIGINT"), ("symbol", "BIGINT"), ("kernel", "VARCHAR"), ("agp
 _COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
 _RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
           ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
-_CALL, _COPY, _ALLOCATION = range(3)
-_ACTIVITY_PATHS: dict[KeyPath, int] = {  # path of records -> their kind
-    **{("buffer_records", f"{n}_api"): _CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
-    ("buffer_records", "memory_copy"): _COPY,
-    ("buffer_records", "memory_allocation"): _ALLOCATION,
-    ("buffer_records", "scratch_memory"): _ALLOCATION,
+_ACTIVITY_PATHS: dict[KeyPath, Recorded] = {  # path of records -> their kind
+    **{("buffer_records", f"{n}_api"): Recorded.CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
+    **{("buffer_records", f"{n}_api"): Recorded.LIBRARY for n in ("hipfile", "rocshmem")},
+    ("buffer_records", "hip_graph"): Recorded.REPLAY,
+    ("buffer_records", "hip_event"): Recorded.BARRIER,
+    ("buffer_records", "memory_copy"): Recorded.COPY,
+    ("buffer_records", "memory_allocation"): Recorded.ALLOCATION,
+    ("buffer_records", "scratch_memory"): Recorded.ALLOCATION,
 }
 _ACT = [(c, "BIGINT") for c in ("run", "what", "kind", "operation", "thread", "correlation", "start_ns", "end_ns",
-                                "source", "agent", "bytes", "stream")]  # fmt: skip
+                                "source", "agent", "bytes", "stream", "graph", "graph_node", "queue",
+                                "waits_for")]  # fmt: skip
 _OPERATION = [("run", "BIGINT"), ("kind", "BIGINT"), ("operation", "BIGINT"), ("domain", "VARCHAR"),
               ("name", "VARCHAR")]  # fmt: skip
 _SAMPLE = [(c, "BIGINT") for c in ("run", "dispatch_id", "code_object", "place", "text", "issued")]
 _SAMPLE += [("stall_raw", "VARCHAR"), ("lanes", "BIGINT"), ("count", "BIGINT")]
 _TEXT = [("run", "BIGINT"), ("text", "BIGINT"), ("instruction", "VARCHAR"), ("comment", "VARCHAR")]
+_SPM = [("run", "BIGINT"), ("dispatch_id", "BIGINT"), ("agent", "BIGINT"), ("handle", "BIGINT"),
+        ("instance", "UBIGINT"), ("time", "BIGINT"), ("value", "DOUBLE")]  # fmt: skip
 _OBJECT = [("run", "BIGINT"), ("code_object", "BIGINT"), ("uri", "VARCHAR"), ("delta", "BIGINT")]
 _ENTRY = [("run", "BIGINT"), ("code_object", "BIGINT"), ("linked", "VARCHAR"), ("kernel", "VARCHAR"),
           ("address", "BIGINT")]  # fmt: skip
 COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE, "act": _ACT,
            "operation": _OPERATION, "sample": _SAMPLE, "text": _TEXT, "object": _OBJECT,
-           "entry": _ENTRY}  # fmt: skip
+           "entry": _ENTRY, "spm": _SPM}  # fmt: skip
 """Spools of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1
@@ -86,6 +94,8 @@ class JsonRun:
     """Correlation -> the name that the program gave to a range."""
     sampled: bool = False
     """Whether it has program counter samples."""
+    driver_events: int = 0
+    """Number of page faults, migrations and evictions, whose kind these files do not state."""
 
 
 @dataclass
@@ -215,17 +225,30 @@ class _RecordSpooler:
         for place, texts in sample_texts(value):
             self._spool_row("text", self._run_number, place, *map(_text, texts))
 
-    def activity(self, value: Mapping[str, Any], what: int) -> None:
+    def activity(self, value: Mapping[str, Any], what: Recorded) -> None:
         """Take a call, a copy or an allocation."""
         run = self.runs[-1]
         run.active.add(what)
         agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
-        self._spool_row("act", self._run_number, what, *_activity_cells(value), *agents, *_amount(value))
+        queues = (_whole(_handle(value.get(name))) for name in ("queue_id", "source_queue_id"))
+        self._spool_row("act", self._run_number, int(what), *_activity_cells(value), *agents, *_amount(value), *queues)
 
     def range(self, value: Mapping[str, Any]) -> None:
         """Take a range of the program."""
         if (known := _range(self.runs[-1], value)) is not None:
             self._spool_row("range", self._run_number, *known)
+
+    def sampled_launch(self, value: Mapping[str, Any]) -> None:
+        """Take the values that were sampled inside a launch (SPM)."""
+        identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
+        for record in value.get("records") or ():
+            number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
+            at = record.get("instance_id"), _whole(record.get("timestamp"))
+            self._spool_row("spm", self._run_number, *identity, number, *at, known)
+
+    def driver(self, value: Mapping[str, Any]) -> None:
+        """Count an event of the kernel driver."""
+        self.runs[-1].driver_events += 1 if value else 0
 
     def counter(self, value: Mapping[str, Any]) -> None:
         """Take the name of a counter."""
@@ -265,6 +288,8 @@ _HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = 
     _MARKERS: _RecordSpooler.range,
     _TRACE: _RecordSpooler.launch,
     _COUNTER_COLLECTION: _RecordSpooler.counted_launch,
+    _SPM_COLLECTION: _RecordSpooler.sampled_launch,
+    _DRIVER: _RecordSpooler.driver,
 }
 
 
@@ -292,13 +317,17 @@ def _launch(value: Mapping[str, Any], data: Mapping[str, Any], info: Mapping[str
         _whole(value.get("arch_vgpr_count")),
         _whole(value.get("sgpr_count")),
         _whole(_part(data, "correlation_id").get("internal")),
+        *_node(value),
     )
 
 
-_AGENTS = {
-    _CALL: ("src_agent_id", "agent_id"), _COPY: ("src_agent_id", "dst_agent_id"),
-    _ALLOCATION: ("src_agent_id", "agent_id"),
-}  # fmt: skip
+_AGENTS = dict.fromkeys(Recorded, ("src_agent_id", "agent_id")) | {Recorded.COPY: ("src_agent_id", "dst_agent_id")}
+
+
+def _node(value: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the graph and the node that a launch or a copy is; 0 in the file means none."""
+    graph, node = (_whole(_handle(value.get(f"graph_{name}_id"))) or None for name in ("exec", "node"))
+    return graph, node
 
 
 def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
@@ -322,9 +351,9 @@ def _activity_cells(value: Mapping[str, Any]) -> tuple[int | None, ...]:
 
 
 def _amount(value: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Return bytes and stream of a record."""
+    """Return bytes, stream, graph and node of a record."""
     size = value.get("bytes", value.get("allocation_size"))
-    return _whole(size), _whole(_handle(value.get("stream_id")))
+    return _whole(size), _whole(_handle(value.get("stream_id"))), *_node(value)
 
 
 def _messages(pairs: Any) -> dict[int, str]:
@@ -380,8 +409,9 @@ def read_json(
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
     runs, strange = collect_records(file, spools)
     launch, value, symbol, counter, markers, *others = (parquet(spool.close()) for spool in spools.values())
-    acts, sample_parts = others[:2], others[2:]
+    acts, sample_parts, spm = others[:2], others[2:-1], others[-1]
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
+    devices = _devices(runs)
     con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY run, dispatch_id) - 1 AS key, run, "
         f"{bounded_name('kernel')} AS kernel, agent, {typed} FROM (SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, "
@@ -389,7 +419,7 @@ def read_json(
         f"coalesce(d.device, nullif(l.agent, {UNKNOWN_AGENT})) AS device "
         f"FROM (FROM {launch} QUALIFY row_number() OVER (PARTITION BY run, dispatch_id, agent ORDER BY origin) = 1) l "
         f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol) "
-        f"LEFT JOIN {_devices(runs)} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run))"
+        f"LEFT JOIN {devices} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run))"
     )
     launches, values = (work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values"))
     write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
@@ -399,6 +429,8 @@ def read_json(
         "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL",
         values,
     )
+    over_time = work.with_name(f"{work.name}_over_time.parquet")
+    has_spm = write_table(con, json_sampled_values(spm, counter), over_time)
     keys = {
         run: (low, high, n)
         for run, low, high, n in con.execute(
@@ -413,36 +445,20 @@ def read_json(
         run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
         item = ProcessRecording(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
-            command=run.command, span=run.span, agents=run.agents,
+            command=run.command, span=run.span, agents=run.agents, over_time=over_time if has_spm else None,
         )  # fmt: skip
         item.set_place(place_of(output, run.host, run.pid))
         if run.messages:
             item.ranges = f"SELECT {', '.join(SPAN)} FROM {markers} WHERE session = {number}"
-        item.activity = _activity(runs, number, *acts)
+        item.activity = json_activity(run.pid, number, (*acts, devices), run.active)
         item.sampled = json_samples(number, *sample_parts) if run.sampled else None
         recordings.append(item)
     describe_recordings(con, recordings)
-    return recordings, strange.notes(file)
-
-
-def _activity(runs: list[JsonRun], number: int, acts: str, operations: str) -> dict[str, str]:
-    """Return SQL for what a process did in addition to its kernels."""
-    run = runs[number]
-    named = f"(SELECT DISTINCT ON (run, kind, operation) * FROM {operations} WHERE run = {number})"
-    rows = (
-        f"SELECT a.*, coalesce(o.name, '') AS name, {'NULL' if run.pid is None else run.pid}::BIGINT AS pid, "
-        "CASE WHEN starts_with(o.domain, 'RCCL') THEN 'rccl' END AS category, s.device AS source_gpu, t.device AS gpu "
-        f"FROM {acts} a LEFT JOIN {named} o USING (run, kind, operation) "
-        f"LEFT JOIN {_devices(runs)} s ON s.run = a.run AND s.agent = a.source "
-        f"LEFT JOIN {_devices(runs)} t ON t.run = a.run AND t.agent = a.agent WHERE a.run = {number}"
-    )
-    of = {"source": "source_gpu", "target": "gpu", "device": "gpu"}
-    selects = {}
-    for what, name in ((_CALL, "calls"), (_COPY, "copies"), (_ALLOCATION, "allocations")):
-        if what in run.active:
-            picks = ", ".join(f"{of.get(c, c)} AS {c}" for c in ACTIVITY[name])
-            selects[name] = f"SELECT {picks} FROM ({rows}) WHERE what = {what}"
-    return selects
+    warnings = strange.notes(file)
+    if unread := sum(run.driver_events for run in runs):
+        text = f"{file.name}: {count_text(unread, 'event')} of the kernel driver (page faults, migrations, evictions) "
+        warnings.append(Note("not_read", f"{text}lack their kind in JSON: use the database (--output-format rocpd)."))
+    return recordings, warnings
 
 
 def _devices(runs: list[JsonRun]) -> str:

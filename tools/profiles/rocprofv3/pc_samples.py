@@ -22,7 +22,7 @@ from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
 if TYPE_CHECKING:
     import duckdb
 
-    from .recording import Staging
+    from .rocpd import Staging
 
 REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
 """Prefix of the profiler's stall reasons, and the text used for a wave that issued, whose reason is meaningless."""

@@ -22,7 +22,7 @@ from ..parsing.sheet import SheetColumn
 from ..reader import DETECT, Profile, ProfileFiles
 from ..rocprof import stats as rocprof_stats
 from ..samples.sample_tables import HotspotQueries
-from .activity import iterations, launches, timeline_of
+from .activity import counter_samples, launches, more_columns, timeline_of
 from .agents import Rocprofv3Agent, find_profiled_gpu, read_agents
 from .att import ThreadTrace, TracedLaunch, find_traces, trace_queries
 from .csv import read_csv, warn_of_cut_files
@@ -294,7 +294,7 @@ def read(files: ProfileFiles) -> Profile:
     warnings += [*doubts, *other_agents]
     tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
     if passes:
-        tables[0] = replace(tables[0], more_columns=iterations(con, files.work, main))
+        tables[0] = replace(tables[0], more_columns=more_columns(con, files.work, main))
     beside = [r for r in idle if not main or r.label == main[0].label]
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
     others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
@@ -304,9 +304,14 @@ def read(files: ProfileFiles) -> Profile:
     if sampled.has_samples:
         hotspots = partial(sample_queries, con, files.work, sampled)
     notes = [*collected.notes, *remarks(main, used, dict(agent.facts) if agent else {})]
+    more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:
-        hotspots, trace_notes, trace_warnings = _with_traces(files, main, traces, hotspots)
-        notes, warnings = notes + trace_notes, warnings + trace_warnings
+        hotspots, waves, remarks_on_traces = _with_traces(files, main, traces, hotspots)
+        more_tables |= {"waves": waves} if waves else {}
+        notes += [note for note in remarks_on_traces if note.code == "thread_trace"]
+        warnings = warnings + [note for note in remarks_on_traces if note.code != "thread_trace"]
+    if over_time := counter_samples(main):
+        more_tables["counter_samples"] = over_time
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     return Profile(
         name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
@@ -323,6 +328,7 @@ def read(files: ProfileFiles) -> Profile:
         places=[r.place for r in (*main, *beside)],
         timeline=timeline_of(con, files.work, main, idle),
         hotspots=hotspots,
+        tables=more_tables,
         warnings=warnings,
         notes=notes,
     )
@@ -349,11 +355,11 @@ def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPa
 
 def _with_traces(
     files: ProfileFiles, main: list[ProcessRecording], traces: list[ThreadTrace], sampled: HotspotReader | None
-) -> tuple[HotspotReader | None, list[Note], list[Note]]:
-    """Return decoded thread traces unless there are samples, notes and warnings; BadInput if nothing can be read."""
+) -> tuple[HotspotReader | None, Callable[[str], str] | None, list[Note]]:
+    """Return decoded thread traces unless there are samples, their waves, and notes; BadInput if none can be read."""
     if sampled:
         text = "Thread traces were skipped, because there are samples too: import them separately."
-        return sampled, [Note("thread_trace", text)], []
+        return sampled, None, [Note("thread_trace", text)]
     launches_by_number: dict[int, TracedLaunch] = {}
     if len(main) == 1:
         known = f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL"
@@ -361,12 +367,10 @@ def _with_traces(
             number: TracedLaunch(*launch)
             for number, *launch in files.con.execute(known).fetchmany(size_limits.EMPTY_CELLS)
         }
-    queries, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
+    queries, waves, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
     if queries is None and not main:
         raise BadInput("No thread trace could be read", " ".join(w.text for w in remarks_on_traces[:4]))
-    notes = [note for note in remarks_on_traces if note.code == "thread_trace"]
-    warnings = [note for note in remarks_on_traces if note.code != "thread_trace"]
-    return (None if queries is None else lambda _: queries), notes, warnings
+    return (None if queries is None else lambda _: queries), waves, remarks_on_traces
 
 
 def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, list[Note]]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
-from ...base import progress, size_limits
+from ...base import size_limits
 from ...base.untrusted_text import plain_text
 from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, in_sequence, settle_ranks
-from ..parsing.spool import Spool
-from ..parsing.sqlite_database import Database
 from .agents import Rocprofv3Agent, find_profiled_gpu
 
 if TYPE_CHECKING:
@@ -31,6 +26,7 @@ LAUNCH = {  # column of staged launches -> SQL type; key numbers the launches of
     "end_ns": "BIGINT",
     "symbol": "BIGINT",  # the kernel on one device: two builds with one name have two symbols
     "correlation": "BIGINT",  # of the innermost call or range on the launching thread
+    "graph": "BIGINT", "graph_node": "BIGINT",  # the node of a HIP graph that it is
 }  # fmt: skip
 SPAN = {  # column of staged ranges and calls -> SQL type
     "session": "BIGINT", "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR",
@@ -44,11 +40,16 @@ _TIMED = {
 }  # fmt: skip
 ACTIVITY = {  # activity in addition to kernels -> columns of its SQL, and their types
     "calls": {**_TIMED, "category": "VARCHAR"},
-    "copies": {**_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT"},
+    "copies": {
+        **_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT", "graph": "BIGINT",
+        "graph_node": "BIGINT",
+    },
     "allocations": {**_TIMED, "bytes": "BIGINT", "device": "BIGINT"},
     "samples": {**_TIMED, "value": "DOUBLE", "unit": "VARCHAR", "device": "BIGINT"},
     "regions": SPAN | {"source": "VARCHAR"},
-}
+    "barriers": {**_TIMED, "category": "VARCHAR", "queue": "BIGINT", "device": "BIGINT"},
+    "driver": {**_TIMED, "category": "VARCHAR", "queue": "BIGINT", "device": "BIGINT"},
+}  # fmt: skip
 """``source`` and ``target`` of a copy are GPU numbers, NULL for the host; regions are ranges of other kinds."""
 SAMPLE_COLUMNS = {  # column of program counter samples -> SQL type; equal samples are counted
     "dispatch_id": "BIGINT",
@@ -58,6 +59,11 @@ SAMPLE_COLUMNS = {  # column of program counter samples -> SQL type; equal sampl
     "stall_raw": "VARCHAR", "issued": "BOOLEAN",
     "lanes": "BIGINT",  # active work-items in one sample
     "count": "BIGINT",
+}  # fmt: skip
+SAMPLED_VALUE = {  # column of counters sampled over time (SPM) -> SQL type; without a key the whole device was sampled
+    "key": "BIGINT", "counter": "VARCHAR",
+    "time": "BIGINT",  # as the GPU states it
+    "xcd": "BIGINT", "engine": "BIGINT", "unit_number": "BIGINT", "value": "DOUBLE", "device": "BIGINT",
 }  # fmt: skip
 OBJECT = {"code_object": "BIGINT", "uri": "VARCHAR"}
 ENTRY = {
@@ -117,6 +123,8 @@ class ProcessRecording:
     """Kind of other activity (ACTIVITY) -> its SQL; empty if only kernels and ranges were traced."""
 
     sampled: ProcessSamples | None = None
+    over_time: Path | None = None
+    """Parquet file (SAMPLED_VALUE) with counters sampled over time, for every process of the source."""
 
     @property
     def place(self) -> ProcessPlace:
@@ -220,90 +228,6 @@ def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     names = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED])
     text = f"Skipped, since the other ranks ran on {most}: {names}. Import those separately."
     return [r for r in recordings if r not in left_out], [Note("ranks_other_device", text)]
-
-
-DISPATCHES, VIEW = "rocpd_kernel_dispatch", "kernels"
-"""The table of launches, and AMD's view of it."""
-SMALL = 1000
-"""Maximum number of rows read from small tables."""
-
-
-def cut_text(column: str) -> str:
-    """Return SQL for a text, cut in case a view makes it very long."""
-    return f"substr(CAST({column} AS TEXT), 1, {size_limits.TEXT})"
-
-
-_CASTS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among whole numbers becomes 0
-    "VARCHAR": cut_text("{0}"),
-    "BIGINT": "CAST({0} AS INTEGER)",
-    # A value of an unexpected type becomes infinite (9e999 in SQLite) instead of 0.
-    "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
-}
-_TYPES = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
-         "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
-         "linked": "VARCHAR", "reason_text": "VARCHAR", "mask_text": "VARCHAR"}  # fmt: skip
-"""SQL types by column; all other columns are whole numbers."""
-
-
-@dataclass(frozen=True)
-class Staging:
-    """An open database, and the path prefix ``work`` for files with copies of its tables."""
-
-    con: duckdb.DuckDBPyConnection
-    db: Database
-    work: Path
-    _numbers: Iterator[int] = field(default_factory=count)
-
-    def rows(self, table: str, picks: dict[str, str]) -> str:
-        """Return a FROM item with the rows of a table; ``picks`` is SQL of SQLite by column.
-
-        The session, which every row repeats, is replaced by a number.
-        """
-        columns = [(column, _TYPES.get(column, "BIGINT")) for column in picks]
-        numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
-        sqlite_columns = dict(picks)
-        if numbered and "session" in sqlite_columns:
-            sqlite_columns["session"] = f"CASE guid{numbered} ELSE -1 END"
-        spool, row_count = Spool(self.con, self.file(str(next(self._numbers))), columns), 0
-        for batch in self.db.read(table, [_CASTS[kind].format(sqlite_columns[column]) for column, kind in columns]):
-            spool.add(batch)
-            row_count += len(batch)
-            progress.report(f"read {count_text(row_count, 'row')} of {table} of {self.db.path.name}")
-        return parquet(spool.close())
-
-    def rows_by_id(self, table: str, key: str, picks: dict[str, str]) -> str:
-        """Return a FROM item with the rows of a table by their id, which becomes the column ``key``."""
-        rows = self.rows(table, {"session": "guid", key: "id", **picks})
-        return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
-
-    def few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
-        """Return the first rows of a small table; none if it is missing."""
-        rows = (row for batch in self.db.read(table, picks, where) for row in batch)
-        return list(islice(rows, SMALL)) if self.db.parts(table) else []
-
-    def has_rows(self, table: str) -> bool:
-        """Return whether a table exists and is not empty."""
-        return bool(self.db.parts(table)) and any(batch for batch in self.db.read(table, ["1"], "LIMIT 1"))
-
-    def file(self, name: str) -> Path:
-        """Return the path of a file to write."""
-        return self.work.with_name(f"{self.work.name}_{name}")
-
-    @cached_property
-    def sessions(self) -> list[str]:
-        """The identities of the runs in the database: one, unless databases were merged."""
-        tables = (DISPATCHES, "rocpd_region", "rocpd_memory_copy") if self.db.parts(DISPATCHES) else (VIEW,)
-        guids: set[str] = set()
-        for table in tables:
-            if not guids and self.db.parts(table):
-                batches = self.db.read(table, ["DISTINCT substr(guid, 1, 200)"])
-                guids = {str(guid) for batch in batches for (guid,) in batch}
-        if len(guids) > size_limits.MOST_PROCESSES:
-            why = f"at most {size_limits.MOST_PROCESSES} can be read"
-            raise BadInput(
-                f"{self.db.path.name} contains {count_text(len(guids), 'run')}", why, "Import the single databases"
-            )
-        return sorted(guids)
 
 
 _GROUPS_LISTED = 6

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,28 +15,118 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
-from ...base import size_limits
+from ...base import progress, size_limits
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import parquet
-from ..parsing.sqlite_database import open_database
+from ..parsing.spool import Spool
+from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
 from .outputs import Output, place_of
 from .pc_samples import database_samples
-from .recording import (
-    ACTIVITY,
+from .recorded_activity import (
     DISPATCHES,
-    LAUNCH,
     SMALL,
-    SPAN,
-    VIEW,
-    ProcessRecording,
-    Staging,
-    cut_text,
-    describe_recordings,
+    DatabaseActivity,
+    graph_columns,
+    sampled_values,
+    stage_activity,
+    staged_values,
+    unread_tables,
 )
+from .recording import LAUNCH, ProcessRecording, describe_recordings
 
 if TYPE_CHECKING:
     import duckdb
+
+
+VIEW = "kernels"
+"""AMD's view of the table of launches."""
+
+
+def cut_text(column: str) -> str:
+    """Return SQL for a text, cut in case a view makes it very long."""
+    return f"substr(CAST({column} AS TEXT), 1, {size_limits.TEXT})"
+
+
+_CASTS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among whole numbers becomes 0
+    "VARCHAR": cut_text("{0}"),
+    "BIGINT": "CAST({0} AS INTEGER)",
+    # A value of an unexpected type becomes infinite (9e999 in SQLite) instead of 0.
+    "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
+}
+_TEXTS = (
+    "kernel", "counter", "message", "text", "driver", "kind", "unit", "instruction", "comment", "uri", "linked",
+    "reason_text", "mask_text",
+)  # fmt: skip
+_TYPES = dict.fromkeys(_TEXTS, "VARCHAR") | {"value": "DOUBLE"}
+"""SQL types by column; all other columns are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """An open database, and the path prefix ``work`` for files with copies of its tables."""
+
+    con: duckdb.DuckDBPyConnection
+    db: Database
+    work: Path
+    _numbers: Iterator[int] = field(default_factory=count)
+    _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """What was staged already: table and picks -> FROM item."""
+
+    def rows(self, table: str, picks: dict[str, str]) -> str:
+        """Return a FROM item with the rows of a table; ``picks`` is SQL of SQLite by column.
+
+        The session, which every row repeats, is replaced by a number.
+        """
+        request = (table, *picks, *picks.values())
+        if request in self._staged:
+            return self._staged[request]
+        columns = [(column, _TYPES.get(column, "BIGINT")) for column in picks]
+        numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
+        sqlite_columns = dict(picks)
+        if numbered and "session" in sqlite_columns:
+            sqlite_columns["session"] = f"CASE guid{numbered} ELSE -1 END"
+        spool, row_count = Spool(self.con, self.file(str(next(self._numbers))), columns), 0
+        for batch in self.db.read(table, [_CASTS[kind].format(sqlite_columns[column]) for column, kind in columns]):
+            spool.add(batch)
+            row_count += len(batch)
+            progress.report(f"read {count_text(row_count, 'row')} of {table} of {self.db.path.name}")
+        self._staged[request] = parquet(spool.close())
+        return self._staged[request]
+
+    def rows_by_id(self, table: str, key: str, picks: dict[str, str]) -> str:
+        """Return a FROM item with the rows of a table by their id, which becomes the column ``key``."""
+        rows = self.rows(table, {"session": "guid", key: "id", **picks})
+        return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
+
+    def few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
+        """Return the first rows of a small table; none if it is missing."""
+        rows = (row for batch in self.db.read(table, picks, where) for row in batch)
+        return list(islice(rows, SMALL)) if self.db.parts(table) else []
+
+    def has_rows(self, table: str) -> bool:
+        """Return whether a table exists and is not empty."""
+        return bool(self.db.parts(table)) and any(batch for batch in self.db.read(table, ["1"], "LIMIT 1"))
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file to write."""
+        return self.work.with_name(f"{self.work.name}_{name}")
+
+    @cached_property
+    def sessions(self) -> list[str]:
+        """The identities of the runs in the database: one, unless databases were merged."""
+        tables = (DISPATCHES, "rocpd_region", "rocpd_memory_copy") if self.db.parts(DISPATCHES) else (VIEW,)
+        guids: set[str] = set()
+        for table in tables:
+            if not guids and self.db.parts(table):
+                batches = self.db.read(table, ["DISTINCT substr(guid, 1, 200)"])
+                guids = {str(guid) for batch in batches for (guid,) in batch}
+        if len(guids) > size_limits.MOST_PROCESSES:
+            why = f"at most {size_limits.MOST_PROCESSES} can be read"
+            raise BadInput(
+                f"{self.db.path.name} contains {count_text(len(guids), 'run')}", why, "Import the single databases"
+            )
+        return sorted(guids)
 
 
 def _product(*sides: str) -> str:
@@ -53,31 +146,6 @@ _SYMBOL = {
     "kernel": "coalesce(display_name, kernel_name)", "vgpr": "arch_vgpr_count", "agpr": "accum_vgpr_count",
     "sgpr": "sgpr_count",
 }  # fmt: skip
-_VALUE = {"session": "guid", "event_id": "event_id", "pmc": "pmc_id", "value": "value"}
-_EVENT = {
-    "session": "guid", "event_id": "id", "correlation": "stack_id", "category": "category_id",
-    "message": "CASE WHEN json_valid(extdata) THEN json_extract(extdata, '$.message') END",
-}  # fmt: skip
-_REGION = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "name_id": "name_id",
-    "event_id": "event_id",
-}  # fmt: skip
-_STRING = {"session": "guid", "string_id": "id", "text": "string"}
-_COPY = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "name_id": "name_id",
-    "event_id": "event_id", "source": "src_agent_id", "target": "dst_agent_id", "bytes": "size", "stream": "stream_id",
-}  # fmt: skip
-_ALLOCATION = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "event_id": "event_id",
-    "kind": "type", "device": "agent_id", "bytes": "size",
-}  # fmt: skip
-_DEVICE = "CASE WHEN type = 'GPU' THEN coalesce(logical_index, absolute_index) END"
-_RANGES = ("MARKER_CORE_API", "MARKER_CORE_RANGE_API")
-"""Categories of regions that are ranges of the program."""
-_MARKERS = (*_RANGES, "MARKER_CONTROL_API", "MARKER_NAME_API")
-_SYSTEM_CATEGORIES = ("rocm_marker_api", "host", "user", "python", "causal")
-"""Categories of rocprof-sys: markers, and functions of the program."""
-_SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", cut_text("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
@@ -88,6 +156,8 @@ _VIEW = {  # the same columns from AMD's view of kernels
     "workgroup_size": _product("workgroup_x", "workgroup_y", "workgroup_z"), "scratch_bytes": "scratch_size",
     "vgpr": "vgpr_count", "agpr": "accum_vgpr_count", "sgpr": "sgpr_count", "start_ns": '"start"', "end_ns": '"end"',
 }  # fmt: skip
+_OF_TABLES = ("symbol", "correlation", "graph", "graph_node")
+"""Columns of launches that AMD's view lacks."""
 _VIEW_VALUE = {
     "session": "guid", "process": "pid", "dispatch_id": "dispatch_id", "device": "agent_log_index",
     "counter": "counter_name", "value": "value",
@@ -106,7 +176,7 @@ def read_rocpd(
         staging = Staging(con, db, work)
         spans: DatabaseActivity | None = None
         if db.parts(DISPATCHES):
-            spans = _stage_activity(staging)
+            spans = stage_activity(staging)
             values = _from_tables(staging, spans.launches if spans else "")
         elif db.parts(VIEW):
             values = _from_views(staging)
@@ -119,6 +189,7 @@ def read_rocpd(
         value_files = [staging.file("counted.parquet")] if values else []
         for path in value_files:
             write_table(con, values, path)
+        over_time = _write_sampled_values(staging)
         con.execute("DROP TABLE found")
         sampled = database_samples(staging)
         active = [*(spans.processes() if spans else []), *(sampled.processes(con) if sampled else [])]
@@ -127,138 +198,25 @@ def read_rocpd(
         for process in _processes(staging, launches, active):
             item = ProcessRecording(
                 file, "rocpd", output.label, output.above, launches, process.keys, process.rows, list(value_files),
-                pid=process.pid,
+                pid=process.pid, over_time=over_time,
             )  # fmt: skip
             _describe_process(staging, item, process, agents)
             item.set_place(place_of(output, item.host, item.pid))
             if spans:
                 spans.add_to(item, process)
-                item.tool = _SYSTEM if spans.is_system else item.tool
+                item.tool = spans.tool
             item.sampled = sampled.of_process(process.session, process.number) if sampled else None
             recordings.append(item)
         describe_recordings(con, recordings)
-        return recordings, _warn_of_infinite_values(con, file, value_files)
+        warnings = [*_warn_of_infinite_values(con, file, value_files), *unread_tables(staging)]
+        return recordings, warnings + (spans.warnings if spans else [])
 
 
-def _stage_activity(staging: Staging) -> DatabaseActivity | None:
-    """Stage activity in addition to launches; None if the database has no regions, copies or allocations."""
-    parts = [name for name in ("region", "memory_copy", "memory_allocate") if staging.has_rows(f"rocpd_{name}")]
-    if not (parts and all(staging.db.parts(f"rocpd_{name}") for name in ("string", "event"))):
-        return None
-    return DatabaseActivity(staging, parts)
-
-
-class DatabaseActivity:
-    """Staged regions, copies, allocations and samples of a database.
-
-    ``selects`` is SQL for each kind of ACTIVITY, with the columns session and process."""
-
-    def __init__(self, staging: Staging, parts: Sequence[str]) -> None:
-        self.staging = staging
-        self.selects: dict[str, str] = {}
-        self.ranges = ""
-        strings = staging.rows("rocpd_string", _STRING)
-        self.events = staging.rows("rocpd_event", _EVENT)
-        self.strings = f"(SELECT DISTINCT ON (session, string_id) * FROM {strings})"
-        self.agents = staging.rows_by_id("rocpd_info_agent", "agent", {"device": _DEVICE})
-        self.launches = f"SELECT session, event_id, correlation FROM {self.events}"
-        if "region" in parts:
-            self._regions()
-        if "memory_copy" in parts:
-            self._copies()
-        if "memory_allocate" in parts:
-            self._allocations()
-        if all(staging.db.parts(f"rocpd_{n}") for n in ("pmc_event", "info_pmc")) and staging.has_rows("rocpd_sample"):
-            self._samples()
-        system = f"SELECT 1 FROM {self.strings} WHERE text = '{_KERNELS_OF_SYSTEM}' LIMIT 1"
-        self.is_system = bool(staging.con.execute(system).fetchone())
-
-    def processes(self) -> list[tuple[int, int]]:
-        """Return session and process of all processes with any activity."""
-        activity = " UNION ".join(
-            f"SELECT session, process FROM ({sql})" for sql in (*self.selects.values(), self.ranges) if sql
-        )
-        distinct = f"SELECT DISTINCT session, process FROM ({activity}) WHERE process IS NOT NULL ORDER BY ALL"
-        rows = self.staging.con.execute(distinct).fetchmany(SMALL) if activity else []
-        return [(int(session), int(process)) for session, process in rows]
-
-    def add_to(self, item: ProcessRecording, process: _RocpdProcess) -> None:
-        """Set the SQL for ranges and activity of one process."""
-        number = "NULL" if process.number is None else process.number
-        same = f"session = {process.session} AND process IS NOT DISTINCT FROM {number}"
-        pid = "NULL" if item.pid is None else str(item.pid)
-        if self.ranges:
-            item.ranges = f"SELECT * REPLACE ({pid}::BIGINT AS pid) FROM ({self.ranges}) WHERE {same}"
-        for what, sql in self.selects.items():
-            picks = ", ".join(f"{pid}::BIGINT AS pid" if c == "pid" else c for c in ACTIVITY[what])
-            item.activity[what] = f"SELECT {picks} FROM ({sql}) WHERE {same}"
-
-    def _threads(self) -> str:
-        if not self.staging.db.parts("rocpd_info_thread"):
-            return "(SELECT -1 AS session, -1 AS thread, NULL::BIGINT AS tid)"
-        return self.staging.rows_by_id("rocpd_info_thread", "thread", {"tid": "tid"})
-
-    def _regions(self) -> None:
-        self.threads = self._threads()
-        rows = (
-            "SELECT r.session, r.pid AS process, r.pid, coalesce(t.tid, r.thread) AS thread, "
-            "nullif(e.correlation, 0) AS correlation, r.start_ns, r.end_ns, c.text AS kind, "
-            # The name is that of the call and the message is separate, or, in newer versions, the other way round.
-            "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
-            f"FROM {self.staging.rows('rocpd_region', _REGION)} r JOIN {self.events} e USING (session, event_id) "
-            f"LEFT JOIN {self.threads} t ON t.session = r.session AND t.thread = r.thread "
-            f"JOIN {self.strings} n ON n.session = r.session AND n.string_id = r.name_id "
-            f"JOIN {self.strings} c ON c.session = e.session AND c.string_id = e.category"
-        )
-        markers, own = (", ".join(map(sql_literal, names)) for names in (_MARKERS, _SYSTEM_CATEGORIES))
-        ranges = ", ".join(map(sql_literal, _RANGES))
-        kinds = {
-            str(kind) for (kind,) in self.staging.con.execute(f"SELECT DISTINCT kind FROM ({rows})").fetchmany(SMALL)
-        }
-        if kinds & set(_RANGES):
-            columns = ", ".join(SPAN)
-            self.ranges = f"SELECT process, {columns} FROM ({rows}) WHERE kind IN ({ranges}) AND start_ns < end_ns"
-        if kinds & set(_SYSTEM_CATEGORIES):
-            self.selects["regions"] = f"SELECT *, '{_SYSTEM}' AS source FROM ({rows}) WHERE kind IN ({own})"
-        if kinds - {*_MARKERS, *_SYSTEM_CATEGORIES}:
-            rccl = "CASE WHEN contains(lower(kind), 'rccl') THEN 'rccl' END AS category"
-            self.selects["calls"] = f"SELECT *, {rccl} FROM ({rows}) WHERE kind NOT IN ({markers}, {own})"
-
-    def _copies(self) -> None:
-        side = f"LEFT JOIN {self.agents} {{0}} ON {{0}}.session = m.session AND {{0}}.agent = m.{{1}}"
-        self.selects["copies"] = (
-            "SELECT m.* REPLACE (s.device AS source, t.device AS target), m.pid AS process, n.text AS name, "
-            "nullif(e.correlation, 0) AS correlation "
-            f"FROM {self.staging.rows('rocpd_memory_copy', _COPY)} m LEFT JOIN {self.events} e "
-            f"USING (session, event_id) {side.format('s', 'source')} {side.format('t', 'target')} "
-            f"LEFT JOIN {self.strings} n ON n.session = m.session AND n.string_id = m.name_id"
-        )
-
-    def _allocations(self) -> None:
-        self.selects["allocations"] = (
-            "SELECT m.* REPLACE (a.device AS device), m.pid AS process, nullif(e.correlation, 0) AS correlation, "
-            "'memory_' || lower(kind) AS name "
-            f"FROM {self.staging.rows('rocpd_memory_allocate', _ALLOCATION)} m LEFT JOIN {self.events} e "
-            f"USING (session, event_id) LEFT JOIN {self.agents} a ON a.session = m.session AND a.agent = m.device"
-        )
-
-    def _samples(self) -> None:
-        """Set the SQL for values sampled over time, of devices or of the process."""
-        sample_rows = self.staging.rows(
-            "rocpd_sample", {"session": "guid", "event_id": "event_id", "time": "timestamp"}
-        )
-        values = self.staging.rows("rocpd_pmc_event", _VALUE)
-        counters = self.staging.rows_by_id(
-            "rocpd_info_pmc", "pmc", {"process": "pid", "counter": "name", "unit": "units", "agent": "agent_id"}
-        )
-        # A sample refers to its event, which has a value for every track.
-        times = f"SELECT session, event_id, min(time) AS start_ns FROM {sample_rows} GROUP BY ALL"
-        self.selects["samples"] = (
-            "SELECT v.session, c.process, NULL AS thread, NULL AS correlation, counter AS name, start_ns, "
-            "start_ns AS end_ns, CASE WHEN isfinite(value) THEN value END AS value, unit, a.device "
-            f"FROM {values} v JOIN ({times}) USING (session, event_id) JOIN {counters} c USING (session, pmc) "
-            f"LEFT JOIN {self.agents} a ON a.session = c.session AND a.agent = c.agent"
-        )
+def _write_sampled_values(staging: Staging) -> Path | None:
+    """Write the values that were sampled inside kernels to a file and return it; None if there are none."""
+    sampled = sampled_values(staging) if staging.db.parts(DISPATCHES) else ""
+    file = staging.file("over_time.parquet")
+    return file if sampled and write_table(staging.con, sampled, file) else None
 
 
 def _from_tables(staging: Staging, correlated: str) -> str:
@@ -270,7 +228,7 @@ def _from_tables(staging: Staging, correlated: str) -> str:
     staging.con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id, event_id) "
         "- 1 AS key, coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, correlation, d.* "
-        f"FROM {staging.rows(DISPATCHES, _DISPATCH)} d "
+        f"FROM {staging.rows(DISPATCHES, _DISPATCH | graph_columns(staging, DISPATCHES))} d "
         f"LEFT JOIN ({correlated or 'SELECT -1 AS session, -1 AS event_id, NULL AS correlation'}) "
         "USING (session, event_id) "
         f"LEFT JOIN {staging.rows_by_id('rocpd_info_kernel_symbol', 'symbol', _SYMBOL)} USING (session, symbol) "
@@ -281,15 +239,15 @@ def _from_tables(staging: Staging, correlated: str) -> str:
         return ""
     names = staging.rows_by_id("rocpd_info_pmc", "pmc", {"counter": "name"})
     return (
-        f"SELECT key, counter, value FROM {staging.rows('rocpd_pmc_event', _VALUE)} JOIN found "
-        f"USING (session, event_id) JOIN {names} USING (session, pmc) WHERE value IS NOT NULL"
+        f"SELECT key, counter, value FROM {staged_values(staging)} JOIN found USING (session, event_id) "
+        f"JOIN {names} USING (session, pmc) WHERE value IS NOT NULL AND sample IS NULL"
     )
 
 
 def _from_views(staging: Staging) -> str:
     staging.con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id) - 1 "
-        f"AS key, process AS pid, NULL AS symbol, NULL AS correlation, * FROM {staging.rows(VIEW, _VIEW)}"
+        f"AS key, process AS pid, {', '.join(f'NULL AS {c}' for c in _OF_TABLES)}, * FROM {staging.rows(VIEW, _VIEW)}"
     )
     if not staging.db.parts("counters_collection"):
         return ""
@@ -300,7 +258,7 @@ def _from_views(staging: Staging) -> str:
     )
 
 
-class _RocpdProcess(NamedTuple):
+class RocpdProcess(NamedTuple):
     """A process: its run, its number there, its pid, and its launches."""
 
     session: int
@@ -316,7 +274,7 @@ class _RocpdProcess(NamedTuple):
         return self.first, self.last
 
 
-def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int]]) -> list[_RocpdProcess]:
+def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int]]) -> list[RocpdProcess]:
     """Return processes with launches, then others that are ``active``; one placeholder for a run without either."""
     rows = staging.con.execute(
         f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {parquet([launches])} "
@@ -327,14 +285,14 @@ def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int
         raise BadInput(
             f"{name} contains launches of {count_text(len(rows), 'process')}", "that is more than can be read"
         )
-    processes = [_RocpdProcess(*row) for row in rows]
+    processes = [RocpdProcess(*row) for row in rows]
     launched_processes = {(one.session, one.number) for one in processes}
     processes += [
-        _RocpdProcess(session, number, None, 0, -1, 0)
+        RocpdProcess(session, number, None, 0, -1, 0)
         for session, number in active
         if (session, number) not in launched_processes
     ]
-    return processes or [_RocpdProcess(-1, None, None, 0, -1, 0)]
+    return processes or [RocpdProcess(-1, None, None, 0, -1, 0)]
 
 
 def _warn_of_infinite_values(con: duckdb.DuckDBPyConnection, file: Path, values: Sequence[Path]) -> list[Note]:
@@ -347,7 +305,7 @@ def _warn_of_infinite_values(con: duckdb.DuckDBPyConnection, file: Path, values:
 
 
 def _describe_process(
-    staging: Staging, item: ProcessRecording, process: _RocpdProcess, agents: dict[int, list[Rocprofv3Agent]]
+    staging: Staging, item: ProcessRecording, process: RocpdProcess, agents: dict[int, list[Rocprofv3Agent]]
 ) -> None:
     """Set what the database states about a process and its host; ``agents`` caches the agents of each run."""
     where = ""

@@ -48,7 +48,7 @@ _STATIC = {
 COUNTS = (
     "executed", "lanes", "lanes_active", "sectors_global", "sectors_global_ideal", "sectors_local",
     "sectors_local_ideal", "wavefronts_lds", "wavefronts_lds_ideal", "divergent", "latency_cycles", "stall_cycles",
-    "idle_cycles",
+    "idle_cycles", "hidden_cycles", "exposed_cycles",
 )  # fmt: skip
 """What is counted per instruction; counts of the launches of one configuration add up."""
 INSTRUCTION = _PLACE | _STATIC | dict.fromkeys(COUNTS, "BIGINT")

@@ -34,6 +34,7 @@ EVENT = {  # column of the events that a reader provides -> SQL type; unknown va
     "category": "VARCHAR",  # NULL: the category of its function
     "row": "BIGINT",  # of a kernel: its row in the main pass
     "arguments": "VARCHAR",  # of a collective: its kind, sizes, type and group, as JSON
+    "graph": "BIGINT", "graph_node": "BIGINT",  # the graph, and its node that the work is
 }  # fmt: skip
 RANGE = {
     "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
@@ -55,7 +56,7 @@ _FAULTS = {  # what is wrong with an event or a range -> SQL; the first match co
 }
 _WORDS = {
     "kernel": "kernels", "copy": "copies", "fill": "fills", "api": "calls", "sync": "waits", "alloc": "allocations",
-    "sample": "samples",
+    "sample": "samples", "barrier": "barriers of events", "driver": "events of the kernel driver",
 }  # fmt: skip
 
 
@@ -106,7 +107,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     picks = {
         "kind": "n.kind", "name": "n.shown", "device_id": "TRY_CAST(device_id AS INTEGER)", "pid": pid_of,
         "rank": "TRY_CAST(rank AS INTEGER)", "category": f"CASE WHEN n.kind IN {_HOST} THEN coalesce(e.category, "
-        "n.category) WHEN n.kind = 'sample' THEN e.category END",
+        "n.category) WHEN n.kind IN ('sample', 'barrier', 'driver') THEN e.category END",
         "bytes": "CASE WHEN bytes >= 0 THEN bytes END",
     }  # fmt: skip
     columns = ", ".join(f"{picks.get(c, c)} AS {c}" for c in EVENT)
@@ -124,7 +125,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         raise timeline.refusal(warnings)
     own = timeline.ranges_of_events or (partial(_ranges_of_events, con, work, ranges, steps) if ranges else None)
     within = _in_order_of_events(con, work, staged, own)
-    last = ("rank", "host", "value", "category", "arguments")
+    last = ("rank", "host", "value", "category", "arguments", "graph", "graph_node")
     columns = ", ".join(f"{plain_pid()} AS pid" if c == "pid" else c for c in EVENT if c not in ("row", *last))
     write_table(
         con,

@@ -39,7 +39,13 @@ def written(folder: Path, code: Sequence[Sequence[Any]] = CODE, header: str = HE
     (ui / "snapshots.json").write_text(json.dumps({"/": {"src": {"app": {"k.hip": "source_0_k.hip"}}}}))
     (ui / "source_0_k.hip").write_text("".join(f"line {n} of k\n" for n in range(1, 60)))
     (ui / "occupancy.json").write_text(json.dumps({"0": [[1, 0, 0, 0, 1, 1]], "dispatches": {"1": KERNEL}}))
-    wave = {"instructions": [[0, 1, 0, 4, 2]], "waitcnt": [[5, [[2, 40], [3, 3]]], [99, [[2, 1]]], "odd", [5, 7]]}
+    wave = {
+        "begin": 0,
+        "end": 9,
+        "cu": 1,
+        "instructions": [[0, 1, 0, 4, 2]],
+        "waitcnt": [[5, [[2, 40], [3, 3]]], [99, [[2, 1]]], "odd", [5, 7]],
+    }
     (ui / "se0_sm0_sl0_wv0.json").write_text(json.dumps({"wave": wave, "num_insts": 1}))
     return ui
 
@@ -154,7 +160,9 @@ def test_of_kernels_traced_in_one_go_the_launch_is_that_of_its_own_kernel_alone(
 def test_what_waits_waited_for_is_read_as_rocprofv3_writes_it(bench: Any) -> None:
     """Beside each instruction that was waited for it writes 0, however often that was."""
     ui = written(bench.folder)
-    (ui / "se0_sm0_sl0_wv0.json").write_text(json.dumps({"wave": {"waitcnt": [[5, [[3, 0]]], [5, [[3, 0]]]]}}))
+    (ui / "se0_sm0_sl0_wv0.json").write_text(
+        json.dumps({"wave": {"begin": 0, "end": 9, "cu": 1, "waitcnt": [[5, [[3, 0]]], [5, [[3, 0]]]]}})
+    )
     done = bench.load(ui)
     assert bench.rows(done, "instructions", "waits_for", f'"offset" = {0x1D68}') == [(str(0x1D48),)]
     found = find_hotspots(bench.store, by="instruction")
