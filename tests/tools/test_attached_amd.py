@@ -47,6 +47,7 @@ def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, be
     assert (found.name, found.command) == ("sleep", f"process {pid} sleep")
     assert "SQ_WAVES" in found.counters and found.dispatches > 0
     assert "attached to process" in run.notes[0] and "0.1 s" in run.notes[0]
+    assert any("libtorch_cpu.so" in note and "after rocprofiler-sdk 1.3.5" in note for note in run.notes)
 
 
 def test_times_alone_can_be_had_of_it(node: Node, begin: Begin) -> None:  # noqa: F811

@@ -181,8 +181,7 @@ def _attached_note(pid: int) -> Note:
         f"/proc/{pid}/task/*/comm shows whether it listens), rocprofv3 must be allowed to trace it (same user and "
         "kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and both must be of the same ROCm "
         "release. The process itself writes the files; a relative path is resolved from its own working directory. "
-        "Attaching to it again uses the same options. PyTorch processes, whose libtorch_cpu.so contains its own "
-        "profiler, cannot be attached to up to rocprofv3 1.3.5.",
+        "Attaching to it again uses the same options.",
     )
 
 
