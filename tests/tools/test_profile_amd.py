@@ -349,7 +349,7 @@ def test_a_run_names_known_defects_and_wrong_settings_before_anything_runs(node:
 def test_kernels_are_replayed_where_the_profiler_can(node: Node) -> None:
     log = node.folder / "log"
     metrics = ["SQ_WAVES", *THREE]
-    run = node.has("1.4.0").profile("--log", str(log), metrics=metrics, replay="kernel")
+    run = node.has("1.4.1").profile("--log", str(log), metrics=metrics, replay="kernel")
     assert run.state == "done", (run.problem, run.output)
     assert len(log.read_text().splitlines()) == 2
     for counter in metrics:

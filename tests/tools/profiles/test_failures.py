@@ -145,11 +145,12 @@ def test_a_program_that_fails_before_its_first_kernel_is_not_told_that_none_fits
 @pytest.mark.parametrize(
     ("version", "targets", "command", "collects", "codes"),
     [
-        ("1.3.2", ["gfx942"], "vllm serve model", {"counters"}, {"hangs_with_vllm", "leaves_children"}),
+        ("1.3.2", ["gfx942"], "vllm serve model", {"counters"},
+         {"hangs_with_vllm", "leaves_children", "crashes_beside_pytorch"}),
         ("1.3.2", ["gfx942"], "./app", {"counters"}, {"leaves_children"}),
-        ("1.3.5", ["gfx942"], "vllm serve model", {"counters"}, {"leaves_children"}),
+        ("1.3.5", ["gfx942"], "vllm serve model", {"counters"}, {"leaves_children", "crashes_beside_pytorch"}),
         ("1.1", ["gfx942"], "vllm serve model", set(), {"leaves_children"}),
-        ("1.4.0", ["gfx942"], "vllm serve model", EVERYTHING, set()),
+        ("1.4.1", ["gfx942"], "vllm serve model", EVERYTHING, set()),
         ("1.0.0", ["gfx950"], "./app", {"timeline"}, {"leaves_children", "streams_missing"}),
         ("1.3.5", ["gfx1201"], "./app", {"counters"},
          {"leaves_children", "zero_below_profile_level", "zero_wave_cycles"}),
