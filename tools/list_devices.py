@@ -15,8 +15,10 @@ from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.store import Manifest, Store
 from .answers.sentences import sentence
 from .base.results import NextCall, Result
+from .device.machine.host_settings import unsound
 from .device.machine.model import Device, InstalledProfiler, Roots
 from .device.machine.survey import Machine, survey
+from .running.known_failures import defects_here
 
 if TYPE_CHECKING:
     import duckdb
@@ -109,6 +111,15 @@ def _notes(machine: Machine) -> list[str]:
         f"{verdict.why}. {verdict.fix or ''}".strip()
         for vendor, verdict in machine.verdicts.items()
         if verdict.usable is False and verdict.why and vendor not in {*told, "cpu"}
+    ]
+    notes += unsound(machine.settings, ("counters", "times"))
+    defects: dict[str, list[str]] = {}
+    for profiler, defect in defects_here(machine):
+        mended = f"mended in {defect.mended}" if defect.mended else "not mended"
+        defects.setdefault(f"{profiler.name} {profiler.version}", []).append(f"{defect.code} ({mended})")
+    notes += [
+        f"{name} has known defects here, which rooflens doctor explains: {', '.join(of)}."
+        for name, of in defects.items()
     ]
     if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
         notes.append(

@@ -33,8 +33,9 @@ from .running.drivers.registry import ProfilerDriver as Driver
 from .running.drivers.registry import launcher_lines
 from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
 from .running.job import Step
+from .running.known_failures import version_defects
 from .running.profiled_program import ProfileContents, parse_metrics
-from .running.request import ProfileRequest, block_use, launch_range
+from .running.request import ProfileRequest, block_use, collected, launch_range
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the working directory."""
@@ -312,6 +313,11 @@ def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, progra
         )
     if request.hotspots and driver.NAME == "rocprofv3":
         notes.append(THREAD_TRACE.text)
+    version = getattr(features, "version", None)
+    defects = version_defects(
+        driver.NAME, version, targets=[request.target], command=shlex.join(request.command), collects=collected(request)
+    )
+    notes += [defect.text(driver.NAME, version) for defect in defects]
     counted = request.passes or request.hotspots
     if (sampler := registry.sampler(driver.NAME)) and request.pid is None and counted:
         notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))

@@ -13,6 +13,7 @@ from ...tools.device.machine import programs
 from ...tools.device.machine.model import Check, Device, InstalledProfiler, Roots
 from ...tools.device.machine.survey import Machine, survey
 from ...tools.device.machine.sysfs import clean, path_exists
+from ...tools.running.known_failures import defects_here
 
 __all__ = ["Check", "doctor"]
 
@@ -45,7 +46,9 @@ def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
         *programs.extras(programs.READER_EXTRAS),
         *_gpus(machine),
         *_access(machine),
+        *_settings(machine),
         *(_profiler(p, machine) for p in machine.profilers),
+        *_defects(machine),
         *(Check(name="note", state="warning", found=note) for note in machine.notes),
         programs.hip("amd" in vendors),
         *([*programs.extras(programs.CUDA_EXTRAS), programs.nvcc(roots)] if "nvidia" in vendors else []),
@@ -134,6 +137,29 @@ def _access(machine: Machine) -> list[Check]:
             verdict.fix or "",
         )
         for vendor, verdict in machine.verdicts.items()
+    ]
+
+
+def _settings(machine: Machine) -> list[Check]:
+    """Check the settings of the host that AMD GPUs depend on, each with the command that changes it."""
+    return [
+        _judge_check(
+            f"setting {one.code}" + ("" if one.device is None else f" (GPU {one.device})"), one.sound, one.text, one.fix
+        )
+        for one in machine.settings
+    ]
+
+
+def _defects(machine: Machine) -> list[Check]:
+    """Name the known defects of the installed versions of profilers."""
+    return [
+        Check(
+            name=f"known defect {defect.code}",
+            state="warning",
+            found=f"{profiler.name} {profiler.version}: {defect.what} ({defect.source})",
+            fix=f"{defect.instead}. {defect.mending}",
+        )
+        for profiler, defect in defects_here(machine)
     ]
 
 

@@ -13,13 +13,13 @@ VERSIONS: dict[str, str] = {
     "0.6.0": "6.4.0",
     "1.0.0": "7.0.0",
     "1.3.2": "7.15.0",
-    "1.4.0": "7.16.0",
+    "1.3.5": "10.0.0",
+    "1.4.1": "10.1.0",
 }
-"""Versions that the stand-in can be -> ROCm release. 1.3.2 is the one of mid-2026; 1.4.0 stands for one that replays
-single kernels, whose number is not known."""
+"""Versions that the stand-in can be -> ROCm release. 1.3.2 is the one of mid-2026; 1.4.1 replays single kernels."""
 
 _V04, _V05, _V06, _V10, _V13 = (0, 4, 0), (0, 5, 0), (0, 6, 0), (1, 0, 0), (1, 1, 0)
-_V132, _V14 = (1, 3, 2), (1, 4, 0)
+_V132, _V135, _V14 = (1, 3, 2), (1, 3, 5), (1, 4, 1)
 _FORMATS = {_V04: ("csv", "json", "pftrace"), _V05: ("csv", "json", "pftrace", "otf2"),
             _V10: ("csv", "json", "pftrace", "otf2", "rocpd")}  # fmt: skip
 
@@ -38,7 +38,11 @@ _BOOLS: list[tuple[Version, tuple[str, ...]]] = [
     (_V10, ("--rocdecode-trace",)), (_V10, ("--rocjpeg-trace",)), (_V10, ("--disable-signal-handlers",)),
     (_V13, ("--process-sync",)), (_V13, ("--kfd-trace",)), (_V13, ("--spm-beta-enabled",)),
     (_V13, ("--attach-children",)), (_V132, ("--attach-sync-output",)), (_V13, ("--selected-regions-ref-count",)),
-    (_V14, ("--kernel-replay-beta-enabled",)),
+    (_V132, ("--kfd-page-migration-trace",)), (_V132, ("--kfd-page-mapping-trace",)), (_V132, ("--kfd-queue-trace",)),
+    (_V132, ("--kfd-dropped-events-trace",)), (_V135, ("--hip-graph-trace",)), (_V135, ("--hipfile-trace",)),
+    (_V135, ("--rocshmem-trace",)), (_V14, ("--kernel-replay-beta-enabled",)), (_V14, ("--hip-event-trace",)),
+    (_V14, ("--att-no-intercept",)), (_V14, ("--att-no-detail",)), (_V10, ("--att-serialize-all",)),
+    (_V10, ("--suppress-marker-preload",)),
 ]  # fmt: skip
 _WORDS: list[tuple[Version, tuple[str, ...]]] = [
     (_V04, ("--kernel-include-regex",)), (_V04, ("--kernel-exclude-regex",)),
@@ -48,9 +52,14 @@ _WORDS: list[tuple[Version, tuple[str, ...]]] = [
     (_V10, ("--minimum-output-data",)), (_V13, ("--sdk-soversion",)), (_V13, ("--profile-mpi-ranks",)),
     (_V13, ("--mpi-world-rank-variable",)), (_V13, ("--mpi-world-size-variable",)),
     (_V13, ("-p", "--pid", "--attach")), (_V13, ("--attach-duration-msec",)),
+    (_V10, ("--att-target-cu",)), (_V10, ("--att-simd-select",)), (_V10, ("--att-buffer-size",)),
+    (_V10, ("--att-shader-engine-mask",)), (_V10, ("--att-gpu-index",)), (_V10, ("--att-consecutive-kernels",)),
+    (_V10, ("--att-perfcounters",)), (_V10, ("--att-perfcounter-ctrl",)), (_V10, ("--att-activity",)),
+    (_V132, ("--spm-sample-interval",)), (_V132, ("--spm-sample-interval-unit",)),
 ]  # fmt: skip
 _LISTS: list[tuple[Version, tuple[str, ...]]] = [
     (_V04, ("--kernel-iteration-range",)), (_V04, ("--preload",)), (_V05, ("--summary-groups",)),
+    (_V10, ("--att-library-path",)), (_V132, ("--spm",)), (_V132, ("--ompt-trace",)),
 ]  # fmt: skip
 TRACES = ("hip_runtime_trace", "hip_compiler_trace", "hsa_core_trace", "hsa_amd_trace", "hsa_image_trace",
           "hsa_finalizer_trace", "marker_trace", "rccl_trace", "kernel_trace", "memory_copy_trace",
@@ -113,7 +122,7 @@ def parser(version: Version) -> argparse.ArgumentParser:
         if version >= since:
             said.add_argument(*flags, nargs="+")
     if version >= _V14:
-        said.add_argument("--replay-mode", choices=("application", "kernel"), help="repeat the program or the kernel")
+        said.add_argument("--replay-mode", choices=("kernel", "application"), help="repeat the program or the kernel")
     if version >= _V06:
         said.add_argument("-P" if version >= _V10 else "-p", "--collection-period", nargs="+")
         said.add_argument("--collection-period-unit", nargs=1, default="sec" if version < _V10 else ["sec"])

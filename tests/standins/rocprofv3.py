@@ -99,12 +99,9 @@ def _run(setting: Setting, options: Options, app: list[str], *, number: int | No
         env["ROCPROF_COUNTER_GROUPS_INTERVAL"] = str(options.get("pmc_group_interval") or 1)
     if pid is not None:
         env["ROCPROF_ATTACH_DURATION"] = str(options.get("attach_duration_msec") or 0)
-    if options.get("kernel_replay_beta_enabled") and options.get("replay_mode") != "application":
-        if not options.get("pmc") and not options.get("pmc_groups"):
-            _fatal(setting, "kernel replay needs counters")
+    if options.get("replay_mode") == "kernel":
+        _replays(setting, options)
         env["ROCPROF_KERNEL_REPLAY"] = "1"
-    elif options.get("replay_mode") == "kernel":
-        _fatal(setting, "--replay-mode kernel is a beta: it needs --kernel-replay-beta-enabled")
     try:
         status = library.profile(setting, env, app) if pid is None else library.attached(setting, env, pid)
     except Refused as error:
@@ -132,6 +129,17 @@ _GROUPS = {
     "hip_trace": ("hip_runtime_trace", "hip_compiler_trace"),
     "hsa_trace": ("hsa_core_trace", "hsa_amd_trace", "hsa_image_trace", "hsa_finalizer_trace"),
 }
+
+
+def _replays(setting: Setting, options: Options) -> None:
+    """What kernel replay of 1.4.1 needs and refuses; the switch for the beta alone replays nothing."""
+    if not options.get("kernel_replay_beta_enabled"):
+        _fatal(setting, "--replay-mode kernel is a beta: it needs --kernel-replay-beta-enabled")
+    if not options.get("pmc") and not options.get("pmc_groups"):
+        _fatal(setting, "--replay-mode kernel requires counter collection (--pmc or pmc_groups)")
+    for service in ("advanced_thread_trace", "pc_sampling_beta_enabled", "spm"):
+        if options.get(service):
+            _fatal(setting, f"--replay-mode kernel cannot be combined with {service}")
 
 
 _SAMPLED = {"host_trap": ("time", "gfx90a gfx942 gfx950"), "stochastic": ("cycles", "gfx942 gfx950")}

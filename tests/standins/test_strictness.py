@@ -311,11 +311,11 @@ def test_kernels_are_replayed_where_that_is_known(run: Run, tmp_path: Path) -> N
     groups = jobs(tmp_path, {"pmc_groups": [["TD_TD_BUSY_sum", "TD_TC_STALL_sum"], ["TD_LOAD_WAVEFRONT_sum"]]})
     line = ["-i", groups, "--replay-mode", "kernel", "-f", "csv", "-d", "out"]
     assert run("1.3.2", *line, "--", *TRUE).returncode == 2
-    assert run("1.4.0", *line, "--", *TRUE).returncode == 1
-    assert run("1.4.0", *line, "--kernel-replay-beta-enabled", "true", "--", *TRUE).returncode == 0
+    assert run("1.4.1", *line, "--", *TRUE).returncode == 1
+    assert run("1.4.1", *line, "--kernel-replay-beta-enabled", "true", "--", *TRUE).returncode == 0
     assert len(counters(tmp_path / "out")) == 3
     # Without replay the groups take turns between launches.
-    assert run("1.4.0", "-i", groups, "-f", "csv", "-d", "turns", "--", *TRUE).returncode == 0
+    assert run("1.4.1", "-i", groups, "-f", "csv", "-d", "turns", "--", *TRUE).returncode == 0
     (file,) = (tmp_path / "turns").rglob("*counter_collection.csv")
     names = {int(row["Dispatch_Id"]): row["Counter_Name"] for row in csv.DictReader(file.open())}
     assert names[1] == "TD_TC_STALL_sum" and names[2] == "TD_LOAD_WAVEFRONT_sum"

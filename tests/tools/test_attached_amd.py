@@ -47,6 +47,7 @@ def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, be
     assert (found.name, found.command) == ("sleep", f"process {pid} sleep")
     assert "SQ_WAVES" in found.counters and found.dispatches > 0
     assert "attached to process" in run.notes[0] and "0.1 s" in run.notes[0]
+    assert any("libtorch_cpu.so" in note and "rocprofiler-sdk 1.4.1" in note for note in run.notes)
 
 
 def test_times_alone_can_be_had_of_it(node: Node, begin: Begin) -> None:  # noqa: F811
@@ -54,6 +55,14 @@ def test_times_alone_can_be_had_of_it(node: Node, begin: Begin) -> None:  # noqa
     run = attach(node, begin(ROCP_TOOL_ATTACH="1"), metrics=[], name="served")
     assert run.state == "done", (run.problem, run.output)
     assert node.manifest(run.workload).name == "served" and node.manifest(run.workload).counters == []
+
+
+def test_a_process_can_be_sampled(node: Node, begin: Begin) -> None:  # noqa: F811
+    node.has("1.3.2")
+    run = attach(node, begin(ROCP_TOOL_ATTACH="1"), metrics=["hotspots"], name="served")
+    assert run.state == "done", (run.problem, run.output)
+    held = node.manifest(run.workload)
+    assert held.samples and held.dispatches and held.counters == []
 
 
 def test_a_process_that_does_not_listen_is_told_with_what_it_takes(node: Node, begin: Begin) -> None:  # noqa: F811

@@ -178,6 +178,28 @@ def test_attaching_is_one_command_that_names_the_process_and_what_it_takes(store
         plan_profile(store, "sm_90", pid=4711)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "version", "command", "told"),
+    [
+        ("gfx942", "1.3.2", ["vllm", "serve", "model"], True),
+        ("gfx942", "1.3.5", ["vllm", "serve", "model"], False),
+        ("gfx942", "1.3.2", ["./app"], False),
+    ],
+)
+def test_a_plan_names_the_defects_that_its_program_can_meet(
+    store: Store, gpu: str, version: str, command: list[str], told: bool
+) -> None:
+    notes = plan_profile(store, gpu, profiler_version=version, command=command).notes
+    assert any("issue 54087" in note and "Mended in rocprofiler-sdk 1.3.5" in note for note in notes) is told
+
+
+def test_a_plan_for_a_radeon_says_which_performance_level_its_counters_need(store: Store) -> None:
+    level = "echo profile_standard"
+    assert any(level in note for note in plan_profile(store, "RX 9070").notes)
+    assert not any(level in note for note in plan_profile(store, "RX 9070", metrics=["timeline"]).notes)
+    assert not any(level in note for note in plan_profile(store, "MI300A").notes)
+
+
 def test_hot_spots_are_planned_for_other_machines_with_thread_trace_in_words(store: Store) -> None:
     found = plan_profile(store, "MI300X", ["hotspots"], detail="full")
     assert [one.step for one in found.commands] == ["timing", "hotspots"] and found.passes.rows == []

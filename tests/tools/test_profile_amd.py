@@ -333,10 +333,23 @@ def test_arguments_and_variables_arrive_and_secrets_do_not(node: Node) -> None:
     assert canary not in run.model_dump_json()
 
 
+def test_a_run_names_known_defects_and_wrong_settings_before_anything_runs(node: Node) -> None:
+    node.has("1.3.2")
+    balancing, nodes = node.folder / "root/proc/sys/kernel/numa_balancing", node.folder / "root/sys/devices/system/node"
+    balancing.parent.mkdir(parents=True)
+    balancing.write_text("1\n")
+    for name in ("node0", "node1"):
+        (nodes / name).mkdir(parents=True)
+    run = profiling.profile_command(node.store, ["env", "SERVER=vllm", *APP, *launching("copy")], FEW, wait_s=0)
+    told = " ".join(run.notes)
+    assert "rocprofiler-sdk 1.3.5 (ROCm 10.0)" in told and "change times: numa_balancing." in told
+    assert ended(node.store, run).state == "done"
+
+
 def test_kernels_are_replayed_where_the_profiler_can(node: Node) -> None:
     log = node.folder / "log"
     metrics = ["SQ_WAVES", *THREE]
-    run = node.has("1.4.0").profile("--log", str(log), metrics=metrics, replay="kernel")
+    run = node.has("1.4.1").profile("--log", str(log), metrics=metrics, replay="kernel")
     assert run.state == "done", (run.problem, run.output)
     assert len(log.read_text().splitlines()) == 2
     for counter in metrics:

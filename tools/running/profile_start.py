@@ -14,6 +14,7 @@ from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
 from ...analysis.store.store import Store
 from ..base.untrusted_text import plain_text
+from ..device.machine.host_settings import unsound
 from ..device.machine.model import Device, Roots
 from ..device.machine.programs import ask
 from ..device.machine.sensors import Sensor
@@ -25,10 +26,11 @@ from .counting import plan_counting
 from .drivers import registry
 from .drivers.registry import ProfilerDriver as Driver
 from .job import CallStep, Job, Step
+from .known_failures import version_defects
 from .profiled_program import ProfileSubject, listens
 from .profiler_choice import DeviceChoice
 from .program_revision import identify_binary, revision
-from .request import ProfileRequest
+from .request import ProfileRequest, collected
 from .run_state import CHECK, OUT, ProfileRun
 
 _HELP_S = 20.0
@@ -150,7 +152,8 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
         steps: list[Step], notes: list[str], planning: CallStep | None = None
     ) -> tuple[list[Step], CallStep | None, ProfileRun]:
         counters = {step.name: list(step.counters) for step in steps}
-        return steps, planning, run.model_copy(update={"counters": counters, "notes": notes})
+        known = _known_in_advance(request, choice)
+        return steps, planning, run.model_copy(update={"counters": counters, "notes": [*notes, *known]})
 
     steps = driver.steps(request, features, program=choice.path, out=out)
     driver_notes = [note.text for note in driver.notes(request, features)]
@@ -174,6 +177,21 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
         _sampling_notes(task.planned, first, choice, driver_notes, request),
         planning if counts else None,
     )
+
+
+def _known_in_advance(request: ProfileRequest, choice: DeviceChoice) -> list[str]:
+    """Return what is known to go wrong before anything runs: defects of the profiler's version, and settings of the
+    host that spoil what the run collects."""
+    collects = collected(request)
+    tool = choice.profiler
+    defects = version_defects(
+        tool.name, tool.version, targets=[choice.target], command=shlex.join(request.command), collects=collects
+    )
+    # The setting of a known machine says whether such a defect shows.
+    decided = {setting.code for setting in choice.settings}
+    known = [d.text(tool.name, tool.version) for d in defects if d.setting not in decided]
+    concerns = {"times", *(["counters"] if collects & {"counters"} else []), *(["attaching"] if request.pid else [])}
+    return [*known, *unsound(choice.settings, concerns, choice.device.index)]
 
 
 def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.base.problems import BadArgument, MissingTool, NotFound
 from ...analysis.catalogue import targets
+from ..device.machine.host_settings import HostSetting
 from ..device.machine.model import Device, InstalledProfiler
 from .drivers import registry
 
@@ -31,6 +32,8 @@ class DeviceChoice:
     mask: dict[str, str]
     """Variables that show the program only the chosen GPU; empty if none was chosen."""
     warnings: list[str]
+    settings: tuple[HostSetting, ...] = ()
+    """Settings of the host and of the device that profiles depend on."""
 
 
 def choose(
@@ -64,6 +67,7 @@ def choose(
         locks={f"{d.vendor}-{d.uuid or d.index}": _title(d) for d in same},
         mask=_mask(device) if gpu is not None else {},
         warnings=[f"{tool.why}. {tool.fix or ''}".strip()] if tool.why else [],
+        settings=tuple(machine.settings) if device.vendor == "amd" else (),
     )
 
 

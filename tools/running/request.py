@@ -17,6 +17,7 @@ from ...analysis.base.text import count_text
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.counter_names import EVERY_INSTANCE, block_of, events_of, level_of
 from ...analysis.catalogue.targets import products
+from .known_failures import Collects
 from .range_filter import RangeFilter
 
 Replay = Literal["application", "kernel", "iteration"]
@@ -83,6 +84,17 @@ _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
 _PARTS = re.compile(r"\w+(\|\w+)*")
 _COUNTER = re.compile(r"[A-Za-z]\w*(\[(\*|\d+)\])?", re.ASCII)
 _LONGEST = 1000
+
+
+def collected(request: ProfileRequest) -> frozenset[Collects]:
+    """Return what a request collects besides times."""
+    asked: dict[Collects, object] = {
+        "counters": request.passes,
+        "hotspots": request.hotspots,
+        "timeline": request.timeline,
+        "attach": request.pid is not None,
+    }
+    return frozenset(what for what, wanted in asked.items() if wanted)
 
 
 def checked_pattern(request: ProfileRequest, profiler: str) -> str | None:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound, Problem
+from rooflens.tools.device.machine.host_settings import Setting
 from rooflens.tools.running import known_failures
 from rooflens.tools.running.drivers.registry import profilers
-from rooflens.tools.running.known_failures import PROGRAM, explain_failure
+from rooflens.tools.running.known_failures import (
+    EVERYTHING,
+    PROGRAM,
+    explain_failure,
+    version_defects,
+    version_numbers,
+)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +140,55 @@ def test_what_only_the_programmer_knows_is_left_to_its_own_words(text: str) -> N
 def test_a_program_that_fails_before_its_first_kernel_is_not_told_that_none_fits_the_filter() -> None:
     said = "==ERROR== The application returned an error code (1).\n==WARNING== No kernels were profiled.\n"
     assert explain_failure("ncu", 1, said) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "targets", "command", "collects", "codes"),
+    [
+        ("1.3.2", ["gfx942"], "vllm serve model", {"counters"},
+         {"hangs_with_vllm", "leaves_children", "crashes_beside_pytorch"}),
+        ("1.3.2", ["gfx942"], "./app", {"counters"}, {"leaves_children"}),
+        ("1.3.5", ["gfx942"], "vllm serve model", {"counters"}, {"leaves_children", "crashes_beside_pytorch"}),
+        ("1.1", ["gfx942"], "vllm serve model", set(), {"leaves_children"}),
+        ("1.4.1", ["gfx942"], "vllm serve model", EVERYTHING, set()),
+        ("1.0.0", ["gfx950"], "./app", {"timeline"}, {"leaves_children", "streams_missing"}),
+        ("1.3.5", ["gfx1201"], "./app", {"counters"},
+         {"leaves_children", "zero_below_profile_level", "zero_wave_cycles"}),
+        ("1.3.5", ["gfx1201"], "./app", {"timeline"}, {"leaves_children"}),
+        ("1.1.0", ["gfx1151"], "./app", {"counters"},
+         {"leaves_children", "zero_below_profile_level", "aborts_on_strix", "zero_beside_other_gpus"}),
+        ("1.3.2", ["gfx1103"], "./app", {"counters"},
+         {"leaves_children", "zero_below_profile_level", "lists_no_counters"}),
+        ("1.3.2", ["gfx1100"], "./app", {"thread_trace"},
+         {"leaves_children", "zero_below_profile_level", "empty_thread_trace"}),
+        ("1.3.2", ["gfx1201"], "./app", {"hotspots"}, {"leaves_children", "no_samples"}),
+        ("1.1.0", ["gfx90a"], "", {"attach"},
+         {"leaves_children", "attached_without_output", "attaches_not_to_pytorch"}),
+        (None, ["gfx90a"], "./app", EVERYTHING, set()),
+    ],
+)  # fmt: skip
+def test_the_known_defects_of_a_version_are_those_that_a_run_can_meet(
+    version: str | None, targets: list[str], command: str, collects: Any, codes: set[str]
+) -> None:
+    defects = version_defects("rocprofv3", version, targets=targets, command=command, collects=frozenset(collects))
+    assert {defect.code for defect in defects} == codes
+    for defect in defects:
+        told = defect.text("rocprofv3", version)
+        assert defect.source in told and (f"Mended in {defect.mended}" in told or not defect.mended)
+
+
+def test_a_profiler_of_an_unknown_version_has_the_defects_of_all_versions() -> None:
+    assert [defect.code for defect in version_defects("rocprofv2", None)] == ["launches_missing"]
+    assert version_defects("torch", None) == [] and version_defects("ncu", "2026.1") == []
+
+
+def test_every_known_defect_states_its_conditions_in_known_words() -> None:
+    entries = tomllib.loads((Path(known_failures.__file__).with_suffix(".toml")).read_text())["defect"]
+    assert len({entry["code"] for entry in entries}) == len(entries) >= 14
+    for entry in entries:
+        assert set(entry["profilers"]) <= {*profilers(), "torch"} and set(entry.get("collects", ())) <= EVERYTHING
+        assert entry.get("setting", "power_level") in get_args(Setting)
+        for pattern in (entry.get("gpu", ""), entry.get("command", "")):
+            re.compile(pattern)
+        since, before = (version_numbers(entry.get(bound, "")) for bound in ("since", "before"))
+        assert not before or since < before

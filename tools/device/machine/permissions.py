@@ -11,6 +11,7 @@ from pathlib import Path
 from .model import Roots
 from .sysfs import listing, path_exists, read, whole_number
 
+SYS_PTRACE = 19
 _SYS_ADMIN, _PERFMON = 21, 38
 _PERFMON_DRIVER = 565
 """First NVIDIA driver that accepts CAP_PERFMON."""
@@ -47,7 +48,7 @@ def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
             return _closed_to_us(present[0], f"/dev/dri/{present[0].name}")
         return CounterPermission(False, "there is no /dev/dri/renderD* of a GPU", "In a container: --device /dev/dri")
     level = _paranoid(roots)
-    if level is not None and level > 2 and not _has_capability(roots, _PERFMON, _SYS_ADMIN):
+    if level is not None and level > 2 and not has_capability(roots, _PERFMON, _SYS_ADMIN):
         return CounterPermission(
             True,
             f"kernel.perf_event_paranoid is {level} (above 2) without CAP_PERFMON: some counters may silently stay 0",
@@ -70,7 +71,7 @@ def nvidia(roots: Roots, driver: str | None) -> CounterPermission:
     hit = re.search(r"^(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers):\s*(\d+)", params or "", re.MULTILINE)
     version = whole_number((driver or "").partition(".")[0]) or 0
     enough = (_SYS_ADMIN, _PERFMON) if version >= _PERFMON_DRIVER else (_SYS_ADMIN,)
-    if _has_capability(roots, *enough) or (hit and hit[1] == "0"):
+    if has_capability(roots, *enough) or (hit and hit[1] == "0"):
         return CounterPermission(True)
     if not hit:
         return CounterPermission(
@@ -98,7 +99,7 @@ def cpu(roots: Roots) -> CounterPermission:
             "Run on the machine itself, or give the virtual machine a virtual PMU; software events (task-clock, "
             "page-faults) work",
         )
-    if _has_capability(roots, _PERFMON, _SYS_ADMIN):
+    if has_capability(roots, _PERFMON, _SYS_ADMIN):
         return CounterPermission(True)
     level = _paranoid(roots)
     if level is not None and level > 2:
@@ -107,7 +108,7 @@ def cpu(roots: Roots) -> CounterPermission:
             f"kernel.perf_event_paranoid is {level}: ordinary users cannot count events",
             "sudo sysctl kernel.perf_event_paranoid=2 (1 counts the kernel's share too), or give perf CAP_PERFMON",
         )
-    if _status(roots, "Seccomp") == "2":
+    if process_status(roots, "Seccomp") == "2":
         return CounterPermission(
             None,
             "a system call filter is active; in most containers it forbids perf_event_open",
@@ -143,16 +144,16 @@ def _paranoid(roots: Roots) -> int | None:
     return int(text) if text and re.fullmatch(r"-?\d+", text) else None
 
 
-def _has_capability(roots: Roots, *capabilities: int) -> bool:
+def has_capability(roots: Roots, *capabilities: int) -> bool:
     """Whether this process has one of the capabilities on the machine itself, not only in a user namespace."""
     mapping = (read(roots.at("proc/self/uid_map")) or "0 0 4294967295").split()
-    effective = _status(roots, "CapEff")
+    effective = process_status(roots, "CapEff")
     if mapping != ["0", "0", "4294967295"] or not re.fullmatch(r"[0-9a-fA-F]+", effective):
         return False
     return any(int(effective, 16) >> capability & 1 for capability in capabilities)
 
 
-def _status(roots: Roots, name: str) -> str:
+def process_status(roots: Roots, name: str) -> str:
     """Return one line of /proc/self/status."""
     lines = (line.partition(":") for line in (read(roots.at("proc/self/status")) or "").splitlines())
     return next((value.strip() for key, _, value in lines if key == name), "")

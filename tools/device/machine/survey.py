@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....analysis.catalogue import metrics as catalog
 from . import amd as kfd
-from . import nvidia, permissions, profilers
+from . import host_settings, nvidia, permissions, profilers
+from .host_settings import HostSetting
 from .model import Device, InstalledProfiler, Roots, Vendor
 from .permissions import CounterPermission
 from .sysfs import clean, listing, read, whole_number
@@ -101,6 +102,10 @@ class Machine:
     broken: frozenset[str] = frozenset()
     """Profilers that cannot even report their version."""
     on_battery: bool = False
+    settings: list[HostSetting] = field(default_factory=list)
+    """Settings of the host that AMD GPUs depend on."""
+    torch_hip: str | None = None
+    """HIP version of a PyTorch in this environment that contains the old tracer."""
 
     @property
     def gpus(self) -> list[Device]:
@@ -131,4 +136,6 @@ def survey(roots: Roots) -> Machine:
         notes=[*kfd.notes(roots, topology, amd), *green.notes],
         broken=frozenset(p.name for p in installed if p.usable is False),
         on_battery=on_battery(roots),
+        settings=host_settings.host_settings(roots, amd, installed),
+        torch_hip=host_settings.torch_hip(roots),
     )

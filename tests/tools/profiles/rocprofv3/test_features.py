@@ -69,7 +69,9 @@ def test_a_script_from_before_json_input_is_refused() -> None:
         ("0.7", "0.7", None, False),
         ("7.0", "1.0", "list", True),
         ("1.3.2", "1.3.2", "list", True),
+        ("7.12", "1.1", "list", True),
         ("7.14", "1.3.2", "list", True),
+        ("10.0", "1.3.5", "list", True),
         (None, "1.3.2", "list", True),
     ],
 )
@@ -79,7 +81,7 @@ def test_a_version_of_rocm_or_of_the_sdk_stands_for_features(
     found = features_of(version)
     assert (found.version, found.definitions, "rocpd" in found.formats) == (sdk, schema, rocpd)
     assert not found.kernel_replay
-    assert found.attaching == sdk.startswith("1.3")
+    assert found.attaching == sdk.startswith(("1.1", "1.3"))
 
 
 @pytest.mark.parametrize(("version", "error"), [("seven", BadArgument), ("6.1", MissingTool), ("0.3", MissingTool)])

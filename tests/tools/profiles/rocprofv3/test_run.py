@@ -9,7 +9,17 @@ import re
 import pytest
 from rooflens.analysis.base.problems import BadArgument, MissingTool
 from rooflens.analysis.planning.plan import plan
-from rooflens.tools.running.drivers.rocprofv3.command import explain, features_of, left_out, notes, progress, steps
+from rooflens.tests.standins.options import VERSIONS as RELEASES
+from rooflens.tests.standins.options import parser
+from rooflens.tools.running.drivers.rocprofv3.command import (
+    explain,
+    features,
+    features_of,
+    left_out,
+    notes,
+    progress,
+    steps,
+)
 from rooflens.tools.running.drivers.rocprofv3.features import Rocprofv3Features
 from rooflens.tools.running.job import Step
 from rooflens.tools.running.request import LaunchSample, ProfileRequest
@@ -20,7 +30,7 @@ SINCE = {  # option -> the first version that knows it, as scanned from the scri
     "--kernel-trace": (0, 4), "--marker-trace": (0, 4), "--extra-counters": (0, 6), "--disable-signal-handlers": (1, 1),
 }  # fmt: skip
 JOB_KEYS = {"pmc", "pmc_groups", "kernel_include_regex", "kernel_iteration_range"}
-VERSIONS = ("0.4", "0.5", "0.6", "0.7", "1.0", "1.1", "1.3.2")
+VERSIONS = ("0.4", "0.5", "0.6", "0.7", "1.0", "1.1", "1.3.2", "1.3.5", "1.4.1")
 REPLAYER = Rocprofv3Features(
     "1.4", ("csv", "rocpd"), "list", True, ("--replay-mode", "kernel", "--kernel-replay-beta-enabled", "true"), True
 )
@@ -74,6 +84,68 @@ def test_every_version_gets_only_options_that_it_knows(version: str, target: str
             (job,) = json.loads(step.files[f"{step.name}.json"])["jobs"]
             assert job.keys() <= JOB_KEYS
             assert not {"--" + key.replace("_", "-") for key in job} & found.keys(), "set in two places"
+
+
+WAYS: dict[str, dict[str, object]] = {
+    "counters": {},
+    "turns": {"replay": "iteration"},
+    "kernel replay": {"replay": "kernel"},
+    "timeline": {"passes": (), "timeline": True},
+    "samples": {"passes": (), "hotspots": True},
+    "attached, counters": {"command": (), "pid": 4711},
+    "attached, timeline": {"command": (), "passes": (), "pid": 4711, "timeline": True},
+    "attached, samples": {"command": (), "passes": (), "pid": 4711, "hotspots": True, "timeline": True},
+}
+REFUSED = {  # way -> the versions that cannot do it
+    "turns": {"0.4.0", "0.5.0", "0.6.0"},
+    "kernel replay": {"0.4.0", "0.5.0", "0.6.0", "1.0.0", "1.3.2", "1.3.5"},
+    "samples": {"0.4.0", "0.5.0"},
+    **{way: {"0.4.0", "0.5.0", "0.6.0", "1.0.0"} for way in WAYS if way.startswith("attached")},
+}
+
+
+@pytest.mark.parametrize("by", ["number", "release", "help"])
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_parser_of_each_version_accepts_every_command_line_for_it(
+    way: str, version: str, by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = tuple(int(part) for part in version.split("."))
+    own = parser(number)  # type: ignore[arg-type]
+    if by == "help":
+        known = features(own.format_help(), f"version: {version}")
+    else:
+        known = features_of(version if by == "number" else RELEASES[version].rsplit(".", 1)[0])
+    wanted = request(target="gfx942", **WAYS[way])
+    if version in REFUSED.get(way, ()) and not (way == "samples" and known.pc_sampling):
+        with pytest.raises((BadArgument, MissingTool)):
+            steps(wanted, known, program="rocprofv3", out="run")
+        return
+    for step in steps(wanted, known, program="rocprofv3", out="run"):
+        words = list(step.argv[1:])
+        given = own.parse_args(words[: words.index("--")] if "--" in words else words)
+        events = [given.kfd_trace, given.hip_graph_trace] if number >= (1, 3, 5) else []
+        assert all(events) is (step.name in ("timing", "hotspots") and "timeline" in str(WAYS[way])) or not events
+        assert bool(getattr(given, "replay_mode", None)) is (way == "kernel replay" and step.name == "pass_1")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_process_that_is_attached_to_is_either_counted_or_sampled() -> None:
+    with pytest.raises(BadArgument, match="only once"):
+        steps(request(target="gfx942", pid=1, hotspots=True), features_of("1.4.1"), program="rocprofv3", out="run")
+    with pytest.raises(BadArgument, match=r"1\.3\.0 \(ROCm 7\.13\)"):
+        asked = request(target="gfx942", passes=(), pid=1, hotspots=True)
+        steps(asked, features_of("7.2"), program="rocprofv3", out="run")
+
+
+def test_the_notes_say_what_replay_costs_what_the_driver_traces_and_where_a_process_may_run() -> None:
+    def codes(version: str, **given: object) -> dict[str, str]:
+        return {note.code: note.text for note in notes(request(target="gfx942", **given), features_of(version))}
+
+    assert "replayed" in codes("1.4.1", replay="kernel") and "replayed" not in codes("1.4.1")
+    assert "driver_events" in codes("1.3.2", timeline=True) and "driver_events" not in codes("1.1", timeline=True)
+    assert "same container" in codes("1.3.2", pid=1)["attached"]
+    assert "in a container of another ROCm release" in codes("1.3.5", pid=1)["attached"]
 
 
 def test_times_come_from_a_trace_of_their_own_without_counters() -> None:

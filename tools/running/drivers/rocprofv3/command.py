@@ -127,7 +127,6 @@ def cost(request: ProfileRequest, took_s: float) -> Cost:
 
 def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program: str, out: str) -> list[Step]:
     """Return the single step possible for a running process: attaching again cannot change the options."""
-    refuse_hotspots(request, NAME, "it attaches to a running process for times and counters only", "Give its command")
     if not features.attaching:
         raise MissingTool(
             f"rocprofv3 {features.version} cannot attach to a running process",
@@ -139,6 +138,14 @@ def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program:
     command_line = _CommandLine(request, features, program, out, _filters(replace(request, replay="iteration")))
     passes = [one for counters in request.passes if (one := translate_pass(request, counters, features)).names]
     tracing_options = _tracing_options(request, features)
+    if request.hotspots:
+        if not features.attached_sampling:
+            why = f"rocprofv3 {features.version} attaches to a running process for times and counters only"
+            refuse_hotspots(request, NAME, f"{why}; 1.3.0 (ROCm 7.13) can sample it", "Give its command")
+        if passes:
+            why = "it attaches to a process only once, for counters or for samples"
+            refuse_hotspots(request, NAME, why, 'Omit the other metrics: metrics=["hotspots"]')
+        return [command_line.sampling(tracing_options)]
     return [
         command_line.taking_turns(passes, tracing_options) if passes else command_line.step("timing", tracing_options)
     ]
@@ -155,8 +162,10 @@ def notes(request: ProfileRequest, features: Rocprofv3Features) -> list[Note]:
     turns = [_turns_note(request)] if in_turns else []
     alone = [_ATTACHED_COUNTERS] if request.passes else []
     serialised_notes = [SERIALISED] if request.passes or not (request.timeline or request.hotspots) else []
-    times = [_attached_note(request.pid), *alone] if request.pid is not None else serialised_notes
+    times = [_attached_note(request.pid, features), *alone] if request.pid is not None else serialised_notes
     trace_notes = [_TRACED_NOTE] if request.timeline else []
+    trace_notes += [_DRIVER_EVENTS] if request.timeline and "--kfd-trace" in features.tracing else []
+    trace_notes += [_REPLAYED] if request.replay == "kernel" and request.passes else []
     lines = pc_sampling.notes(request, features.sampled) if request.hotspots else []
     return [*times, *trace_notes, *lines, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
 
@@ -166,6 +175,17 @@ _TRACED_NOTE = Note(
     "The timing run is traced for the timeline: every runtime call then takes longer, which stretches programs with "
     "short kernels.",
 )
+_DRIVER_EVENTS = Note(
+    "driver_events",
+    "Page faults, migrations and evictions of queues are traced too; pages fault only in programs that run with "
+    "HSA_XNACK=1 on a GPU that can repeat accesses (MI200, MI300, MI350).",
+)
+_REPLAYED = Note(
+    "replayed",
+    "Kernels are replayed in place, a beta feature: before each replay all tracked device memory is copied to the "
+    "host, which needs as much host memory and may take longer than running the program again. Launches of HIP graphs "
+    'are not replayed, and managed memory and hipMallocAsync are not restored: use replay="application" for these.',
+)
 _ATTACHED_COUNTERS = Note(
     "serialised",
     "Counters are collected one kernel at a time, and rocprofv3 attaches to a process only once: durations are those "
@@ -173,16 +193,20 @@ _ATTACHED_COUNTERS = Note(
 )
 
 
-def _attached_note(pid: int) -> Note:
+def _attached_note(pid: int, features: Rocprofv3Features) -> Note:
     """Return a note on the requirements and limits of attaching to a process."""
+    where = (
+        "the process may be in a container of another ROCm release"
+        if features.into_containers
+        else "both must be of the same ROCm release and in the same container"
+    )
     return Note(
         "attached",
         f"Process {pid} must have been started with ROCP_TOOL_ATTACH=1 in its environment (grep rocp-bg-attach "
         f"/proc/{pid}/task/*/comm shows whether it listens), rocprofv3 must be allowed to trace it (same user and "
-        "kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and both must be of the same ROCm "
-        "release. The process itself writes the files; a relative path is resolved from its own working directory. "
-        "Attaching to it again uses the same options. PyTorch processes, whose libtorch_cpu.so contains its own "
-        "profiler, cannot be attached to up to rocprofv3 1.3.5.",
+        f"kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and {where}. The process itself "
+        "writes the files; a relative path is resolved from its own working directory. "
+        "Attaching to it again uses the same options.",
     )
 
 
@@ -291,13 +315,13 @@ class _CommandLine:
         measured = {"pmc_groups": groups, "pmc_group_interval": 1}
         return self.step(TURNS, options, measured, expressions, counters)
 
-    def sampling(self) -> Step:
+    def sampling(self, tracing: Sequence[str] = ("--kernel-trace",)) -> Step:
         """Return the step that samples program counters and traces the kernels that the samples belong to."""
         known = self.features.pc_sampling
         sampling_options = pc_sampling.options(
             self.request, known=known, local=self.features.sampled, version=self.features.version
         )
-        return self.step(HOTSPOTS_STEP, ("--kernel-trace", *sampling_options))
+        return self.step(HOTSPOTS_STEP, (*tracing, *sampling_options))
 
     def step(
         self,

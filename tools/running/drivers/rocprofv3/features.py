@@ -23,9 +23,20 @@ _NEWEST = "1.3.2"
 """The version assumed if none is given: the one whose help text these facts were checked against."""
 _RUNTIME, _RUNTIME_SINCE = ("--runtime-trace",), (0, 5)
 _SAMPLING, _SAMPLING_SINCE = ("--pc-sampling-beta-enabled", "--pc-sampling-interval"), (0, 6)
+_KERNEL_REPLAY = ("--replay-mode", "kernel", "--kernel-replay-beta-enabled", "true")
 _SEPARATE_TRACES = ("--hip-runtime-trace", "--memory-copy-trace")
 """Replacement for --runtime-trace in versions without it (ROCm 6.2); allocations are not traced."""
-_SDK_OF_ROCM = {(6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1"}
+_EVENTS: dict[str, tuple[int, ...]] = {
+    "--kfd-trace": (1, 3, 0), "--hip-graph-trace": (1, 3, 5), "--hip-event-trace": (1, 4, 0),
+}  # fmt: skip
+"""Options for what happens on the device between launches -> the first version that certainly has them: page faults,
+migrations and evictions of queues; launches of HIP graphs; GPU-side waits for HIP events."""
+_ATTACHED_SAMPLING_SINCE, _CONTAINERS_SINCE, _KERNEL_REPLAY_SINCE = (1, 3, 0), (1, 3, 5), (1, 4, 1)
+_SDK_OF_ROCM = {
+    (6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1", (7, 13): "1.3.0",
+    (7, 14): "1.3.2", (10, 0): "1.3.5", (10, 1): "1.4.1",
+}  # fmt: skip
+"""ROCm release -> rocprofiler-sdk, from its change log and the release notes of ROCm 10.1."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +61,16 @@ class Rocprofv3Features:
     attached_output: bool = False
     """Whether it supports --attach-sync-output, which waits until the files of an attached process are written."""
     tracing: tuple[str, ...] = ("--runtime-trace",)
-    """Options of a timeline in addition to kernels and ranges: HIP and RCCL calls, copies, allocations."""
+    """Options of a timeline in addition to kernels and ranges: HIP and RCCL calls, copies, allocations, and events of
+    the driver, of graphs and of HIP events where the version has them."""
     pc_sampling: bool = False
     """Whether it supports --pc-sampling-method and related options, available since 0.6 (ROCm 6.4)."""
     sampled: tuple[ListedSamplingMethod, ...] = ()
     """PC sampling methods that it lists for this machine; empty if it was not asked."""
+    attached_sampling: bool = False
+    """Whether it can sample an attached process, supported since 1.3.0 (ROCm 7.13)."""
+    into_containers: bool = False
+    """Whether it can attach from the host to a process in a container, supported since 1.3.5 (ROCm 10.0)."""
 
 
 def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv3Features:
@@ -82,61 +98,74 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv
         frozenset(_COUNTER.findall(list_text)),
         "--attach" in options,
         "--attach-sync-output" in options,
-        _RUNTIME if set(_RUNTIME) <= options else tuple(o for o in _SEPARATE_TRACES if o in options),
+        (
+            *(_RUNTIME if set(_RUNTIME) <= options else tuple(o for o in _SEPARATE_TRACES if o in options)),
+            *(option for option in _EVENTS if option in options),
+        ),
         set(_SAMPLING) <= options,
         parse_sampling_methods(list_text),
+        attached_sampling=_numbers(version) >= _ATTACHED_SAMPLING_SINCE,
+        into_containers=_numbers(version) >= _CONTAINERS_SINCE,
     )
 
 
 def features_of(version: str | None) -> Rocprofv3Features:
-    """Return the features of a version known only by number: rocprofiler-sdk 0.4 ... 1.3 or ROCm 6.2 ... 7.2."""
+    """Return the features of a version known only by number: rocprofiler-sdk 0.4 ... 1.4 or ROCm 6.2 ... 10.1."""
     parts = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
     if not parts:
         raise BadArgument(
             f"{version!r} is not a version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or omit it"
         )
     number = (int(parts[1]), int(parts[2]))
+    text = parts[0].removeprefix("v")
     if number[0] >= 5:
         if number < (6, 2):
             raise MissingTool(
                 f"rocprofv3 of ROCm {version} is not supported", "it cannot read JSON input", "Use profiler='rocprof'"
             )
-        sdk = _SDK_OF_ROCM.get(number, _NEWEST)
-        number = (int(sdk.split(".")[0]), int(sdk.split(".")[1]))
-        text = sdk
-    else:
-        text = parts[0].removeprefix("v")
-    if number < (0, 4):
+        text = _SDK_OF_ROCM[max(release for release in _SDK_OF_ROCM if release <= number)]
+    sdk = _numbers(text)
+    if sdk < (0, 4):
         raise MissingTool(f"rocprofv3 {text} is not supported", "it cannot read JSON input", "Use profiler='rocprof'")
-    formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if number >= (1, 0) else ())
-    # Kernel replay is a beta of mid-2026 that no version number identifies; the signal option certainly exists in 1.1.
-    recent = number >= (1, 1)
+    formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if sdk >= (1, 0) else ())
+    # The signal option certainly exists in 1.1.
+    recent = sdk >= (1, 1)
     return Rocprofv3Features(
-        text, formats, _schema(text), recent, (), _takes_turns(text), attaching=recent,
-        attached_output=number >= (1, 3), tracing=_RUNTIME if number >= _RUNTIME_SINCE else _SEPARATE_TRACES,
-        pc_sampling=number >= _SAMPLING_SINCE,
+        text, formats, _schema(text), recent, _KERNEL_REPLAY if sdk >= _KERNEL_REPLAY_SINCE else (), _takes_turns(text),
+        attaching=recent, attached_output=sdk >= (1, 3),
+        tracing=(
+            *(_RUNTIME if sdk >= _RUNTIME_SINCE else _SEPARATE_TRACES),
+            *(option for option, since in _EVENTS.items() if sdk >= since),
+        ),
+        pc_sampling=sdk >= _SAMPLING_SINCE, attached_sampling=sdk >= _ATTACHED_SAMPLING_SINCE,
+        into_containers=sdk >= _CONTAINERS_SINCE,
     )  # fmt: skip
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, three at least."""
+    numbers = tuple(int(part) for part in version.split("."))
+    return numbers + (0,) * (3 - len(numbers))
 
 
 def _replay_options(options: set[str]) -> tuple[str, ...]:
     """Return the beta switch that enables kernel replay, and the mode if the version offers several."""
     if "--kernel-replay-beta-enabled" not in options:
         return ()
-    mode = ("--replay-mode", "kernel") if "--replay-mode" in options else ()
-    return (*mode, "--kernel-replay-beta-enabled", "true")
+    return _KERNEL_REPLAY if "--replay-mode" in options else _KERNEL_REPLAY[2:]
 
 
 def _takes_turns(version: str) -> bool:
     """Whether the input file supports pmc_groups, as it does since 1.0 (ROCm 7.0)."""
-    return tuple(int(part) for part in version.split(".")[:2]) >= (1, 0)
+    return _numbers(version) >= (1, 0)
 
 
 def _schema(version: str) -> Literal["list", "map"] | None:
     """A map of names up to 0.6, a list with a schema version since 1.0; 0.7 was never released and had both."""
-    number = tuple(int(part) for part in version.split(".")[:2])
+    number = _numbers(version)
     if number >= (1, 0):
         return "list"
-    return "map" if number == (0, 6) else None
+    return "map" if number[:2] == (0, 6) else None
 
 
 def _guess_version(options: set[str]) -> str:

@@ -114,5 +114,6 @@ THREAD_TRACE = Note(
     "thread_trace",
     "Thread trace shows more than samples: latency and stalls of every instruction on one compute unit, also on RDNA. "
     "rocprofv3 --att --kernel-include-regex KERNEL --kernel-iteration-range [3] -d DIR -- ./app traces one launch; it "
-    "needs the ROCprof Trace Decoder (--att-library-path) and writes hundreds of MB for long kernels; import DIR.",
+    "needs the ROCprof Trace Decoder (--att-library-path) and writes hundreds of MB for long kernels; import DIR. From "
+    "version 1.4.1 (ROCm 10.1) it traces a running process too: --attach PID instead of -- ./app.",
 )
