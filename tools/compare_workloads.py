@@ -22,12 +22,15 @@ from ..analysis.comparison.time_ratio import TimeVerdict
 from ..analysis.comparison.work import Answer
 from ..analysis.hotspots.kernels import has_code, sampled_kernels, select_kernels
 from ..analysis.hotspots.profile_changes import changes
+from ..analysis.rooflines.limits import roof_shares
 from ..analysis.store.store import Store
-from ..analysis.timeline.timeline_changes import notes as wall_time
+from ..analysis.timeline import timeline_changes
+from ..analysis.timeline.timeline_changes import WallTimeChange
 from ..analysis.workload import Workload
 from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
 from .answers.sentences import sentence
+from .answers.verdict_text import rounded_ceiling
 from .base.parameters import (
     GROUPS,
     By,
@@ -44,6 +47,7 @@ from .base.results import NextCall, Result, Table, table_of
 from .base.untrusted_text import plain_log_text
 
 _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
+_ProgramRow = namedtuple("_ProgramRow", "version ceiling_pct critical_path status roofs_known_pct reason")
 _MOST_METRICS = 100
 """Named metrics that an answer shows for each pair of kernels."""
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
@@ -77,6 +81,9 @@ class CompareResult(Result):
     lines: Table | None = None
     """Source lines or instructions of the first pair that lost or gained samples, if both versions were sampled."""
     normalised: Table | None = None
+    program: Table | None = None
+    """How close both programs are to their ceilings: the critical path with every kernel at its roof, as a share of the
+    wall time; only if both have a timeline."""
     only_in_baseline: list[str] = []
     only_in_candidate: list[str] = []
     metrics_only_in_baseline: list[str] = []
@@ -196,6 +203,8 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims:
     changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
     against = contradicted_claims(claims)
     first = next((told for compared, told in changed if compared is main), None)
+    versions = [version.workload for version in (comparison.before, comparison.after)]
+    wall = timeline_changes.change(versions[0], versions[1], [roof_shares(version) for version in versions])
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
@@ -210,6 +219,7 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims:
         work=tables.of_work(top, extent) if alike else None,
         explanation=tables.of_terms(top, extent) if alike else None,
         normalised=None if alike else tables.of_shares(comparison),
+        program=_of_programs(wall),
         metrics=tables.of_metrics(changed, not alike, extent, _MOST_METRICS if metrics else None),
         lines=tables.of_lines(sampled, extent) if sampled else None,
         only_in_baseline=tables.names(comparison.matching.only_before, extent),
@@ -220,12 +230,23 @@ def _one(comparison: Comparison, extent: Extent, metrics: Sequence[str], claims:
             note.text
             for note in (
                 *notes(comparison),
-                *wall_time(comparison.before.workload, comparison.after.workload),
+                *timeline_changes.notes(wall),
                 *tables.about_lines(sampled),
             )
         ],
         next=_next(comparison),
     )
+
+
+def _of_programs(wall: WallTimeChange | None) -> Table | None:
+    """The distance of both programs to their ceilings, by the version."""
+    if wall is None:
+        return None
+    rows = [
+        _ProgramRow(version, one.pct, one.path_ns, one.status, one.known_pct, one.reason)
+        for version, one in zip(("baseline", "candidate"), map(rounded_ceiling, wall.ceilings), strict=True)
+    ]
+    return table_of(_ProgramRow, rows, {"ceiling_pct": "%", "critical_path": "ns", "roofs_known_pct": "%"})
 
 
 def _contradiction(against: list[ResultClaim]) -> str:

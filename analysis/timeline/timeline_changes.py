@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..base.notes import Note
 from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
+from .busy import ProgramCeiling, program_ceiling
 from .timeline import Timeline, TimelineRequest, timeline
 from .trace import has_timeline
 
@@ -38,10 +39,15 @@ class WallTimeChange:
     after: float
     per_step: bool
     parts: Sequence[WallTimePart]
+    ceilings: Sequence[ProgramCeiling] = ()
+    """The distance of both versions to their ceilings; empty without roofs."""
 
 
-def change(before: Workload, after: Workload) -> WallTimeChange | None:
-    """Return the change of the wall time by its parts; None if one of the workloads has no timeline."""
+def change(before: Workload, after: Workload, roofs: Sequence[Mapping[str, float]] = ()) -> WallTimeChange | None:
+    """Return the change of the wall time by its parts; None if one of the workloads has no timeline.
+
+    ``roofs`` are the least times of the kernels of both, as ``program_ceiling`` takes them.
+    """
     if not (has_timeline(before) and has_timeline(after)):
         return None
     try:
@@ -55,12 +61,17 @@ def change(before: Workload, after: Workload) -> WallTimeChange | None:
     split = [{name: ns / n for name, ns in _parts(side).items()} for side, n in zip(sides, scales, strict=True)]
     walls = [side.wall_ns / n for side, n in zip(sides, scales, strict=True)]
     parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in {**split[0], **split[1]}]
-    return WallTimeChange(walls[0], walls[1], per_step, sorted(parts, key=lambda part: -abs(part.delta)))
+    ceilings = [_ceiling(side, of_side) for side, of_side in zip(sides, roofs, strict=False)]
+    return WallTimeChange(walls[0], walls[1], per_step, sorted(parts, key=lambda part: -abs(part.delta)), ceilings)
 
 
-def notes(before: Workload, after: Workload) -> list[Note]:
+def _ceiling(of: Timeline, roofs: Mapping[str, float]) -> ProgramCeiling:
+    doubted = any(doubt.of in ("busy", "events") for doubt in of.doubts)
+    return program_ceiling(of.trace, of.windows[0], roofs, doubted=doubted)
+
+
+def notes(changed: WallTimeChange | None) -> list[Note]:
     """Return a note on the change of the wall time, if both workloads have a timeline."""
-    changed = change(before, after)
     if changed is None:
         return []
     total = abs(changed.after - changed.before)

@@ -234,11 +234,12 @@ def test_a_change_of_wall_time_is_told_by_its_parts(tmp_path: Path) -> None:
     publish(store, faster, "after")
     with Workload.open(store, "before") as before, Workload.open(store, "after") as after:
         found = change(before, after)
+        assert found is not None and found.ceilings == []
         assert found is not None and found.per_step
         assert sum(part.delta for part in found.parts) == pytest.approx(found.after - found.before)
         by_name = {part.name: part for part in found.parts}
         assert (by_name["copies alone"].before, by_name["copies alone"].after) == (MS, 0)
-        assert "copies alone 1 -> 0 ms (-1)" in notes(before, after)[0].text
+        assert "copies alone 1 -> 0 ms (-1)" in notes(found)[0].text
     with Workload.open(store, "before") as before:
         assert application(before) is not None
 
