@@ -19,17 +19,19 @@ from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
 from ..analysis.comparison.time_ratio import TimeVerdict
-from ..analysis.comparison.timeline_changes import StepChange
+from ..analysis.comparison.timeline_changes import StepChange, WallTimeChange
 from ..analysis.comparison.timeline_changes import change as wall_time_change
 from ..analysis.comparison.timeline_changes import notes as wall_time_notes
 from ..analysis.comparison.work import Answer
 from ..analysis.hotspots.kernels import has_code, sampled_kernels, select_kernels
 from ..analysis.hotspots.profile_changes import changes
+from ..analysis.rooflines.limits import roof_shares
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
 from .answers.sentences import sentence
+from .answers.verdict_text import rounded_ceiling
 from .base.parameters import (
     GROUPS,
     By,
@@ -46,6 +48,7 @@ from .base.results import NextCall, Result, Table, table_of
 from .base.untrusted_text import plain_log_text
 
 _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
+_ProgramRow = namedtuple("_ProgramRow", "version ceiling_pct critical_path status roofs_known_pct reason")
 _MOST_METRICS = 100
 """Named metrics that an answer shows for each pair of kernels."""
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
@@ -82,6 +85,9 @@ class CompareResult(Result):
     lines: Table | None = None
     """Source lines or instructions of the first pair that lost or gained samples, if both versions were sampled."""
     normalised: Table | None = None
+    program: Table | None = None
+    """How close both programs are to their ceilings: the critical path with every kernel at its roof, as a share of the
+    wall time; only if both have a timeline."""
     only_in_baseline: list[str] = []
     only_in_candidate: list[str] = []
     metrics_only_in_baseline: list[str] = []
@@ -195,8 +201,9 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
 
 def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claims: list[ResultClaim]) -> CompareResult:
     main, metrics = comparison.main, asked.metrics
-    wall_time = wall_time_change(comparison.before.workload, comparison.after.workload)
-    steps = wall_time.steps if wall_time and comparison.other_gpu is None else None
+    versions = [version.workload for version in (comparison.before, comparison.after)]
+    wall = wall_time_change(versions[0], versions[1], [roof_shares(version) for version in versions])
+    steps = wall.steps if wall and comparison.other_gpu is None else None
     deciding = None if asked.kernel or asked.group else steps
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
@@ -219,6 +226,7 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
         work=tables.of_work(top, extent) if alike else None,
         explanation=tables.of_terms(top, extent) if alike else None,
         normalised=None if alike else tables.of_shares(comparison),
+        program=_of_programs(wall),
         metrics=tables.of_metrics(changed, not alike, extent, _MOST_METRICS if metrics else None),
         lines=tables.of_lines(sampled, extent) if sampled else None,
         only_in_baseline=tables.names(comparison.matching.only_before, extent),
@@ -229,7 +237,7 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
             note.text
             for note in (
                 *notes(comparison),
-                *wall_time_notes(wall_time),
+                *wall_time_notes(wall),
                 *tables.about_lines(sampled),
             )
         ],
@@ -240,6 +248,17 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
 def _verdict(of_pair: TimeVerdict, steps: StepChange | None, against: Sequence[ResultClaim]) -> TimeVerdict:
     """The verdict of the steps if their wall time changed and the profile contradicts no claim, or else of the pair."""
     return of_pair if steps is None or against or steps.verdict == "inconclusive" else steps.verdict
+
+
+def _of_programs(wall: WallTimeChange | None) -> Table | None:
+    """The distance of both programs to their ceilings, by the version."""
+    if wall is None:
+        return None
+    rows = [
+        _ProgramRow(version, one.pct, one.path_ns, one.status, one.known_pct, one.reason)
+        for version, one in zip(("baseline", "candidate"), map(rounded_ceiling, wall.ceilings), strict=True)
+    ]
+    return table_of(_ProgramRow, rows, {"ceiling_pct": "%", "critical_path": "ns", "roofs_known_pct": "%"})
 
 
 def _contradiction(against: list[ResultClaim]) -> str:

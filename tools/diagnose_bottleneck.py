@@ -17,6 +17,7 @@ from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose_apart
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
 from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
+from ..analysis.rooflines.limits import roof_shares
 from ..analysis.store.schema import split_label
 from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
@@ -24,7 +25,7 @@ from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
 from .answers.launch_notes import about
 from .answers.sentences import sentence
-from .answers.verdict_text import diagnosis_answer, diagnosis_blocks
+from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text, rounded_ceiling
 from .base.parameters import By, Detail, KernelName, WorkloadName
 from .base.results import NextCall, Result, TextBlock
 
@@ -53,7 +54,9 @@ class DiagnosisResult(Result):
         """Return a table of the kernels, and for each what limits it, what to try and what is not known."""
         about = f"workload: {self.workload} ({self.name}{f', {self.arch}' if self.arch else ''})"
         ranks = [line for one in self.ranks for line in (one.claim, *one.evidence, *one.advice)]
-        return [TextBlock("", [about]), TextBlock("ranks", ranks), *diagnosis_blocks(self.kernels)]
+        ceiling = self.application.ceiling if self.application else None
+        top = [about, *([program_ceiling_text(ceiling)] if ceiling else [])]
+        return [TextBlock("", top), TextBlock("ranks", ranks), *diagnosis_blocks(self.kernels)]
 
 
 def diagnose_bottleneck(
@@ -67,7 +70,7 @@ def diagnose_bottleneck(
     """What limits each kernel: subsystem, confidence, evidence, contradictions, advice, an upper bound of the
     speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
-        whole = application(opened)
+        whole = application(opened, roof_shares(opened))
         if not opened.manifest.counters and opened.manifest.dispatches + opened.manifest.events:
             names = opened.select(kernel).kernels if opened.manifest.dispatches else []
             uneven = _of_ranks(opened, names[:top_n])
@@ -156,6 +159,7 @@ def _figures_of(whole: Application) -> Application:
         share_pct=round(whole.share_pct, 1),
         gpu_idle_pct=round(whole.gpu_idle_pct, 1),
         speedup_bound=_three_digits(whole.speedup_bound),
+        ceiling=whole.ceiling and rounded_ceiling(whole.ceiling),
     )
 
 

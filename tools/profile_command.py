@@ -57,7 +57,7 @@ _LONGEST_S = 7 * 86_400.0
 _Command = Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')]
 _Metrics = Annotated[
     MetricNames | None,
-    Field(description="as for compute_metrics; timeline, hotspots too; [] only times; default: overview, diagnosis"),
+    Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: overview, diagnosis, both"),
 ]
 _Cwd = Annotated[FilePath | None, Field(description="absolute folder")]
 _Env = Annotated[
@@ -136,7 +136,7 @@ def profile_command(
         timeline=asked.timeline,
         hotspots=asked.hotspots,
     )
-    task = ProfileTask(profiled, choice, request, planned, check=tuple(check or ()))
+    task = ProfileTask(profiled, choice, request, planned, check=tuple(check or ()), usual=asked.usual)
     run_id, run_folder = launch.new_run(store)
     stated = ProfileRun(
         run_id=run_id, name=label or profiled.title or "profile", tags=tags, timeout_s=timeout_s,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..base.notes import Note
 from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
+from ..timeline.busy import ProgramCeiling, program_ceiling
 from ..timeline.timeline import Timeline, TimelineRequest, timeline
 from ..timeline.trace import has_timeline
 from ..workload import Workload
@@ -56,10 +57,15 @@ class WallTimeChange:
     per_step: bool
     parts: Sequence[WallTimePart]
     steps: StepChange | None = None
+    ceilings: Sequence[ProgramCeiling] = ()
+    """The distance of both versions to their ceilings; empty without roofs."""
 
 
-def change(before: Workload, after: Workload) -> WallTimeChange | None:
-    """Return the change of the wall time by its parts; None if one of the workloads has no timeline."""
+def change(before: Workload, after: Workload, roofs: Sequence[Mapping[str, float]] = ()) -> WallTimeChange | None:
+    """Return the change of the wall time by its parts; None if one of the workloads has no timeline.
+
+    ``roofs`` are the least times of the kernels of both, as ``program_ceiling`` takes them.
+    """
     if not (has_timeline(before) and has_timeline(after)):
         return None
     try:
@@ -74,7 +80,9 @@ def change(before: Workload, after: Workload) -> WallTimeChange | None:
     split = [{name: ns / n for name, ns in _parts(side).items()} for side, n in zip(sides, scales, strict=True)]
     walls = [side.wall_ns / n for side, n in zip(sides, scales, strict=True)]
     parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in {**split[0], **split[1]}]
-    return WallTimeChange(walls[0], walls[1], per_step, sorted(parts, key=lambda part: -abs(part.delta)), steps)
+    ceilings = [_ceiling(side, of_side) for side, of_side in zip(sides, roofs, strict=False)]
+    ranked = sorted(parts, key=lambda part: -abs(part.delta))
+    return WallTimeChange(walls[0], walls[1], per_step, ranked, steps, ceilings)
 
 
 def _step_change(before: Timeline, after: Timeline) -> StepChange | None:
@@ -102,6 +110,11 @@ def _covered_share(side: Timeline) -> float:
     """Return the share of the device's time span that the complete steps cover."""
     starts, work = side.steps.starts if side.steps else [0], side.trace.work
     return (starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1)
+
+
+def _ceiling(of: Timeline, roofs: Mapping[str, float]) -> ProgramCeiling:
+    doubted = any(doubt.of in ("busy", "events") for doubt in of.doubts)
+    return program_ceiling(of.trace, of.windows[0], roofs, doubted=doubted)
 
 
 def notes(changed: WallTimeChange | None) -> list[Note]:

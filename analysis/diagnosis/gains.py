@@ -16,8 +16,6 @@ MORE_WAVES = "more_waves"
 _LEAST = threshold("diagnosis.least_gain")
 _LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
 _FAR = threshold("diagnosis.uncounted_unit_factor")
-_USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
-"""Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
 _WASTEFUL = frozenset(("hbm", "l2", "vl1d", "lds"))
 """Units whose busy cycles can be conflicts or unused bytes: only their counted work bounds a speed-up."""
 
@@ -157,7 +155,7 @@ def why_unbounded(rule: Rule, case: Case) -> str | None:
     if bound is None or bound <= _FAR or case.view is None:
         return None
     shares = case.view.shares
-    stated = [names for names in _USED_BY_ALL if shares.keys() & set(names) and not set(names) & set(rule.lifts)]
+    stated = [names for names in limits.USED_BY_ALL if shares.keys() & set(names) and not set(names) & set(rule.lifts)]
     unknown = [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
     if not unknown:
         return None

@@ -40,6 +40,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..base.notes import Reason
+from ..base.problems import BadInput
 from ..catalogue.rules import BOUNDS, Bound
 from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import Level, WorkOperation
@@ -47,9 +48,10 @@ from ..engine.evaluation import Status
 from ..engine.expressions import Values
 from ..engine.work_sums import TIME, KernelWork, WorkSums
 from ..launches.coverage import NOT_COUNTED
+from ..workload import Workload
 from . import loads as loads_of
 from .ceilings import Ceilings
-from .inputs import RooflineInputs
+from .inputs import RooflineInputs, RooflineRequest, prepare_inputs
 from .loads import OF_THEORY, REACHED, LeastTimeShare, Limit, Load
 
 PointStatus = Status | Literal["bypassed"]
@@ -58,6 +60,10 @@ _SATURATED = {"empirical": REACHED / 100, "theoretical": OF_THEORY / 100}
 """From this share of the run time on, a lower bound of the share is enough to identify a limit."""
 _TOO_MUCH = threshold("figures.impossible_pct") / 100
 _LEAST_BYPASS_RATIO = threshold("roofline.bypass_ratio")
+_LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
+_FAR = threshold("diagnosis.uncounted_unit_factor")
+USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
+"""Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
 NO_VALUE = Reason("no_value", "no value for this kernel")
 
 
@@ -202,6 +208,32 @@ def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
     undecided = [_measure_kernel(inputs, work, signals) for work, signals in zip(groups, measured, strict=True)]
     reached = loads_of.units_at_limit(inputs.target, figures, [one.loads for one in undecided])
     return [_decide_limit(inputs, one, limit) for one, limit in zip(undecided, reached, strict=True)]
+
+
+def roof_shares(workload: Workload) -> dict[str, float]:
+    """The least time of each kernel's own work and traffic as a share of its run time, 0 to 1, by the kernel's name.
+
+    A kernel is missing if it has no counters, if its counters contradict one another, or if a unit that every kernel
+    uses was not counted and could need much more time than the others.
+    """
+    if not workload.manifest.counters:
+        return {}
+    try:
+        views = limits_of_kernels(prepare_inputs(workload, RooflineRequest()))
+    except BadInput:  # a device without formulas
+        return {}
+    return {view.kernel: share for view in views if (share := _roof_share(view)) is not None}
+
+
+def _roof_share(view: KernelLimits) -> float | None:
+    known = {name: share.value for name, share in view.shares.items() if share.value is not None}
+    if not known or not view.time_ns or any(load.status == "impossible" for load in view.loads):
+        return None
+    greatest = max(known.values())
+    uncounted = any(view.shares.keys() & set(unit) and not known.keys() & set(unit) for unit in USED_BY_ALL)
+    if greatest > _TOO_MUCH or (uncounted and greatest * _FAR < 1):
+        return None
+    return min(max(greatest, _LAUNCH_NS * view.n / view.time_ns), 1.0)
 
 
 def _measure_kernel(inputs: RooflineInputs, work: KernelWork, measured: Values) -> _UndecidedKernel:

@@ -6,14 +6,20 @@ where p is the latest end of the operations that started before it (gaps and isl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Trace, Window, pieces
+from ..catalogue.thresholds import threshold
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Lane, Trace, Window, pieces
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from .trace import Ints
+
+_KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
 ANY, KERNELS, COMPUTING = (COMPUTE, COMMUNICATION, COPY, FILL), (COMPUTE, COMMUNICATION, FILL), (COMPUTE, FILL)
 """The sets of classes for which unions are computed."""
@@ -148,3 +154,82 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             ),
         )
     return lanes
+
+
+@dataclass(frozen=True)
+class ProgramCeiling:
+    """The distance of a program to its ceiling: the critical path of its device work with every kernel at its roof.
+
+    The critical path is the longest chain of operations of one device of which each began after the one before it had
+    ended. Copies, communication and kernels without a known roof keep their measured times; idle time is not part of
+    the path, because no work of the device requires it. The status is partial if too little of the kernels' time has a
+    known roof, suspect if the times are doubted, and unknown without any roof.
+    """
+
+    status: Literal["ok", "partial", "suspect", "unknown"]
+    known_pct: float
+    """The share of the kernels' time for which a roof is known."""
+    pct: float | None = None
+    """The critical path divided by the wall time, in %: at 100 % only other or less work makes the program faster."""
+    path_ns: float | None = None
+    wall_ns: int | None = None
+    reason: str | None = None
+
+
+def program_ceiling(trace: Trace, window: Window, roofs: Mapping[str, float], *, doubted: bool) -> ProgramCeiling:
+    """Return the distance of a program to its ceiling within a window.
+
+    ``roofs`` maps names of kernels to the least time of their work, as a share of the measured time.
+    """
+    import numpy as np
+
+    wall = window.end - window.start
+    numbers = [int(n) for n in np.unique(trace.work.kernel) if n >= 0]
+    share = np.ones(max(numbers, default=-1) + 2)
+    known = np.zeros(len(share), dtype=bool)
+    for number, name in trace.kernel_names(numbers).items():
+        if name in roofs:
+            share[number], known[number] = roofs[name], True
+    start, end = (np.clip(at, *window) for at in (trace.work.s, trace.work.e))
+    lengths = (end - start).astype(np.float64)
+    kernels = trace.work.of((COMPUTE,))
+    in_all = float(lengths[kernels].sum())
+    known_pct = 100 * float(lengths[kernels & known[trace.work.kernel]].sum()) / in_all if in_all else 0.0
+    if not known_pct:
+        return ProgramCeiling("unknown", 0.0, wall_ns=wall, reason="because the roof of no kernel is known")
+    lengths *= np.where(kernels, share[trace.work.kernel], 1.0)
+    path = max(_longest_chain(lane, start, end, lengths) for lane in trace.lanes)
+    status: Literal["ok", "partial", "suspect"] = "ok" if known_pct >= _KNOWN_PCT else "partial"
+    return ProgramCeiling("suspect" if doubted else status, known_pct, 100 * path / max(wall, 1), path, wall)
+
+
+def _longest_chain(lane: Lane, start: Ints, end: Ints, lengths: NDArray[np.float64]) -> float:
+    """Return the length of the longest chain of a lane's operations, in ns, with the given length of each operation.
+
+    After an operation that begins when all earlier ones have ended, every chain passes through that moment, so chains
+    only have to be searched where operations overlap.
+    """
+    import numpy as np
+
+    s, e, length = (column[lane.first : lane.last] for column in (start, end, lengths))
+    latest = np.maximum.accumulate(e)
+    first = np.flatnonzero(np.concatenate([[True], s[1:] >= latest[:-1]]))
+    after = np.append(first[1:], len(s))
+    alone = after - first == 1
+    total = float(length[first[alone]].sum())
+    for begin, stop in zip(first[~alone], after[~alone], strict=True):
+        own = slice(begin, stop)
+        total += _chain_of_overlapping(s[own].tolist(), e[own].tolist(), length[own].tolist())
+    return total
+
+
+def _chain_of_overlapping(s: list[int], e: list[int], length: list[float]) -> float:
+    """Return the longest chain of operations, ordered by start: each begins where the longest chain before it ends."""
+    ends = sorted(range(len(s)), key=lambda i: e[i])
+    finished, done, longest = 0, [0.0] * len(s), 0.0
+    for i, begin in enumerate(s):
+        while finished < i and e[ends[finished]] <= begin:
+            longest = max(longest, done[ends[finished]])
+            finished += 1
+        done[i] = longest + length[i]
+    return max(done)

@@ -13,7 +13,7 @@ from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
-from .busy import Busy, Within, busy
+from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
 from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
 from .idle import Gap, Idle
@@ -256,6 +256,8 @@ class Application:
     gpu_idle_pct: float
     claim: str
     speedup_bound: float | None
+    ceiling: ProgramCeiling | None = None
+    """How close the program is to what its kernels could reach; None if no roofs were given."""
 
     @property
     def kernels_come_second(self) -> bool:
@@ -263,8 +265,11 @@ class Application:
         return self.height != "gpu" and self.gpu_idle_pct >= rules().limits.idle_first_pct
 
 
-def application(workload: Workload) -> Application | None:
-    """Return what takes the wall time; None if the workload has no timeline or the timeline does not show it."""
+def application(workload: Workload, roofs: Mapping[str, float] | None = None) -> Application | None:
+    """Return what takes the wall time; None if the workload has no timeline or the timeline does not show it.
+
+    ``roofs`` are the least times of kernels as shares of their run time (``rooflines.limits.roof_shares``).
+    """
     if not has_timeline(workload):
         return None
     try:
@@ -274,6 +279,7 @@ def application(workload: Workload) -> Application | None:
     if analysed.verdict.height == "unknown" or analysed.verdict.share_pct is None:
         return None
     told = analysed.verdict
+    doubted = any(doubt.of in ("busy", "events") for doubt in analysed.doubts)
     return Application(
         told.height,
         told.confidence,
@@ -281,6 +287,7 @@ def application(workload: Workload) -> Application | None:
         analysed.idle_pct,
         analysed.findings[0].claim,
         told.speedup_bound,
+        None if roofs is None else program_ceiling(analysed.trace, analysed.windows[0], roofs, doubted=doubted),
     )
 
 

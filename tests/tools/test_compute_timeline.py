@@ -234,6 +234,7 @@ def test_a_change_of_wall_time_is_told_by_its_parts(tmp_path: Path) -> None:
     publish(store, faster, "after")
     with Workload.open(store, "before") as before, Workload.open(store, "after") as after:
         found = change(before, after)
+        assert found is not None and found.ceilings == []
         assert found is not None and found.per_step
         assert sum(part.delta for part in found.parts) == pytest.approx(found.after - found.before)
         by_name = {part.name: part for part in found.parts}

@@ -118,3 +118,23 @@ def test_hot_spots_come_beside_counters_of_the_same_launches(node: Node) -> None
     assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}
     steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
     assert steps == ["timing", "pass_1", "hotspots"]
+
+
+def test_without_named_metrics_a_timeline_and_hot_lines_come_beside_the_usual_counters(node: Node) -> None:
+    run = node.profile(metrics=None, launches=None)
+    assert run.state == "done", (run.problem, run.output, run.notes)
+    steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
+    assert steps == ["timing", "pass_1", "hotspots"]
+    held = node.store.resolve(str(run.workload))
+    assert held.events and held.dispatches == INNER + 3
+
+
+def test_a_run_whose_unasked_hot_lines_fail_keeps_its_counters(node: Node, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "ncu"
+    begin, rest = program.read_text().split("\n", 1)
+    refuses = 'case " $* " in *" --section "*) echo "==ERROR== Unable to find section" >&2; exit 1;; esac'
+    program.write_text(f"{begin}\n{refuses}\n{rest}")
+    run = node.profile(metrics=None, launches=None)
+    assert run.state == "done", (run.problem, run.output, run.notes)
+    assert any("Without hotspots" in note for note in run.notes)
+    assert node.store.resolve(str(run.workload)).counters

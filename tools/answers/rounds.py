@@ -17,7 +17,9 @@ from ...analysis.comparison.sentences import summary
 from ...analysis.diagnosis.findings import Diagnosis, diagnose
 from ...analysis.hotspots.kernels import has_code, sampled_kernels
 from ...analysis.hotspots.ranking import quotes
+from ...analysis.rooflines.limits import roof_shares
 from ...analysis.store.store import Store
+from ...analysis.timeline.busy import ProgramCeiling
 from ...analysis.timeline.timeline import application
 from ...analysis.workload import Workload
 from ..base.results import TextBlock
@@ -25,7 +27,7 @@ from ..running import saving
 from ..running.run_state import ProfileRun, read_record, read_state
 from ..running.worker import CallProgress
 from .sentences import sentence
-from .verdict_text import diagnosis_answer
+from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceiling
 
 _KERNELS, _ADVICE, _LINES, _EARLIER = 2, 3, 3, 3
 """How many kernels are diagnosed, and how much advice, how many lines and earlier experiments are shown."""
@@ -67,6 +69,8 @@ class OptimisationRound(pydantic.BaseModel):
     tried: list[str] = []
     """Earlier changes of the longest kernel and their results, newest first."""
     ceilings: list[CeilingDistance] = []
+    program: ProgramCeiling | None = None
+    """How close the whole program is to its ceiling: when to stop."""
     problems: list[str] = []
     """Why a part of the round is missing."""
 
@@ -77,6 +81,7 @@ class OptimisationRound(pydantic.BaseModel):
         lines += [f"hot line: {text}" for text in self.lines]
         lines += [f"tried before: {text}" for text in self.tried]
         lines += [_distance_text(one) for one in self.ceilings]
+        lines += [program_ceiling_text(self.program)] if self.program else []
         return TextBlock("round", lines + [f"not known: {text}" for text in self.problems])
 
     def sentences(self) -> str:
@@ -153,7 +158,10 @@ def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str,
 def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> OptimisationRound:
     """Diagnose the program and its longest kernels."""
     with Workload.open(store, workload) as opened:
-        whole = application(opened)
+        whole = application(opened, roof_shares(opened))
+        missing = ProgramCeiling("unknown", 0.0, reason=sentence("round.no_timeline"))
+        ceiling = rounded_ceiling(whole.ceiling if whole and whole.ceiling else missing)
+        result = result.model_copy(update={"program": ceiling})
         if not opened.manifest.counters:
             return result.model_copy(update={"limited_by": diagnosis_answer(whole, [], 0)})
         kernels, total = diagnose(opened, limit=_KERNELS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
@@ -13,6 +14,7 @@ from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
 from ...analysis.diagnosis.gains import ChangeGain
+from ...analysis.timeline.busy import ProgramCeiling
 from ...analysis.timeline.timeline import Application
 from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..base.results import TextBlock, table
@@ -52,6 +54,24 @@ def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], to
         return None
     text = kernel_sentence(kernels[0])
     return text + (sentence("diagnosis.others", shown=len(kernels), total=total) if total > 1 else "")
+
+
+def program_ceiling_text(ceiling: ProgramCeiling) -> str:
+    """Say how close the program is to its ceiling, and how much of its kernels' time that rests on; or why it is
+    unknown."""
+    if ceiling.pct is None:
+        return sentence("diagnosis.program_unknown", reason=ceiling.reason or "")
+    path, wall = (figure((ns or 0.0) / 1e6, 3) for ns in (ceiling.path_ns, ceiling.wall_ns))
+    return sentence(
+        "diagnosis.program", pct=figure(ceiling.pct, 3), status=ceiling.status, path=path, wall=wall,
+        known=figure(ceiling.known_pct, 3),
+    )  # fmt: skip
+
+
+def rounded_ceiling(ceiling: ProgramCeiling) -> ProgramCeiling:
+    """The distance with the digits that an answer needs."""
+    pct, path = (None if x is None else float(f"{x:.3g}") for x in (ceiling.pct, ceiling.path_ns))
+    return replace(ceiling, pct=pct, path_ns=path, known_pct=float(f"{ceiling.known_pct:.3g}"))
 
 
 def kernel_sentence(first: Diagnosis) -> str:

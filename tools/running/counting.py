@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -220,6 +220,7 @@ def plan_counting(
     def cost_of(request: ProfileRequest) -> Cost:
         return corrected_estimate(store, record, driver.cost(request, took_s))
 
+    run, without_lines = _affordable_lines(run, launches, cost_of, most_s)
     run, more = _fitting(run, cost_of(run.request), budget_s)
     cost = cost_of(run.request)
     chosen = choose_launches(launches.configurations, run.launches, cost, budget_s)
@@ -241,10 +242,11 @@ def plan_counting(
             within_s=_limit(chosen, run, each),
             estimate_s=chosen.estimate_s * share,
             launches=chosen.counted,
+            extra=run.lines_if_affordable and step.name == HOTSPOTS_STEP,
         )
         for step in planned
     ]
-    remarks += [*more, *_selection_remarks(chosen, launches, took_s, cost)]
+    remarks += [*without_lines, *more, *_selection_remarks(chosen, launches, took_s, cost)]
     if chosen.estimate_s > budget_s:
         remarks.append(_too_long(chosen, cost.estimate_s(0), budget_s))
     within_s = budget_s if run.budget_s is not None and run.request.replay == "application" else None
@@ -331,6 +333,25 @@ def _budget(run: ProfileRun, took_s: float) -> tuple[float, float]:
     usual = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
     around_s = took_s + 2 * _AROUND_S
     return max(0.0, usual - around_s), max(0.0, _MOST_S - around_s)
+
+
+def _affordable_lines(
+    run: ProfileRun, launches: TimedLaunches, cost_of: Callable[[ProfileRequest], Cost], most_s: float
+) -> tuple[ProfileRun, list[str]]:
+    """Return the request, without hot spots that nobody named if they leave too little for the counters."""
+    if not run.lines_if_affordable:
+        return run, []
+    cost = cost_of(run.request)
+    with_lines = cover_time(launches.configurations, run.launches, cost, most_s)
+    covers = with_lines.time_pct is None or with_lines.time_pct >= ENOUGH_PCT
+    if covers and with_lines.estimate_s <= most_s:
+        return run, []
+    least_s = math.ceil(least_choice(launches.configurations, cost).estimate_s + _AROUND_S)
+    remark = (
+        "Hot lines were not collected, because the counters need the time; metrics=['hotspots'] collects them in about "
+        f"{least_s} s."
+    )
+    return run.model_copy(update={"request": replace(run.request, hotspots=False)}), [remark]
 
 
 def _fitting(run: ProfileRun, cost: Cost, budget_s: float) -> tuple[ProfileRun, list[str]]:

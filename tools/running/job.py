@@ -34,6 +34,8 @@ class Step:
     """Whether its files are complete if the program ended by itself, with any exit status."""
     durable: bool = False
     """Whether its files are usable wherever they were cut off, because they are only appended to."""
+    extra: bool = False
+    """Whether the run goes on without its results if it fails by itself, because nobody named what it collects."""
     then: tuple[str, ...] = ()
     """A program to run afterwards, however the step ended, which converts the profiler's output for rooflens."""
     within_s: float | None = None

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from ...analysis.base.problems import BadArgument, Problem
+from ...analysis.base.problems import BadArgument, MissingTool, Problem
 from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
 from ...analysis.store.store import Store
@@ -52,6 +52,8 @@ class ProfileTask:
     """Argument list of the command that checks the program's results; empty if there is none."""
     must_end_well: bool = False
     """Whether the launches of a program that failed are useless."""
+    usual: bool = False
+    """Whether the caller named no metrics, so that a timeline and hot spots are added where they can be recorded."""
 
 
 def start_profile(store: Store, stated: ProfileRun, task: ProfileTask, finish: CallStep) -> None:
@@ -140,7 +142,11 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     """
     request, choice = task.request, task.choice
     driver = registry.profiler(run.profiler)
-    features = _features(driver, choice.path, request) if choice.profiler.path else driver.features_of(None)
+    adds = task.usual and request.launches is None and request.pid is None
+    ask_for_lines = request.hotspots or adds
+    features = _features(driver, choice.path, lines=ask_for_lines) if choice.profiler.path else driver.features_of(None)
+    if adds:
+        request = _with_usual_extras(driver, features, request)
     run = run.model_copy(
         update={
             "features": asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
@@ -167,7 +173,12 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
             traced = tracer.times(request, features, program=choice.path, out=out)
             steps = [traced, *(step for step in steps if step.name != traced.name)]
         return arranged(steps, [*_notes(task.planned, steps, choice), *driver_notes])
-    first = sampler.times(request, features, program=choice.path, out=out)
+    if adds:
+        first, request = _times(sampler, request, features, choice, out)
+        stored = replace(run.request, timeline=request.timeline, hotspots=request.hotspots)
+        run = run.model_copy(update={"request": stored, "lines_if_affordable": request.hotspots})
+    else:
+        first = sampler.times(request, features, program=choice.path, out=out)
     counts = bool(request.passes or request.hotspots)
     within = run.budget_s / 2 if run.budget_s is not None and counts else run.budget_s
     selection = {"kernel": request.kernel, "range": request.range}
@@ -206,15 +217,37 @@ def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> N
     )
 
 
-def _features(driver: Driver, path: str, request: ProfileRequest) -> Any:
-    """Return the features of the installed version of a profiler, according to its own output."""
+def _with_usual_extras(driver: Driver, features: Any, request: ProfileRequest) -> ProfileRequest:
+    """Add a timeline and hot spots to a request that names no metrics, if the profiler can record them."""
+    if registry.sampler(driver.NAME) is None:
+        return request
+    lines = isinstance(driver, registry.LineDriver) and driver.samples_lines(features)
+    return replace(request, timeline=True, hotspots=lines and request.replay == driver.REPLAY)
+
+
+def _times(
+    sampler: registry.SamplingDriver, request: ProfileRequest, features: Any, choice: DeviceChoice, out: str
+) -> tuple[Step, ProfileRequest]:
+    """Return the timing step and the request, which loses a timeline that nobody named and that cannot be recorded."""
+    try:
+        return sampler.times(request, features, program=choice.path, out=out), request
+    except MissingTool:
+        alone = replace(request, timeline=False)
+        return sampler.times(alone, features, program=choice.path, out=out), alone
+
+
+def _features(driver: Driver, path: str, *, lines: bool) -> Any:
+    """Return the features of the installed version of a profiler, according to its own output.
+
+    ``lines``: with the ways of sampling instructions on this machine, if they depend on it.
+    """
 
     def output_of(option: str) -> str:
         answer = ask([path, option], _HELP_S)
         return f"{answer.out}\n{answer.err}"
 
     features = driver.features(output_of("--help"), output_of("--version"))
-    if request.hotspots and isinstance(driver, registry.ListingDriver):
+    if lines and isinstance(driver, registry.ListingDriver):
         return driver.add_sampling_methods(features, output_of(driver.SAMPLING_LIST))
     return features
 

@@ -107,6 +107,8 @@ class ProfileContents:
     metrics: tuple[str, ...]
     timeline: bool
     hotspots: bool = False
+    usual: bool = False
+    """Whether nothing was named: then a timeline and hot spots are part of it where the profiler can record them."""
 
     @property
     def counts(self) -> bool:
@@ -122,8 +124,8 @@ class ProfileContents:
 
 
 def parse_metrics(metrics: Sequence[str] | None) -> ProfileContents:
-    """Split the requested metrics from the words for a timeline and hot spots; the default is ``_USUAL``."""
+    """Split the requested metrics from the words for a timeline and hot spots; the default is ``_USUAL`` with both."""
     words = _USUAL if metrics is None else tuple(metrics)
     names = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS))
     stripped = {word.strip() for word in words}
-    return ProfileContents(names, TIMELINE in stripped, HOTSPOTS in stripped)
+    return ProfileContents(names, TIMELINE in stripped, HOTSPOTS in stripped, usual=metrics is None)

@@ -125,6 +125,8 @@ class ProfileRun(_RunRecord, frozen=True):
     budget_s: float | None = None
     may_take_turns: bool = False
     """Whether groups of counters may take turns between launches if one run for each would take too long."""
+    lines_if_affordable: bool = False
+    """Whether hot spots are omitted if the budget does not suffice for them beside the counters."""
     counters: dict[str, list[str]] = {}
     """Step -> the counters requested from it."""
     tags: list[str] = []

@@ -277,6 +277,11 @@ class Supervisor:
             remark = f"{step.name} was ended after {step.within_s:.0f} s; its measurements up to then are kept."
             self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
             return True
+        if isinstance(step, Step) and step.extra and not outcome.stopped:
+            self._set_aside(step)
+            failure = problem or step_failure(step, outcome, self.job)
+            self._save(remarks=[*self.state.remarks, f"Without {step.name}: {failure.what}"], step=None, progress=0.0)
+            return True
         why = self._at_fault(step, outcome, problem or step_failure(step, outcome, self.job))
         if not outcome.stopped and (has_results or self._concerns_counters(why)):
             # It failed by itself. Other steps count other things, so they may still produce results.
@@ -297,12 +302,16 @@ class Supervisor:
         faulty = self.state.model_copy(update={"status": outcome.status, "fault": step.name})
         if self.blemish is None:
             self.state.status, self.state.fault = faulty.status, faulty.fault
+        self._set_aside(step)
+        run = self.job.run
+        return explain_run_failure(run, faulty, self.folder, problem) if isinstance(run, ProfileRun) else problem
+
+    def _set_aside(self, step: Step | CallStep) -> None:
+        """Move the folder of a failed step to where the import does not read it, unless its results are usable."""
         place = self.out / step.name
         if place.exists() and step.name not in self.state.cut:
             (self.folder / UNFINISHED).mkdir(exist_ok=True)
             place.rename(self.folder / UNFINISHED / step.name)
-        run = self.job.run
-        return explain_run_failure(run, faulty, self.folder, problem) if isinstance(run, ProfileRun) else problem
 
     def _left_results(self, step: Step, outcome: ProgramOutcome) -> bool:
         """Whether a step that did not end well left usable files."""

@@ -41,10 +41,13 @@ class Run:
         kernel: str | None = None,
         replay: Replay = "kernel",
         timeline: bool = False,
+        hotspots: bool = False,
         **asked: Any,
     ) -> dict[str, Any]:
         passes = plan("sm_90", ["diagnosis", "roofline"]).passes
-        request = ProfileRequest((), passes, kernel=kernel, replay=replay, target="sm_90", timeline=timeline)
+        request = ProfileRequest(
+            (), passes, kernel=kernel, replay=replay, target="sm_90", timeline=timeline, hotspots=hotspots
+        )
         folder = self.store.run_folder(self.id)
         about = {
             "budget_s": None,
@@ -62,6 +65,17 @@ class Run:
 def test_a_timeline_of_the_timing_run_does_not_disturb_the_plan_of_the_counting_runs(run: Run) -> None:
     names = [step["name"] for step in run.planned(timeline=True)["steps"]]
     assert names == [step["name"] for step in run.planned()["steps"]] and names
+
+
+def test_hot_lines_that_nobody_named_give_way_to_counters_that_need_the_time(run: Run) -> None:
+    """They are kept for few kernels, and as an extra step whose failure leaves the counters."""
+    few = run.planned(kernel="nvjet", hotspots=True, lines_if_affordable=True)
+    assert [(step["name"], step["extra"]) for step in few["steps"]] == [("pass_1", False), ("hotspots", True)]
+    many = run.planned(hotspots=True, lines_if_affordable=True, took_s=20)
+    assert [step["name"] for step in many["steps"]] == ["pass_1"]
+    assert any(remark.startswith("Hot lines were not collected") for remark in many["remarks"])
+    named = run.planned(hotspots=True, lines_if_affordable=False, took_s=20)
+    assert [(step["name"], step["extra"]) for step in named["steps"]] == [("pass_1", False), ("hotspots", False)]
 
 
 @pytest.fixture

@@ -124,6 +124,15 @@ class ListingDriver(Protocol):
         ...
 
 
+@runtime_checkable
+class LineDriver(Protocol):
+    """A profiler that may take samples of instructions without being asked to."""
+
+    def samples_lines(self, features: Any) -> bool:
+        """Return whether this version can take samples on this machine."""
+        ...
+
+
 _OWN: list[ProfilerDriver] = [rocprofv3, rocprof.V2, rocprof.V1, ncu]
 """In order of preference for each vendor; those of extensions follow."""
 ProfilerName = Annotated[Reference, Field(description=f"{', '.join(('auto', *(p.NAME for p in _OWN)))} or perf")]

@@ -284,6 +284,11 @@ def _sample_file(request: ProfileRequest, step: str) -> dict[str, str]:
     return {f"{step}/{SAMPLE}": CountingSample(sample.skip, sample.expected).text()}
 
 
+def samples_lines(features: NcuFeatures) -> bool:
+    """Return whether instructions can be sampled: every supported version has the section SourceCounters."""
+    return True
+
+
 def with_progress(step: Step) -> Step:
     """Make the step write a report instead of a page, so that ncu prints its progress; a second call makes the page.
 
