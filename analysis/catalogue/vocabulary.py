@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,21 @@ import tomli
 from .targets import find_target
 
 
-def in_vendor_terms(text: str, target: str | None) -> str:
-    """Return one of our own sentences in the words of the vendor of ``target``; names of metrics stay as they are."""
+def in_vendor_terms(text: str, target: str | None, data: Iterable[str] = ()) -> str:
+    """Return one of our own sentences in the words of the vendor of ``target``.
+
+    Names of metrics stay as they are, and so do the strings of ``data`` that the text quotes, such as the names of
+    kernels and instructions.
+    """
     gpu = find_target(target) if target else None
     terms = _terms(gpu.vendor) if gpu else None
     if terms is None:
         return text
     pattern, words = terms
-    return pattern.sub(lambda match: _with_case_of(match[0], words), text)
+    quoted = sorted({part for part in data if part in text and pattern.search(part)}, key=len, reverse=True)
+    if quoted:
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, quoted))})(?!\w)|{pattern.pattern}")
+    return pattern.sub(lambda match: match[0] if match[0] in quoted else _with_case_of(match[0], words), text)
 
 
 def limit_words(subsystem: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pydantic
 
+from ...analysis.base.kernel_names import short
 from ...analysis.base.text import figure, inert, visible_lines
 from ...analysis.catalogue.vocabulary import in_vendor_terms
 from ...tools.base.results import Result, Table, TextBlock
@@ -25,6 +26,8 @@ _STATED_ONCE = "status n datatype kernel gpu unit rank performance operations ti
 _SAID_ONCE = frozenset(_STATED_ONCE.split())
 _SEVERAL = 3
 """Columns that are shown once below a table with at least this many rows, if all rows have the same value."""
+_DATA = frozenset(("name", "kernel", "line", "lines", "source", "instruction", "hottest", "file", "before", "after"))
+"""Fields and columns with names and code of the profiled program, which keep their words."""
 _IDENTITY = ("workload", "name", "arch")
 _APART = ("answer", "notes", "next")
 """Fields with a place of their own."""
@@ -35,8 +38,10 @@ def words_of(result: Result) -> str:
     digits = _EXACT_DIGITS if result.NAMES_AS_STORED else _DIGITS
     target = getattr(result, "arch", None) or getattr(result, "gpu", None)
 
+    data = set(_data_of(result)) if target else set()
+
     def own_words(text: str) -> str:
-        return inert(in_vendor_terms(text, target))
+        return inert(in_vendor_terms(text, target, data))
 
     parts = [own_words(result.answer)] if result.answer else []
     blocks = result.blocks()
@@ -51,6 +56,24 @@ def words_of(result: Result) -> str:
         calls = (f"- {c.tool} {inert(json.dumps(c.arguments))}: {own_words(c.why)}" for c in result.next)
         parts.append("next\n" + "\n".join(calls))
     return "\n\n".join(p for p in parts if p)
+
+
+def _data_of(value: Any, called: str = "") -> Iterator[str]:
+    """The names, instructions and source lines in a result, which sentences quote: they are no words of our own."""
+    if isinstance(value, str):
+        if called in _DATA:
+            yield from (value, short(value))
+    elif isinstance(value, Table):
+        for at, column in enumerate(value.columns):
+            if column in _DATA:
+                for row in value.rows:
+                    yield from _data_of(row[at], column)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _data_of(part, called)
+    elif isinstance(value, pydantic.BaseModel) or is_dataclass(value):
+        for name, part in vars(value).items():
+            yield from _data_of(part, name)
 
 
 def _block_text(block: TextBlock, digits: int) -> str:

@@ -13,7 +13,7 @@ from rooflens.server.mcp import toolbox
 from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.answers import sentences
-from rooflens.tools.base.results import Result
+from rooflens.tools.base.results import Result, TextBlock
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,3 +95,24 @@ def test_words_are_replaced_only_as_whole_words_and_keep_their_case() -> None:
     told = "Warps in thread blocks use shared memory, lds.bw_gbs, occupancy.waves and load_LDS."
     assert in_vendor_terms(text, "sm_90") == told
     assert in_vendor_terms(text, "gfx90a") == in_vendor_terms(text, None) == text
+
+
+def test_instructions_and_names_that_a_sentence_quotes_keep_their_words() -> None:
+    text = "LDS is loaded: sum.cu:16 (LDS R6, [R6+UR5]) in wave<int>, waves wait."
+    told = "shared memory is loaded: sum.cu:16 (LDS R6, [R6+UR5]) in wave<int>, warps wait."
+    assert in_vendor_terms(text, "sm_90", ["LDS R6, [R6+UR5]", "wave<int>", "absent LDS"]) == told
+
+
+class _Answer(Result):
+    arch: str = "sm_90"
+    kernel: str = "wave<LDS>"
+    lines: list[str] = ["sum.cu:16 (LDS R6, [R6+UR5]): 98 % of the samples"]
+
+    def blocks(self) -> list[TextBlock]:
+        return [TextBlock("waves", [f"hot line: {line}" for line in self.lines])]
+
+
+def test_a_text_about_nvidia_quotes_instructions_and_kernels_as_they_are() -> None:
+    text = render.text(_Answer(answer="wave<LDS> spends its waves on LDS."))
+    assert text.startswith("wave<LDS> spends its warps on shared memory.")
+    assert "warps\nhot line: sum.cu:16 (LDS R6, [R6+UR5])" in text

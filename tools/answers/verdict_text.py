@@ -53,7 +53,7 @@ def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], to
     if not kernels:
         return None
     text = kernel_sentence(kernels[0])
-    return text + (sentence("diagnosis.others", shown=len(kernels), total=total) if total > 1 else "")
+    return text + (sentence("diagnosis.others", shown=len(kernels), total=total) if total > len(kernels) else "")
 
 
 def program_ceiling_text(ceiling: ProgramCeiling) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import tomli
 
 from ... import __version__
-from ...analysis.base.kernel_names import distinct
+from ...analysis.base.kernel_names import distinct, short
 from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.base.text import count_text
 from ...analysis.catalogue import metrics as catalog
@@ -156,7 +156,7 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     return {
         **about,
         "vendor": gpu.vendor if gpu else None,
-        **_own_words(shown, manifest.arch),
+        **_own_words(shown, manifest.arch, _quoted_names(shown)),
         "hotspots": hotspots,
         "meanings": _meanings(manifest.arch, shown),
         "events": drawn,
@@ -222,13 +222,19 @@ def _meanings(arch: str | None, shown: Document) -> Document:
     return {n: [known[n].title, known[n].unit, known[n].description] for n in sorted(names & known.keys())}
 
 
-def _own_words(value: Any, arch: str | None, called: str = "") -> Any:
-    """Return a document with its sentences in the words of the vendor; names and tables stay as they are."""
+def _own_words(value: Any, arch: str | None, names: Set[str], called: str = "") -> Any:
+    """Return a document with its sentences in the words of the vendor; ``names`` and tables stay as they are."""
     if isinstance(value, dict):
-        return value if "columns" in value else {key: _own_words(part, arch, key) for key, part in value.items()}
+        return value if "columns" in value else {key: _own_words(part, arch, names, key) for key, part in value.items()}
     if isinstance(value, list):
-        return [_own_words(part, arch, called) for part in value]
-    return in_vendor_terms(value, arch) if called in _OWN_WORDS and isinstance(value, str) else value
+        return [_own_words(part, arch, names, called) for part in value]
+    return in_vendor_terms(value, arch, names) if called in _OWN_WORDS and isinstance(value, str) else value
+
+
+def _quoted_names(shown: Document) -> set[str]:
+    """The names of kernels in a document, in full and as sentences quote them."""
+    names = set(_texts(shown, {"kernel"}))
+    return names | {short(name) for name in names}
 
 
 def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:

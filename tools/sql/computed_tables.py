@@ -13,6 +13,7 @@ from ...analysis.diagnosis import findings
 from ...analysis.diagnosis.account import DEVICE, WAVES
 from ...analysis.diagnosis.findings import number
 from ...analysis.engine.evaluation import FigureRequest, figures
+from ...analysis.store import measured_ceilings
 from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
@@ -63,10 +64,28 @@ def metric_rows(workload: Workload) -> list[Row]:
     ]
 
 
+_kept: dict[tuple[str, ...], list[findings.Diagnosis]] = {}
+"""The last diagnoses, by the workload and the measured ceilings, because several tables are derived from them."""
+_MOST_KEPT = 64
+"""An export computes one table of every workload after the other, so that it needs the diagnoses of all of them."""
+
+
+def _diagnoses(workload: Workload) -> list[findings.Diagnosis]:
+    """Return the diagnoses of all kernels, which are computed once for all tables of a workload."""
+    store = workload.store
+    key = (str(store.root), workload.id, *(path.name for path in measured_ceilings.files(store)))
+    diagnoses = _kept.get(key)
+    if diagnoses is None:
+        diagnoses = _kept[key] = findings.diagnose(workload)[0]
+        for older in list(_kept)[:-_MOST_KEPT]:
+            _kept.pop(older, None)
+    return diagnoses
+
+
 def finding_rows(workload: Workload) -> list[Row]:
     """Return every finding about every kernel, the verdict's first."""
     rows: list[Row] = []
-    for one in findings.diagnose(workload)[0]:
+    for one in _diagnoses(workload):
         kernel = {
             "workload": workload.id,
             "kernel": one.kernel,
@@ -94,7 +113,7 @@ def load_rows(workload: Workload) -> list[Row]:
             "status": load.status,
             "reason": load.reason and load.reason.text,
         }
-        for one in findings.diagnose(workload)[0]
+        for one in _diagnoses(workload)
         for load in one.units
     ]
 
@@ -110,7 +129,7 @@ def account_rows(workload: Workload) -> list[Row]:
             "title": part.title,
             "share_pct": part.pct,
         }
-        for one in findings.diagnose(workload)[0]
+        for one in _diagnoses(workload)
         for view, account in ((DEVICE, one.device_time), (WAVES, one.wave_time))
         for part in account
     ]

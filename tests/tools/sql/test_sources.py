@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from rooflens.analysis.diagnosis.findings import Diagnosis
 from rooflens.analysis.store import measured_ceilings
 from rooflens.analysis.store.schema import columns, schema
 from rooflens.analysis.store.store import Manifest, Store
@@ -82,6 +83,20 @@ def test_kept_rows_are_those_that_the_analysis_gives(twins: Store, table: str) -
             fresh = [[row.get(name) for name in names] for row in DERIVED[table].rows(workload)]
         for _ in range(2):
             assert rows(twins, f"SELECT * FROM {table}", workload=manifest.id) == fresh
+
+
+def test_all_tables_of_a_workload_share_one_diagnosis(twins: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    diagnosed: list[str] = []
+    diagnose = computed_tables.findings.diagnose
+
+    def counted(workload: Workload) -> tuple[list[Diagnosis], int]:
+        diagnosed.append(workload.id)
+        return diagnose(workload)
+
+    monkeypatch.setattr(computed_tables.findings, "diagnose", counted)
+    for table in ("findings", "loads", "accounts"):  # each of both workloads, as an export does it
+        assert rows(twins, f"SELECT * FROM {table}")
+    assert sorted(diagnosed) == ids(twins)
 
 
 def test_another_catalogue_or_code_computes_anew(
