@@ -109,23 +109,23 @@ def _launched(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
     names = [name for (name,) in trace.rows(f"SELECT name FROM tl_kernels WHERE regexp_matches(name, {pattern})")]
     in_tf32 = f"name IN ({', '.join(map(sql_literal, names))})" if names else "false"
     work = con.execute(
-        "SELECT coalesce(range_id, -1) AS range_id, graph, count(*) AS n, sum(end_ns - start_ns)::BIGINT AS ns, "
+        "SELECT coalesce(range_id, -1) AS range_id, replay, count(*) AS n, sum(end_ns - start_ns)::BIGINT AS ns, "
         f"bool_or(coalesce({in_tf32}, false)) AS tf32, "
         f"bool_or(coalesce(direction IN {_LINK}, false)) AS link FROM {_begun_within(trace, windows)} GROUP BY ALL"
     ).fetchnumpy()
     launchers = np.ma.getdata(work["range_id"])
     within = _operator_around(trace, launchers)
-    graph = np.ma.getdata(work["graph"])
+    replay = np.ma.getdata(work["replay"])
     held = {name: np.ma.getdata(work[name]) for name in ("n", "ns", "tf32", "link")} | {
-        "operator": np.where(graph, -1, within),
-        "graph": graph,
+        "operator": np.where(replay, -1, within),
+        "replay": replay,
     }
     con.register("launched_work", held)
     try:
         rows = con.execute(
-            "WITH o AS (SELECT operator, graph, sum(ns)::BIGINT AS ns, sum(n)::BIGINT AS n, bool_or(tf32) AS tf32, "
+            "WITH o AS (SELECT operator, replay, sum(ns)::BIGINT AS ns, sum(n)::BIGINT AS n, bool_or(tf32) AS tf32, "
             "bool_or(link) AS link FROM launched_work GROUP BY ALL) "
-            "SELECT CASE WHEN graph THEN 'graph' WHEN operator < 0 THEN 'outside' END AS what, r.name, r.arguments, "
+            "SELECT CASE WHEN replay THEN 'graph' WHEN operator < 0 THEN 'outside' END AS what, r.name, r.arguments, "
             "count(*), sum(ns)::BIGINT AS total, bool_or(tf32), bool_or(link) "
             f"FROM o LEFT JOIN {ranges} r ON r.range_id = o.operator GROUP BY ALL ORDER BY total DESC, 1, 2, 3"
         ).fetchall()
@@ -146,11 +146,11 @@ def _begun_within(trace: Trace, windows: Sequence[Window]) -> str:
         )
     own = ("pid", "rank", "host", "correlation")
     replays = (
-        f"(SELECT DISTINCT {', '.join(own)}, true AS graph FROM {trace.events} WHERE kind NOT IN {_DEVICE} AND "
+        f"(SELECT DISTINCT {', '.join(own)}, true AS replay FROM {trace.events} WHERE kind NOT IN {_DEVICE} AND "
         f"correlation IS NOT NULL AND regexp_matches(name, {sql_literal(rules().launches.graph)}))"
     )
     same = " AND ".join(f"g.{column} IS NOT DISTINCT FROM e.{column}" for column in own)
-    return f"(SELECT e.*, coalesce(g.graph, false) AS graph FROM {source} e LEFT JOIN {replays} g ON {same})"
+    return f"(SELECT e.*, coalesce(g.replay, false) AS replay FROM {source} e LEFT JOIN {replays} g ON {same})"
 
 
 def _operator_around(trace: Trace, launchers: Ints) -> Ints:
