@@ -232,6 +232,32 @@ def test_only_work_that_begins_in_the_windows_counts_and_values_without_effect_a
     assert [(row.calls, row.flop) for row in whole.rows] == [(3, 3 * 5 * 8 * 512)]
 
 
+LARGEST = (1 << 53) - 1
+
+
+@pytest.mark.parametrize("arguments", [
+    [[[LARGEST] * 60] * 2, ["float"] * 2, ["", ""]], [[[LARGEST, LARGEST]] * 2, ["float"] * 2, ["", ""]],
+    [[[1.5, 2], [-2, 3]], ["float"] * 2, ["", ""]], [[[True, 2], [2, -3]], ["float"] * 2, ["", ""]],
+    [[["a"], {"b": 1}], [{"c": 2}, ["float"]], [None, 5]], [[[4, 5], [5]], "float", None], [5, 6, 7], [[]], {}, "text",
+    [[[0, 2, 3]], ["\ud800"], ["\x00"]],
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["aten::mm", "aten::add", "aten::convolution"])
+def test_impossible_arguments_have_no_figures_and_stop_nothing(tmp_path: Path, name: str, arguments: Any) -> None:
+    made = Made()
+    call(made, name, arguments, "kernel")
+    (row,) = analysed(tmp_path, made).rows
+    assert row.ns == 10 * US and row.least_ns is None and row.reason
+
+
+@pytest.mark.parametrize(("dimension", "moved"), [("1", 7 * 8 + 2 * 7 * 5 * 4), ("-2", 7 * 8 + 2 * 7 * 6 * 4),
+                                                  ("9", None), ("1e300", None), ("99999999999", None)])  # fmt: skip
+def test_rows_are_selected_along_the_stated_dimension(tmp_path: Path, dimension: str, moved: int | None) -> None:
+    made = Made()
+    call(made, "aten::index_select", [[[5, 6], [], [7]], ["float", "Scalar", "long int"], ["", dimension, ""]], "index")
+    (row,) = analysed(tmp_path, made).rows
+    assert row.bytes == moved
+
+
 def test_the_answer_shows_the_operators_with_the_most_time(tmp_path: Path) -> None:
     made = Made()
     for i in range(4):
