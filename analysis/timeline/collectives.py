@@ -23,8 +23,8 @@ from .trace import Trace, Window
 _LONGEST = 60
 _COUNTS = {"ranks": 1 << 31, "in": 1 << 53, "out": 1 << 53}
 """Counts that a collective states -> what they are below, if they are usable."""
-_MOST = 100_000
-"""The number of different collectives that are examined."""
+_MOST = 20_000
+"""The number of collectives that differ in kind, sizes, type or group; any others are not examined."""
 
 
 @dataclass(frozen=True)
