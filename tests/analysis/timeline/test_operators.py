@@ -105,6 +105,24 @@ def _roofline_pct(row: OperatorRow, published: dict[str, float], ceilings: Ceili
     return 100 * least * calls / published["ns"]
 
 
+@pytest.mark.parametrize("report", ["GEMM", "RMSNorm_fwd", "RoPE_fwd", "UnaryElementwise"])
+def test_operators_of_a_server_have_the_published_work_by_their_arguments(
+    shared: Path, tmp_path: Path, report: str
+) -> None:
+    """The trace of these reports replays a graph, so that only the reports state the arguments of its operators."""
+    path = shared / "public/tracelens/sglang_decode/perf_csvs" / f"{report}.csv"
+    if not path.is_file():
+        pytest.skip(f"needs {path.name} of ../shared/public")
+    made, published = Made(), read_report(path)
+    for i, (name, sizes, types) in enumerate(published):
+        call(made, name, [json.loads(sizes), json.loads(types), []], "kernel", at=i * 100 * US)
+    rows = {(row.operator, row.sizes, row.types): row for row in analysed(tmp_path, made).examined}
+    assert rows.keys() == published.keys()
+    for key, row in rows.items():
+        flop = 0 if key[0] in OTHERWISE or row.flop == 0 else published[key]["flop"]
+        assert (row.flop, row.bytes) == (pytest.approx(flop, rel=4e-3), pytest.approx(published[key]["bytes"])), key
+
+
 # -- made traces -----------------------------------------------------------------------------------
 
 
