@@ -38,18 +38,23 @@ _HOW = {
 
 
 _DIFFERENT_WORK = "Not to be published as a speed-up."
+_AFTER_CHECK = "To be published only after a check that both do the same work."
 
 
 def summary(comparison: Comparison, against: Sequence[ResultClaim] = (), steps: StepChange | None = None) -> str:
     """Whether the result may be published, then the verdict of the pair that takes the most time.
 
     ``against`` are the claims of the candidate that its profile contradicts. If the wall time of the ``steps`` changed,
-    that comes first, and only then the pair.
+    that comes first, otherwise last.
     """
+    main = comparison.main
     if steps is not None and steps.verdict != "inconclusive" and not against:
-        return f"{step_text(steps)} {_verdict_text(comparison)}"
-    may = _DIFFERENT_WORK if against else _publishable(comparison)
-    return f"{may} {_verdict_text(comparison)}" if may else _verdict_text(comparison)
+        checked = main is not None and main.work.answer in ("yes", "probably")
+        told = [step_text(steps), "" if checked else _AFTER_CHECK, _verdict_text(comparison)]
+    else:
+        may = _DIFFERENT_WORK if against else _publishable(comparison)
+        told = [may, _verdict_text(comparison), "" if steps is None else step_text(steps)]
+    return " ".join(filter(None, told))
 
 
 def step_text(changed: StepChange) -> str:
@@ -72,7 +77,7 @@ def _publishable(comparison: Comparison) -> str:
     if main.verdict == "inconclusive":
         return "Not to be published as a difference."
     if main.work.answer == "unknown":
-        return "To be published only after a check that both do the same work."
+        return _AFTER_CHECK
     return "May be published." if main.work.answer == "yes" else "May be published once the results are checked."
 
 

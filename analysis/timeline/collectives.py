@@ -21,9 +21,10 @@ from ..base.text import count_text
 from .trace import Trace, Window
 
 _LONGEST = 60
-_LARGEST = 1 << 53
-_MOST = 100_000
-"""The number of different collectives that are examined."""
+_COUNTS = {"ranks": 1 << 31, "in": 1 << 53, "out": 1 << 53}
+"""Counts that a collective states -> what they are below, if they are usable."""
+_MOST = 20_000
+"""The number of collectives that differ in kind, sizes, type or group; any others are not examined."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,12 @@ def _facts(text: str) -> dict[str, Any] | None:
         return None
     if type(stated) is not dict or type(stated.get("collective")) is not str:
         return None
-    name, element = (str(stated.get(key) or "")[:_LONGEST] for key in ("collective", "type"))
+    # Without surrogates, which JSON can state but UTF-8 cannot contain.
+    name, element = (
+        str(stated.get(key) or "")[:_LONGEST].encode(errors="replace").decode() for key in ("collective", "type")
+    )
     kind = next((kind for kind in _kinds() if kind.pattern.fullmatch(name)), None)
-    ranks, sent, received = (_whole(stated.get(key)) for key in ("ranks", "in", "out"))
+    ranks, sent, received = (_whole(stated.get(key), most) for key, most in _COUNTS.items())
     size, moved, reason = _sizes(kind, element, (sent, received, ranks), str(stated.get("split") or ""))
     return {
         "name": name,
@@ -187,8 +191,8 @@ def _sizes(
     return size, kind.factor * size * ((ranks - 1) / ranks if kind.others else 1), None
 
 
-def _whole(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _LARGEST else None
+def _whole(value: Any, most: int) -> int | None:
+    return value if type(value) is int and 0 <= value < most else None
 
 
 def _row(sums: dict[str, Any]) -> CollectiveRow:

@@ -35,6 +35,7 @@ _MOST = 10_000
 _LONGEST = 400
 """Characters shown of the sizes and of the types of an operator."""
 _LARGEST = 1 << 53
+"""Tensors have fewer elements."""
 _DEVICE = "('kernel', 'copy', 'fill')"
 _LINK = "('h2d', 'd2h', 'p2p', 'h2h')"
 _LISTS = {"d": "DOUBLE[][]", "n": "DOUBLE[]", "b": "DOUBLE[]", "s": "DOUBLE[]", "v": "DOUBLE[]", "l": "DOUBLE[][]"}
@@ -330,9 +331,7 @@ class _Arguments:
         """The sizes of a tensor; None for other arguments, and for lists of tensors."""
         size = self.sizes[i]
         known = type(size) is list and all(type(side) is int and 0 <= side < _LARGEST for side in size)
-        if not known or not (size or self._element(i)):
-            return None
-        return list(size)
+        return list(size) if known and (size or self._element(i)) and math.prod(size) < _LARGEST else None
 
     def _element(self, i: int) -> int | None:
         kind = _data()["types"].get(self.types[i]) if i < len(self.types) else None
@@ -354,12 +353,13 @@ def _list(text: str) -> list[float | None] | None:
 
 
 def _broadcast(sizes: Sequence[Sequence[int]]) -> float | None:
-    """Return the elements of the tensors' common shape."""
+    """Return the elements of the tensors' common shape; None without tensors, or if no memory can contain them."""
     if not sizes:
         return None
     rank = max(map(len, sizes))
     padded = [[1] * (rank - len(size)) + list(size) for size in sizes]
-    return float(math.prod(max(sides) if min(sides) else 0 for sides in zip(*padded, strict=True)))
+    elements = math.prod(max(sides) if min(sides) else 0 for sides in zip(*padded, strict=True))
+    return float(elements) if elements < _LARGEST else None
 
 
 # -- rooflines -------------------------------------------------------------------------------------

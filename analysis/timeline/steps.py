@@ -349,7 +349,7 @@ class Phase:
 
 
 def phases(trace: Trace) -> list[Phase]:
-    """Return the phases of the program by their start; empty if no range is one."""
+    """Return the phases of the program by their start, at most 200,000; empty if no range is one."""
     if not trace.ranges:
         return []
     named = " OR ".join(f"regexp_matches(name, {sql_literal(rule.pattern.pattern)})" for rule in rules().phases)

@@ -134,8 +134,18 @@ def test_the_verdict_is_that_of_the_steps_although_the_kernels_did_not_change(tm
     assert (row["baseline_ms"], row["candidate_ms"], row["verdict"]) == (101, 6, "improved")
     assert row["low"] <= row["speedup"] <= row["high"] and row["speedup"] == pytest.approx(101 / 6, rel=1e-3)
     assert str(result.answer).startswith("Wall time of a step: improved, 101 ms -> 6 ms, speed-up x 16.83")
+    assert "To be published only after a check that both do the same work." in str(result.answer)
     verdicts = [row[result.kernels.columns.index("verdict")] for row in result.kernels.rows]
     assert verdicts == ["inconclusive"]
+
+
+def test_equal_steps_are_stated_after_the_kernels(tmp_path: Path) -> None:
+    compared(tmp_path)
+    result = compare_workloads(Store(tmp_path / "store"), "before", "before")
+    assert result.verdict == "inconclusive" and "Wall time of a step: inconclusive, 101 ms -> 101 ms" in str(
+        result.answer
+    )
+    assert not str(result.answer).startswith("Wall time")
 
 
 def test_who_asks_for_a_kernel_gets_its_verdict(tmp_path: Path) -> None:

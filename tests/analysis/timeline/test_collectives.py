@@ -16,8 +16,10 @@ from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish
+from rooflens.tests.tools.profiles.chrome.made import complete, trace, write
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.import_profile import import_profile
+from rooflens.tools.query_counters import query_counters
 
 US = 1_000
 
@@ -128,6 +130,42 @@ def test_texts_that_state_no_collective_are_ignored(tmp_path: Path, text: str) -
     made = Made()
     made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)
     assert analysed(tmp_path, made) == []
+
+
+@pytest.mark.parametrize("stated", [
+    {"ranks": 10**12}, {"ranks": 0}, {"ranks": -1}, {"in": 10**30}, {"in": "many"}, {"collective": "\ud800"},
+    {"collective": "a\x00b"}, {"type": "x" * 3000}, {"members": "[" * 3000}, {"split": "[" + "1, " * 900 + "]"},
+    {"group": None}, {"type": ["Float"]},
+])  # fmt: skip
+def test_impossible_facts_do_not_stop_the_analysis(tmp_path: Path, stated: dict[str, Any]) -> None:
+    made = Made()
+    for rank in (0, 1):
+        collective(made, rank, 0, 10, **stated)
+    (row,) = analysed(tmp_path, made)
+    assert row.calls == 1 and row.ns == 20 * US
+    assert row.busbw_gbs is None or row.bytes == 4 << 20
+
+
+def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_path: Path) -> None:
+    facts = {"Collective name": "reduce_scatter", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 19, 
+             "dtype": "BFloat16", "Group size": 2, "Process Group Name": "7", "Process Group Ranks": "[0, 1]",
+             "In split size": "[]"}  # fmt: skip
+    for rank, (start, length) in enumerate(((100.0, 50.0), (130.0, 20.0))):
+        kernel = {"device": rank, "stream": 9, "correlation": 5, **facts}
+        events = [
+            complete("cpu_op", "record_param_comms", 10, 20),
+            complete("cuda_runtime", "cudaLaunchKernel", 12, 5.0, args={"correlation": 5}),
+            complete("kernel", "ncclDevKernel_Generic", start, length, pid=rank, args=kernel),
+        ]
+        info = {"backend": "nccl", "rank": rank, "world_size": 2}
+        write(tmp_path / "traces" / f"rank{rank}.json", trace(events, distributedInfo=info))
+    store = Store(tmp_path / "store")
+    import_profile(store, str(tmp_path / "traces"))
+    sql = "SELECT kind, bytes, calls, recorded, transfer_ns, waited_ns, busbw_gbs, status FROM collectives"
+    size = 2 * (1 << 20)
+    assert query_counters(store, sql).table.rows == [
+        ["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]
+    ]
 
 
 def test_the_answer_shows_the_collectives(tmp_path: Path) -> None:

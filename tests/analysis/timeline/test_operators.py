@@ -105,6 +105,24 @@ def _roofline_pct(row: OperatorRow, published: dict[str, float], ceilings: Ceili
     return 100 * least * calls / published["ns"]
 
 
+@pytest.mark.parametrize("report", ["GEMM", "RMSNorm_fwd", "RoPE_fwd", "UnaryElementwise"])
+def test_operators_of_a_server_have_the_published_work_by_their_arguments(
+    shared: Path, tmp_path: Path, report: str
+) -> None:
+    """The trace of these reports replays a graph, so that only the reports state the arguments of its operators."""
+    path = shared / "public/tracelens/sglang_decode/perf_csvs" / f"{report}.csv"
+    if not path.is_file():
+        pytest.skip(f"needs {path.name} of ../shared/public")
+    made, published = Made(), read_report(path)
+    for i, (name, sizes, types) in enumerate(published):
+        call(made, name, [json.loads(sizes), json.loads(types), []], "kernel", at=i * 100 * US)
+    rows = {(row.operator, row.sizes, row.types): row for row in analysed(tmp_path, made).examined}
+    assert rows.keys() == published.keys()
+    for key, row in rows.items():
+        flop = 0 if key[0] in OTHERWISE or row.flop == 0 else published[key]["flop"]
+        assert (row.flop, row.bytes) == (pytest.approx(flop, rel=4e-3), pytest.approx(published[key]["bytes"])), key
+
+
 # -- made traces -----------------------------------------------------------------------------------
 
 
@@ -230,6 +248,32 @@ def test_only_work_that_begins_in_the_windows_counts_and_values_without_effect_a
     assert (row.calls, row.ns, row.flop) == (1, 10 * US, 5 * 8 * 512)
     whole = analysed(tmp_path / "whole", made)
     assert [(row.calls, row.flop) for row in whole.rows] == [(3, 3 * 5 * 8 * 512)]
+
+
+LARGEST = (1 << 53) - 1
+
+
+@pytest.mark.parametrize("arguments", [
+    [[[LARGEST] * 60] * 2, ["float"] * 2, ["", ""]], [[[LARGEST, LARGEST]] * 2, ["float"] * 2, ["", ""]],
+    [[[1.5, 2], [-2, 3]], ["float"] * 2, ["", ""]], [[[True, 2], [2, -3]], ["float"] * 2, ["", ""]],
+    [[["a"], {"b": 1}], [{"c": 2}, ["float"]], [None, 5]], [[[4, 5], [5]], "float", None], [5, 6, 7], [[]], {}, "text",
+    [[[0, 2, 3]], ["\ud800"], ["\x00"]],
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["aten::mm", "aten::add", "aten::convolution"])
+def test_impossible_arguments_have_no_figures_and_stop_nothing(tmp_path: Path, name: str, arguments: Any) -> None:
+    made = Made()
+    call(made, name, arguments, "kernel")
+    (row,) = analysed(tmp_path, made).rows
+    assert row.ns == 10 * US and row.least_ns is None and row.reason
+
+
+@pytest.mark.parametrize(("dimension", "moved"), [("1", 7 * 8 + 2 * 7 * 5 * 4), ("-2", 7 * 8 + 2 * 7 * 6 * 4),
+                                                  ("9", None), ("1e300", None), ("99999999999", None)])  # fmt: skip
+def test_rows_are_selected_along_the_stated_dimension(tmp_path: Path, dimension: str, moved: int | None) -> None:
+    made = Made()
+    call(made, "aten::index_select", [[[5, 6], [], [7]], ["float", "Scalar", "long int"], ["", dimension, ""]], "index")
+    (row,) = analysed(tmp_path, made).rows
+    assert row.bytes == moved
 
 
 def test_the_answer_shows_the_operators_with_the_most_time(tmp_path: Path) -> None:

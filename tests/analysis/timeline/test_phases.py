@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.sql_rows import phase_rows
 from rooflens.analysis.timeline.steps import OPERATIONS, Phase, phases
+from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, chrome, publish, union
@@ -79,6 +81,28 @@ def test_the_time_between_tokens_is_from_end_to_end_on_the_device(tmp_path: Path
         ("prefill", 1, 1, None),
     ]
     assert rows[0]["operations"] == "attention 66.7 %, other 33.3 %" and rows[1]["operations"] == "attention 100 %"
+
+
+@pytest.mark.parametrize("form", [
+    "execute_context_{c}({p})_generation_3(3)",
+    "execute_{t}_context_{c}(sq{p}sk{p}sqsq9sqsk9)_generation_3(sq3sk90sqsq3sqsk90)",
+])  # fmt: skip
+def test_steps_of_a_server_are_certain_although_they_differ_in_length(tmp_path: Path, form: str) -> None:
+    """Every fourth step computes a prompt and takes three times as long."""
+    made, at = Made(), 0
+    for number in range(16):
+        prompt = number % 4 == 3
+        length = (30 if prompt else 10) * MS
+        name = form.format(c=int(prompt), p=512 if prompt else 0, t=515 if prompt else 3)
+        made.range(name, at, at + length - MS)
+        made.launch("gemm", (at + US, at + 5 * US), (at + 10 * US, at + length - 2 * MS))
+        at += length
+    store = Store(tmp_path)
+    with Workload.open(store, publish(store, made).id) as workload:
+        told = timeline(workload)
+    assert told.steps is not None and (told.steps.by, told.steps.count, told.selected) == ("range", 15, "steady")
+    counts = Counter((each.phase, each.requests, each.tokens) for each in told.phases)
+    assert counts == {("decode", 3, 3): 12, ("mixed", 4, 515): 3}, "the last one is after the steps"
 
 
 def test_a_phase_within_the_same_phase_is_one_and_states_the_batch(tmp_path: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import json
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.busy import Busy, Within, busy
+from rooflens.analysis.timeline.busy import Busy, Within
+from rooflens.analysis.timeline.busy import busy as busy_times
 from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.workload import Workload
+from rooflens.tests.timelines import union
 from rooflens.tools.import_profile import import_profile
 
 POINTS = 0.5
@@ -42,7 +46,7 @@ def test_shares_are_the_published_ones_from_the_first_work_of_the_device_to_the_
         published = {row["type"]: float(row["percent"]) for row in csv.DictReader(file)}
     work = result.trace.work
     span = Within([Window(int(work.s.min()), int(work.e.max()))])
-    total = sum(busy(result.trace, span).values(), Busy(0))
+    total = sum(busy_times(result.trace, span).values(), Busy(0))
     own = {
         "busy_time": total.any,
         "idle_time": total.idle,
@@ -52,6 +56,37 @@ def test_shares_are_the_published_ones_from_the_first_work_of_the_device_to_the_
     }
     assert {name: 100 * ns / total.wall for name, ns in own.items()} == pytest.approx(
         {name: published[name] for name in own}, abs=POINTS
+    )
+
+
+RECORDED = (
+    "public/hta/negative_queue_length", "public/hta/sampled_rank-0",
+    "public/tracelens/resnet_act_checkpoint/resnet_act_checkpoint",
+    *(f"traces/{name}" for name in ("gpu_bound", "launch_bound", "dataloader", "pageable")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("trace", RECORDED)
+def test_shares_are_those_of_an_independent_computation_from_the_file(shared: Path, tmp_path: Path, trace: str) -> None:
+    """Unions of intervals from the events of the file, with kernels named nccl as communication."""
+    path = shared / f"{trace}.json.gz"
+    result = analysed(path, Store(tmp_path))
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    work = [
+        (e["cat"], "nccl" in e["name"].lower(), (e["ts"] * 1000, (e["ts"] + e["dur"]) * 1000))
+        for e in events
+        if e.get("ph") == "X" and e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
+    first, last = min(s for *_, (s, _) in work), max(e for *_, (_, e) in work)
+    computing = union([t for cat, talks, t in work if cat != "gpu_memcpy" and not talks], first, last)
+    kernels = union([t for cat, _, t in work if cat != "gpu_memcpy"], first, last)
+    busy = union([t for *_, t in work], first, last)
+    span = Within([Window(int(result.trace.work.s.min()), int(result.trace.work.e.max()))])
+    total = sum(busy_times(result.trace, span).values(), Busy(0))
+    own = (total.any, total.computing, total.exposed_communication, total.exposed_copies)
+    assert [100 * ns / total.wall for ns in own] == pytest.approx(
+        [100 * ns / (last - first) for ns in (busy, computing, kernels - computing, busy - kernels)], abs=POINTS
     )
 
 
