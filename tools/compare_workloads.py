@@ -49,6 +49,7 @@ from .base.untrusted_text import plain_log_text
 
 _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
 _ProgramRow = namedtuple("_ProgramRow", "version ceiling_pct critical_path status roofs_known_pct reason")
+_TracedRow = namedtuple("_TracedRow", "kernel baseline_cycles candidate_cycles")
 _MOST_METRICS = 100
 """Named metrics that an answer shows for each pair of kernels."""
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
@@ -168,17 +169,22 @@ def _has_only_samples(before: Workload, after: Workload) -> bool:
 
 
 def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, extent: Extent) -> CompareResult:
-    """The changes in the samples of a kernel between profiles without launches: shares only, no times."""
+    """The changes in the samples or traced cycles of a kernel between profiles without launches: shares, no times."""
     one = select_kernels(sampled_kernels(before), asked.kernel, before.name)[0]
     changed = changes(before, one.kernel, after, one.kernel)
     if changed is None:
         raise BadInput(
-            f"Kernel #{one.number} has no samples in both workloads",
+            f"Kernel #{one.number} has neither samples nor a thread trace in both workloads",
             "without launches there is nothing else to compare",
             "Take samples, or profile with --kernel-trace or counters",
         )
-    lost, gained = (sum(row.verdict == verdict for row in changed.lines) for verdict in ("lost", "gained"))
-    rows = [_SampledRow(one.kernel, *changed.samples)]
+    row = _TracedRow if changed.unit == "cycles" else _SampledRow
+    most = changed.lines[0]
+    lost, gained = (sum(line.verdict == verdict for line in changed.lines) for verdict in ("lost", "gained"))
+    told = f"{count_text(lost, 'place')} lost samples and {gained} gained some"
+    if changed.unit == "cycles":
+        told = f"the largest change of a place is {most.difference:+.1f} points of the cycles, at {most.place}"
+    rows = [row(one.kernel, *changed.totals)]
     notes = [note.text for note in tables.about_lines(changed)]
     if asked.hypothesis or asked.change:
         notes.append("Not recorded in the experiment log, because it is unknown whether it is faster.")
@@ -187,9 +193,9 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
         candidates=[after.id],
         verdict="inconclusive",
         same_work="unknown",
-        answer=f"{short(one.kernel)}: {count_text(lost, 'place')} lost samples and {gained} gained some. A "
+        answer=f"{short(one.kernel)}: {told}. A "
         "profile lacks the times of launches, so it is unknown whether it is faster.",
-        kernels=table_of(_SampledRow, rows, {"baseline_samples": "samples", "candidate_samples": "samples"}),
+        kernels=table_of(row, rows, dict.fromkeys(row._fields[1:], changed.unit)),
         lines=tables.of_lines(changed, extent),
         notes=notes,
         next=[

@@ -376,10 +376,10 @@ class _RankingText:
         share = 100 * ranking.hidden / ranking.total
         text = (
             f"Other waves of the same SIMD issued or executed during {share:.0f} % of these cycles (hidden_pct); the "
-            f"other {100 - share:.0f} % are exposed: only they can make the kernel faster"
+            f"other {100 - share:.0f} % are exposed: start with those"
         )
         resident = self._resident_waves()
-        return [text + (f". On average {resident:.3g} waves were resident on a busy SIMD." if resident else ".")]
+        return [text + (f". A SIMD with waves has {resident:.3g} resident on average." if resident else ".")]
 
     def _resident_waves(self) -> float | None:
         """The mean number of waves on a SIMD while it had any; None if the table waves lacks the kernel."""

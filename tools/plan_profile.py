@@ -31,7 +31,7 @@ from .base.results import NextCall, Result, Table, TextBlock, table
 from .running.drivers import registry
 from .running.drivers.registry import ProfilerDriver as Driver
 from .running.drivers.registry import launcher_lines
-from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
+from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE, counter_samples
 from .running.job import Step
 from .running.known_failures import version_defects
 from .running.profiled_program import ProfileContents, parse_metrics
@@ -215,10 +215,20 @@ def plan_profile(
         notes=[
             *_plan_notes(planned, len(split), len(unsupported)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
+            *([_counter_samples(driver, request, features)] if asked.counter_samples else []),
             *([] if full else [_summary_note(len(steps) - len(shown))]),
         ],
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
     )
+
+
+def _counter_samples(driver: Driver, request: ProfileRequest, features: Any) -> str:
+    """Return how to sample counters over time; raise BadArgument for profilers other than rocprofv3."""
+    if driver.NAME != "rocprofv3":
+        raise BadArgument(
+            f"{driver.NAME} samples no counters over time", "only rocprofv3 does (SPM)", "Omit counter_samples"
+        )
+    return counter_samples(request, features.version).text
 
 
 def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) -> str:

@@ -116,6 +116,12 @@ def profile_command(
     if earlier is not None and kernel is None:
         kernel = earlier.kernel_filter
     asked = parse_metrics(metrics)
+    if asked.counter_samples:
+        raise BadArgument(
+            "Counters over time are not collected by this tool",
+            "AMD warns that SPM, a beta feature, may reboot the machine",
+            'plan_profile with metrics ["counter_samples"] states the command to run by hand, and what it needs',
+        )
     choice = choose(
         survey(Roots()), gpu, profiler, {**inherited_environment(os.environ), **profiled.given}, counts=asked.counts
     )

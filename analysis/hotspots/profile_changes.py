@@ -1,4 +1,7 @@
-"""The lines of a kernel that lost or gained samples between two versions, with the interval of the difference."""
+"""The lines of a kernel that lost or gained cost between two versions, with the interval of the difference.
+
+The cost is samples, or the cycles of the waves in thread traces, which have no interval.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from typing import Literal, NamedTuple
 
 from ..workload import Workload
 from .code import SourceLine, read
-from .kernels import sampled_kernels
-from .ranking import FEW, Interval, Ranking, Spot, place, rank, wilson
+from .kernels import has_code, sampled_kernels
+from .ranking import FEW, Interval, Ranking, Spot, Unit, place, rank, wilson
 
-Verdict = Literal["lost", "gained", "same"]
+Verdict = Literal["lost", "gained", "same", "unknown"]
 How = Literal["text", "line", "instruction"]
 _REGISTERS = re.compile(r"\b(?:U?[RP]\d+|[vas]\d+|[vas]\[\d+:\d+\]|0x[0-9a-f]+|-?\d+(?:\.\d+)?)\b")
 MOST_LINES = 200_000
@@ -23,13 +26,16 @@ MOST_LINES = 200_000
 
 
 class LineChange(NamedTuple):
-    """A place: its shares in percent (0 if a version has no samples there), and their difference in points."""
+    """A place: its shares in percent (0 if a version has no cost there), and their difference in points.
+
+    Cycles of a trace have no interval, so whether a difference is more than chance is unknown.
+    """
 
     place: str
     before_pct: float
     after_pct: float
     difference: float
-    interval: Interval
+    interval: Interval | None
     verdict: Verdict
 
 
@@ -38,17 +44,21 @@ class LineChanges:
     """The places of a kernel in two versions, largest difference first; ``how`` states how they were matched."""
 
     how: How
-    samples: tuple[int, int]
+    totals: tuple[int, int]
+    """The cost of each version, in ``unit``."""
     lines: list[LineChange]
+    unit: Unit = "samples"
+    hidden_pct: tuple[float, float] | None = None
+    """The part of the cycles of each version that other waves covered; None if one does not know its waves."""
 
     @property
     def few(self) -> bool:
         """Whether a version has too few samples to be reliable."""
-        return min(self.samples) < FEW
+        return self.unit == "samples" and min(self.totals) < FEW
 
 
 def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> LineChanges | None:
-    """The changes of the lines of a kernel; None if it was not sampled in both versions.
+    """The changes of the lines of a kernel; None unless it was sampled, or traced, in both versions.
 
     If both profiles contain the source, lines are matched by their text, because line numbers change with every edit.
     Otherwise they are matched by file and number. Without line information, instructions are matched by their text
@@ -56,11 +66,11 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> L
     """
     sides: list[Ranking] = []
     for workload, name in ((before, kernel), (after, candidate)):
-        if not workload.has("samples") or name not in {one.kernel for one in sampled_kernels(workload)}:
+        if not has_code(workload) or name not in {one.kernel for one in sampled_kernels(workload)}:
             return None
         sides.append(rank(read(workload, name), "line"))
     first, second = sides
-    if not (first.code.sample_count and second.code.sample_count):
+    if first.unit != second.unit or first.unit == "executions" or not (first.total and second.total):
         return None
     texts = [_texts(workload, side) for workload, side in zip((before, after), sides, strict=True)]
     how: How = "instruction"
@@ -72,11 +82,14 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> L
     totals = [side.total for side in sides]
     names = {key: name for side in reversed(costs) for key, (name, _) in side.items()}
     rows = [
-        _change(names[key], [side[key][1] if key in side else 0.0 for side in costs], totals)
+        _change(names[key], [side[key][1] if key in side else 0.0 for side in costs], totals, first.unit)
         for key in dict.fromkeys([*costs[0], *costs[1]])
     ]
     rows.sort(key=lambda row: -abs(row.difference))
-    return LineChanges(how, (first.code.sample_count, second.code.sample_count), rows)
+    covered = [side.share_pct(side.hidden) for side in sides if side.hidden is not None]
+    before_pct, after_pct = covered if len(covered) == 2 else (None, None)
+    hidden = None if before_pct is None or after_pct is None else (before_pct, after_pct)
+    return LineChanges(how, (round(totals[0]), round(totals[1])), rows, first.unit, hidden)
 
 
 def _costs(side: Ranking, how: How, texts: Mapping[SourceLine, str]) -> dict[Hashable, tuple[str, float]]:
@@ -111,9 +124,11 @@ def _texts(workload: Workload, side: Ranking) -> dict[SourceLine, str]:
     }
 
 
-def _change(name: str, costs: list[float], totals: list[float]) -> LineChange:
+def _change(name: str, costs: list[float], totals: list[float], unit: Unit) -> LineChange:
     """The difference of two proportions with its interval by R. G. Newcombe (1998, method 10), from those by Wilson."""
     before, after = (100 * cost / total for cost, total in zip(costs, totals, strict=True))
+    if unit != "samples":
+        return LineChange(name, before, after, after - before, None, "unknown")
     (low_1, high_1), (low_2, high_2) = (
         wilson(cost, total) or Interval(0.0, 100.0) for cost, total in zip(costs, totals, strict=True)
     )

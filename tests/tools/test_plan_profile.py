@@ -217,3 +217,14 @@ def test_profilers_that_cannot_sample_say_what_to_do(store: Store, gpu: str, pro
     with pytest.raises(BadArgument, match="takes no samples of instructions") as told:
         plan_profile(store, gpu, ["hotspots"], profiler=profiler)
     assert told.value.fix
+
+
+def test_counters_over_time_are_planned_on_request_alone_with_their_risk(store: Store) -> None:
+    (note,) = (n for n in plan_profile(store, "MI300X", ["counter_samples"], command=["./a b"]).notes if "SPM" in n)
+    for part in ("--spm-beta-enabled --spm SQ_CYCLES", "-- './a b';", "may reboot", "6.19.14.31400000", "PC sampling"):
+        assert part in note
+    assert not any("SPM" in n for n in plan_profile(store, "MI300X", ["overview", "hotspots", "timeline"]).notes)
+    with pytest.raises(MissingTool, match="does not sample counters over time"):
+        plan_profile(store, "MI300X", ["counter_samples"], profiler_version="1.1.0")
+    with pytest.raises(BadArgument, match="samples no counters over time"):
+        plan_profile(store, "H200", ["counter_samples"])

@@ -415,7 +415,7 @@ def changed_lines(comparison: Comparison) -> hotspots.LineChanges | None:
 
 
 def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
-    """Return the lines whose share of the samples changed most."""
+    """Return the lines whose share of the samples, or of the cycles of thread traces, changed most."""
     changed = [row for row in changes.lines if abs(row.difference) >= _LEAST_POINTS]
     rows = [
         _LineRow(
@@ -423,7 +423,7 @@ def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
             round(row.before_pct, 1),
             round(row.after_pct, 1),
             round(row.difference, 1),
-            f"{row.interval.low:.1f} to {row.interval.high:.1f}",
+            f"{row.interval.low:.1f} to {row.interval.high:.1f}" if row.interval else None,
             row.verdict,
         )
         for row in changed[: extent.lines]
@@ -437,8 +437,15 @@ def about_lines(changes: hotspots.LineChanges | None) -> list[Note]:
     """Return notes on how lines were matched, and on whether there are enough samples."""
     if changes is None:
         return []
-    told = [Note("lines_matched", f"Lines were matched {_MATCHED[changes.how]}; shares are of each version's samples.")]
+    shares = f"shares are of each version's {changes.unit}"
+    told = [Note("lines_matched", f"Lines were matched {_MATCHED[changes.how]}; {shares}.")]
+    if changes.unit == "cycles":
+        text = "Cycles of the traced waves have no interval: trace each version more than once to know what is chance."
+        if changes.hidden_pct:
+            before, after = changes.hidden_pct
+            text += f" Other waves covered {before:.0f} % of them in the baseline and {after:.0f} % in the candidate."
+        told.append(Note("traced_waves", text))
     if changes.few:
-        text = f"{min(changes.samples)} samples in one version are too few to show a change of its lines."
+        text = f"{min(changes.totals)} samples in one version are too few to show a change of its lines."
         told.append(Note("few_samples", text))
     return told

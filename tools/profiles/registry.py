@@ -18,6 +18,7 @@ from ...analysis.base.problems import BadArgument, BadInput, Problem, near
 from ..base.profile_files import head
 from .merging.gather import RankProfile, units_of
 from .reader import Profile, ProfileFiles, Reader
+from .rocprofv3.outputs import RAW_TRACE
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ _SUFFIXES = {  # file name suffix -> description of a file that cannot be read
     ".nsys-rep": "a report of NVIDIA Nsight Systems: convert it with nsys export --type sqlite",
     ".pftrace": "not a Perfetto trace, although its name says so",
     ".otf2": "an OTF2 trace",
+    ".att": RAW_TRACE,
     ".db.gz": "a compressed database: unpack it and import the result",
     ".json.gz": "a compressed JSON file, but not a trace in Chrome's format",
     ".zip": "an archive: unpack it and import the contents",

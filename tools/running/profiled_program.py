@@ -96,6 +96,8 @@ def _comm(task: Path) -> bytes:
 
 TIMELINE = "timeline"
 HOTSPOTS = "hotspots"
+COUNTER_SAMPLES = "counter_samples"
+"""Word for counters that are sampled in time inside kernels, which is planned but never run."""
 _USUAL = ("overview", "diagnosis")
 """Enough for an overview and a reliable diagnosis: about 20 replays per launch on Hopper, 3 to 5 runs on Instinct."""
 
@@ -107,6 +109,7 @@ class ProfileContents:
     metrics: tuple[str, ...]
     timeline: bool
     hotspots: bool = False
+    counter_samples: bool = False
     usual: bool = False
     """Whether nothing was named: then a timeline and hot spots are part of it where the profiler can record them."""
 
@@ -118,14 +121,15 @@ class ProfileContents:
     def plan(self, target: str, max_passes: int | None) -> PassPlan:
         """Return the passes for the metrics, or none if no metric is wanted: timelines and hot spots work on targets
         whose counters are not known."""
-        if (self.timeline or self.hotspots) and not self.metrics:
+        if (self.timeline or self.hotspots or self.counter_samples) and not self.metrics:
             return PassPlan(target, (), (), (), {}, {}, 0, {})
         return plan(target, self.metrics, max_passes=max_passes)
 
 
 def parse_metrics(metrics: Sequence[str] | None) -> ProfileContents:
-    """Split the requested metrics from the words for a timeline and hot spots; the default is ``_USUAL`` with both."""
+    """Split the requested metrics from the words for timelines, hot spots and counter samples; default: ``_USUAL``."""
     words = _USUAL if metrics is None else tuple(metrics)
-    names = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS))
+    names = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES))
     stripped = {word.strip() for word in words}
-    return ProfileContents(names, TIMELINE in stripped, HOTSPOTS in stripped, usual=metrics is None)
+    kinds = [word in stripped for word in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES)]
+    return ProfileContents(names, *kinds, usual=metrics is None)

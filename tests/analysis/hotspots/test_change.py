@@ -43,6 +43,7 @@ def test_a_line_that_lost_its_samples_is_told_with_what_gained_them(tmp_path: Pa
     assert told(found) == {"a.cu:10": "lost", "a.cu:11": "gained"}
     assert found is not None and found.how == "line" and not found.few
     assert found.lines[0].difference == pytest.approx(-40)
+    assert found.lines[0].interval
     low, high = found.lines[0].interval
     assert low < -40 < high < 0
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _TOOL = "rocprofiler-sdk-tool"
 _TRACE, _COUNTER_COLLECTION = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
+_PLACE_BITS = 2**46 - 1
 _SPM_COLLECTION, _DRIVER = ("callback_records", "spm_counter_collection"), ("buffer_records", "kfd")
 _MARKERS = ("buffer_records", "marker_api")
 _PC_SAMPLES = (("buffer_records", "pc_sample_host_trap"), ("buffer_records", "pc_sample_stochastic"))
@@ -243,7 +244,7 @@ class _RecordSpooler:
         identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
             number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
-            at = record.get("instance_id"), _whole(record.get("timestamp"))
+            at = _place(record.get("instance_id")), _whole(record.get("timestamp"))
             self._spool_row("spm", self._run_number, *identity, number, *at, known)
 
     def driver(self, value: Mapping[str, Any]) -> None:
@@ -392,6 +393,11 @@ def _product(size: Any) -> int | None:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST else None
+
+
+def _place(instance: Any) -> int | None:
+    """Return the lower bits of an instance id, which state the place on the GPU."""
+    return instance & _PLACE_BITS if type(instance) is int and 0 <= instance < 2**64 else None
 
 
 def _text(value: Any) -> str:

@@ -53,6 +53,12 @@ ACTIVITY_KINDS = ("calls", "hsa", "rccl", "copies", "allocations", "scratch", "r
 """Kinds of files that contain what a process did in addition to its launches."""
 TRACE_KIND = "thread_trace"
 """Kind of files with the code of a decoded thread trace."""
+RAW_TRACE = (
+    "a raw thread trace: rocprofv3 --att decodes it right after recording, into ui_output_*/code.json, if it finds "
+    "AMD's decoder library librocprof-trace-decoder.so (package rocprof-trace-decoder; --att-library-path DIR), so "
+    "record it again with the library and import that folder"
+)
+"""What an .att file is, and how to get one that can be read."""
 SAMPLE_KINDS = ("host_trap", "stochastic")
 """Kinds of files that contain program counter samples."""
 CSV_KINDS = ("counters", "trace", *ACTIVITY_KINDS, *SAMPLE_KINDS)
@@ -89,6 +95,11 @@ def trace_files(path: Path) -> list[Path]:
     """Return the files of decoded thread traces at ``path``."""
     files = list(_walk(path)) if path.is_dir() else [path]
     return [f for f in files if kind_of(f) == TRACE_KIND]
+
+
+def raw_traces(path: Path) -> list[Path]:
+    """Return the raw files of thread traces at ``path``, which nothing but AMD's decoder can read."""
+    return [f for f in _walk(path) if f.suffix == ".att"] if path.is_dir() else []
 
 
 def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:

@@ -32,10 +32,12 @@ from .outputs import (
     ACTIVITY_KINDS,
     CSV_KINDS,
     LAUNCH_KINDS,
+    RAW_TRACE,
     SAMPLE_KINDS,
     Output,
     find_outputs,
     holds_output,
+    raw_traces,
     trace_files,
 )
 from .recording import (
@@ -252,6 +254,8 @@ def no_launches_problem(path: Path, outputs: list[Output], warnings: list[Note])
         return BadInput(f"No file of {path.name} could be read", " ".join(damaged[:4]))
     if not outputs:
         return BadInput(f"{path.name} is not an output of rocprofv3", "it contains no file that rocprofv3 writes")
+    if raw := raw_traces(path):
+        return BadInput(f"{path.name} contains no kernel launches", f"{raw[0].name} is {RAW_TRACE}")
     kinds = sorted({f.name for o in outputs for f in o.files.values()})
     return BadInput(
         f"{path.name} contains no kernel launches",
@@ -303,6 +307,8 @@ def read(files: ProfileFiles) -> Profile:
     hotspots: HotspotReader | None = None
     if sampled.has_samples:
         hotspots = partial(sample_queries, con, files.work, sampled)
+    if not traces and (raw := raw_traces(path)):
+        warnings.append(Note("not_decoded", f"{raw[0].name} is {RAW_TRACE}."))
     notes = [*collected.notes, *remarks(main, used, dict(agent.facts) if agent else {})]
     more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:

@@ -67,14 +67,14 @@ class TracedWave:
         return self.clock + self.stall, self.clock + self.cycles
 
     def idle_from(self) -> Ints:
-        """Return the end of the instruction before each one, or its clock if that is later: the start of its idle time.
+        """Return where the idle time before each instruction starts: the latest end before it, or its clock if earlier.
 
-        The decoder counts the time from there to the clock as idle, once for every instruction.
+        The decoder counts the time from there to the clock as idle.
         """
         import numpy as np
 
-        before: Ints = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
-        start: Ints = np.minimum(before, self.clock)
+        ends: Ints = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
+        start: Ints = np.minimum(np.maximum.accumulate(ends), self.clock)
         return start
 
 

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.base.problems import Problem
+from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, run
 from rooflens.tests.tools.profiles.rocprofv3.test_att import CODE, UI, written
+from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.profiles.rocprofv3.waves import covered_cycles, read_waves
 
@@ -55,7 +58,7 @@ def counted_by_cycle(waves: list[tuple[tuple[int, int, int, int], int, list[list
             sums[number][0] += 1
             sums[number][1] += covered
             sums[number][2] += len(waiting) - covered + cycles - stall
-            last = clock + cycles
+            last = max(last, clock + cycles)
     return {number: tuple(row) for number, row in sums.items()}
 
 
@@ -145,7 +148,8 @@ def test_a_capture_with_one_wave_on_each_simd_hides_nothing(bench: Any, captured
         name for (name,) in bench.rows(done, "instructions", "kernel")
     }
     assert any(
-        "0 % of these cycles" in note and "1 waves were resident" in note for note in find_hotspots(bench.store).notes
+        "0 % of these cycles" in note and "has 1 resident on average" in note
+        for note in find_hotspots(bench.store).notes
     )
 
 
@@ -155,3 +159,48 @@ def test_the_whole_folder_of_the_capture_tells_its_two_kernels_apart(bench: Any,
     assert [count for _, count in counts] == [32, 36]
     assert "batched_matrix_multiplication" in counts[0][0] and "fillBuffer" in counts[1][0]
     assert UI not in done.name
+
+
+RAW = "a raw thread trace: rocprofv3 --att decodes it right after recording"
+
+
+def test_a_raw_trace_alone_is_named_with_what_decodes_it(bench: Any) -> None:
+    raw = bench.folder / "raw" / "15_60367_shader_engine_0_1.att"
+    raw.parent.mkdir()
+    raw.write_bytes(b"\x11\xc3" * 200)
+    for path in (raw, raw.parent):
+        with pytest.raises(Problem) as refused:
+            bench.load(path)
+        assert RAW in refused.value.text and "librocprof-trace-decoder.so" in refused.value.text
+
+
+def test_a_raw_trace_beside_launches_is_named_in_a_warning(bench: Any, writer: Writer) -> None:
+    writer.trace("1", run(Launch()))
+    (writer.folder / "15_1_shader_engine_0_1.att").write_bytes(b"\x11\xc3" * 200)
+    assert any(RAW in text for text in bench.load(writer.folder).warnings)
+
+
+def test_the_database_beside_raw_traces_says_how_to_decode_them(bench: Any, captured: Path) -> None:
+    (raw,) = {file.parent for file in captured.rglob("*.att")}
+    assert any(RAW in text for text in bench.load(raw).warnings)
+    assert not any(RAW in text for text in bench.load(captured).warnings)
+
+
+def test_two_captures_are_compared_line_by_line(bench: Any) -> None:
+    """The same code; in the second a second wave on the SIMD executes while the first waits, and line 11 got slower."""
+    for folder, cycles in (("one", 100), ("two", 700)):
+        code = [[*row[:6], 0, 0, 0, 0] for row in CODE[:1]]
+        code += [[*CODE[4][:6], 1, 300, 200, 0], [*CODE[5][:6], 1, cycles, 0, 0]]
+        ui = written(bench.folder / folder, code)
+        wave_file(ui, (0, 0, 0, 0), 0, [[0, 9, 200, 300, 5], [300, 2, 0, cycles, 6]])
+        if folder == "two":
+            wave_file(ui, (0, 0, 1, 0), 0, [[0, 1, 0, 150, 99]])
+        bench.load(ui, name=folder)
+    compared = compare_workloads(bench.store, "one", "two")
+    assert compared.lines is not None
+    rows = {row[0].split(" ")[0]: row[1:] for row in compared.lines.rows}
+    assert rows["k.hip:11"] == [25.0, 70.0, 45.0, None, "unknown"]
+    assert rows["k.hip:12"] == [75.0, 30.0, -45.0, None, "unknown"]
+    assert compared.kernels.rows[0][1:] == [400, 1000]
+    assert "45.0 points of the cycles" in compared.answer
+    assert any("covered 0 % of them in the baseline and 15 % in the candidate" in note for note in compared.notes)

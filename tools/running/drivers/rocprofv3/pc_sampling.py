@@ -1,12 +1,14 @@
-"""PC sampling with rocprofv3: the method, its unit, and an interval that the device accepts.
+"""Sampling with rocprofv3: program counters (method, unit, an interval that the device accepts), counters over time.
 
 Sources: AMD's "Using PC sampling" of rocprofiler-sdk (methods by GPU, units, power-of-two cycles, the output of
-``rocprofv3 -L``) and ROCm/rocm-systems pull request 6894 (minimum interval and defaults of rocprof-compute).
+``rocprofv3 -L``) and ROCm/rocm-systems pull request 6894 (minimum interval and defaults of rocprof-compute);
+for counters, AMD's "Using SPM" of rocprofiler-sdk, and "Collect and view SPM counters" of ROCprof Compute Viewer.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -117,3 +119,32 @@ THREAD_TRACE = Note(
     "needs the ROCprof Trace Decoder (--att-library-path) and writes hundreds of MB for long kernels; import DIR. From "
     "version 1.4.1 (ROCm 10.1) it traces a running process too: --attach PID instead of -- ./app.",
 )
+
+_SPM_SINCE = (1, 3, 2)
+
+
+def counter_samples(request: ProfileRequest, version: str) -> Note:
+    """Return how to sample counters in time inside kernels (SPM), what that excludes, and its risk.
+
+    Raises MissingTool if ``version`` of rocprofv3 does not support it.
+    """
+    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
+    if numbers < _SPM_SINCE:
+        raise MissingTool(
+            f"rocprofv3 {version} does not sample counters over time",
+            "SPM requires rocprofiler-sdk 1.3.2 (ROCm 7.14) for JSON, and 1.3.5 (ROCm 10.0) for databases",
+            "Install a newer ROCm, or give profiler_version",
+        )
+    if request.pid is not None:
+        raise BadArgument("SPM is not planned for a running process", fix="Give its command")
+    return Note(
+        "counter_samples",
+        "Counters over time inside kernels (SPM) are never collected by default; by hand: rocprofv3 --spm-beta-enabled "
+        "--spm SQ_CYCLES SQ_WAVES --spm-sample-interval-unit sclk_cycles --spm-sample-interval 4096 --output-format "
+        f"json -d rooflens_spm -- {shlex.join(request.command)}; import rooflens_spm on its own, and query the table "
+        "counter_samples. AMD warns that this beta feature may reboot the machine. It needs the amdgpu driver "
+        "6.19.14.31400000 or later (cat /sys/module/amdgpu/version), runs kernels one at a time, and cannot be "
+        "combined with other counters, kernel replay or PC sampling. rocprofv3-avail list --spm lists the counters "
+        "that this GPU can sample; keep SQ_CYCLES, by which timestamps become cycles. Do not kill it: a killed "
+        "session can block the next one (rocm-systems issue 6489).",
+    )
