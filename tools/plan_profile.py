@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import Field
 
-from ..analysis.base.problems import BadArgument
+from ..analysis.base.problems import BadArgument, NotFound
 from ..analysis.base.text import count_text
+from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
@@ -167,10 +169,10 @@ def plan_profile(
 ) -> PlanResult:
     """Plan the counter passes that metrics need, how often the program runs, and profiler commands to run on another
     machine (detail="full": input files too). Runs nothing."""
-    target, facts = targets.resolve_gpu(gpu)
-    driver = registry.driver_for(profiler, targets.gpu(target).vendor)
+    asked = replace(parse_metrics(metrics), usual=False)
+    target, facts = _resolve_target(gpu, asked)
+    driver = registry.driver_for(profiler, targets.vendor_of(target) or "")
     features = driver.features_of(profiler_version)
-    asked = parse_metrics(metrics)
     planned = asked.plan(target, max_passes)
     request = ProfileRequest(
         command=_check_command(command),
@@ -221,6 +223,21 @@ def plan_profile(
     )
 
 
+def _resolve_target(gpu: str, asked: ProfileContents) -> tuple[str, dict[str, float]]:
+    """Return a target and the facts of a product; a target without a file only for what needs no counters."""
+    try:
+        return targets.resolve_gpu(gpu)
+    except NotFound as problem:
+        if targets.vendor_of(gpu) is None:
+            raise
+        if asked.metrics:
+            raise NotFound(problem.what, problem.why, f"{catalog.how_to_add(gpu)}. {_WITHOUT_FILE}") from problem
+        return gpu, {}
+
+
+_WITHOUT_FILE = 'Without a file it gets times, timelines and hotspots: metrics=[], ["timeline"] or ["hotspots"]'
+
+
 def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) -> str:
     """Say how many runs of the program the metrics take."""
     text = sentence(
@@ -265,7 +282,7 @@ def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refuse
 
 def _passes(planned: PassPlan, full: bool) -> Table:
     """Return one row per pass: its registers by block, its counters, and how many metrics it completes."""
-    limits = targets.gpu(planned.target).counter_limits
+    limits = targets.gpu(planned.target).counter_limits if planned.passes else {}
     counts: dict[int, int] = {}
     for number in planned.whole_in.values():
         counts[number] = counts.get(number, 0) + 1

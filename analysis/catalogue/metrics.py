@@ -165,6 +165,16 @@ def _states_metrics(target: str) -> bool:
     return any(holds(m.get("gpus"), target) for m in stated)
 
 
+def how_to_add(target: str) -> str:
+    """The sentence on the file that a GPU target without one needs, and how to get its draft."""
+    like = targets.nearest(target, targets_with_metrics())
+    takes = f'; a file with like = "{like}" takes the facts and formulas of {like}' if like else ""
+    return (
+        f"Add gpus/{target}.toml to a folder and name that folder in {files.VARIABLE}{takes}; on a machine with this "
+        f"GPU, rooflens doctor --draft {target}.toml writes a draft"
+    )
+
+
 def no_formulas(workload: str, target: str | None) -> BadInput:
     """The error for a workload whose target has no metrics: what is missing, and what works."""
     if not target:
@@ -174,13 +184,11 @@ def no_formulas(workload: str, target: str | None) -> BadInput:
             f"Import it again with gpu= one of {', '.join(targets_with_metrics())}",
         )
     if target not in targets.targets():
-        like = targets.nearest(target, targets_with_metrics())
         return BadInput(
             f"No metrics are known for workload {workload!r}",
             f"its GPU target is {target}, which the catalogue does not have; times, launches, the timeline, hotspots "
             "and raw counters are there (query_counters)",
-            f"Add gpus/{target}.toml to a folder and name that folder in {files.VARIABLE}"
-            + (f'; a file with like = "{like}" takes the facts and formulas of {like}' if like else ""),
+            how_to_add(target),
         )
     occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""
     return BadInput(

@@ -25,6 +25,8 @@ _TIMES = 200
 _MOST_INTERVAL = 2**31
 _CYCLES = 2.0e9
 """Approximate cycles per second, to convert a time into an interval in cycles."""
+_ALL_METHODS = "gfx942"
+"""A target with every method."""
 _SINCE = "PC sampling requires ROCm 6.4 (rocprofiler-sdk 0.6)"
 
 
@@ -84,7 +86,9 @@ def notes(request: ProfileRequest, local: Sequence[ListedSamplingMethod]) -> lis
 
 def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSampling:
     """Return the sampling method of a target, preferably one that the local rocprofv3 lists."""
-    ways = targets.gpu(target).pc_sampling if target else []
+    known = targets.find_target(target)
+    # A target without a file is sampled as this machine lists it, with the usual intervals of the methods.
+    ways = known.pc_sampling if known else targets.gpu(_ALL_METHODS).pc_sampling if local else []
     if not ways:
         raise BadArgument(
             f"{target or 'This GPU'} has no PC sampling",
