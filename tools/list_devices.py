@@ -11,7 +11,6 @@ import pydantic
 from ..analysis.base.database import open_own_database, sql_path
 from ..analysis.base.problems import StoreProblem
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue import targets
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.store import Manifest, Store
 from .answers.sentences import sentence
@@ -122,18 +121,11 @@ def _notes(machine: Machine) -> list[str]:
         f"{name} has known defects here, which rooflens doctor explains: {', '.join(of)}."
         for name, of in defects.items()
     ]
-    for arch in sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
-        notes.append(f"rooflens has no metrics for {arch}: only times, timelines and hotspots. {_missing_file(arch)}")
+    unknown = sorted({d.arch for d in machine.gpus if d.arch and not d.supported})
+    notes += [sentence_on for arch in unknown if (sentence_on := catalog.without_metrics(arch))]
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
         notes.append(f"{', '.join(masks)} is set here: programs started here may see fewer devices than listed.")
     return notes
-
-
-def _missing_file(arch: str) -> str:
-    """Say which file a target lacks, or that it is known without metrics."""
-    if arch not in targets.targets():
-        return f"{catalog.how_to_add(arch)}."
-    return f"Its file has no formulas; metrics are known for {', '.join(catalog.targets_with_metrics())}."
 
 
 def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> list[NextCall]:

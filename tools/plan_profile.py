@@ -322,7 +322,9 @@ def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
 def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> list[str]:
     """Return notes on the limits of the profiler; skipped counters appear among the unsupported metrics. ``program`` is
     what the last command starts."""
-    notes = [note.text for note in driver.notes(request, features) if note.code != "left_out"]
+    lacking = catalog.without_metrics(request.target)
+    notes = [lacking] if lacking else []
+    notes += [note.text for note in driver.notes(request, features) if note.code != "left_out"]
     if driver.NAME == "rocprofv3":
         notes.append(
             f"Written for rocprofv3 {features.version}: give profiler_version if another version is installed "

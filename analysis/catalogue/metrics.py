@@ -175,6 +175,16 @@ def how_to_add(target: str) -> str:
     )
 
 
+def without_metrics(target: str) -> str | None:
+    """The sentence on what there is for a target without metrics, and which file it lacks; None for any other."""
+    if target in targets_with_metrics():
+        return None
+    if target not in targets.targets():
+        return f"rooflens has no metrics for {target}: only times, timelines and hotspots. {how_to_add(target)}."
+    raw = ", and raw counters by name (SQL)" if gpu(target).counter_limits else ""
+    return f"rooflens has no metrics for {target}, because no formulas of it are verified: only times, timelines{raw}."
+
+
 def no_formulas(workload: str, target: str | None) -> BadInput:
     """The error for a workload whose target has no metrics: what is missing, and what works."""
     if not target:

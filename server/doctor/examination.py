@@ -85,7 +85,8 @@ def _draft(target: str, gpu: Device, stated: Mapping[str, int]) -> str:
     family = near.family if near else "unknown"
     name = gpu.name or target
     limits = "".join(f"{block} = {number}\n" for block, number in near.counter_limits.items()) if near else ""
-    pci = f"\n[pci_names]\n{stated['device_id']:#06x} = {json.dumps(name)}\n" if "device_id" in stated else ""
+    named = json.dumps(name.removeprefix("AMD "))
+    pci = f"\n[pci_names]\n{stated['device_id']:#06x} = {named}\n" if "device_id" in stated else ""
     heads = [
         f"# Draft of the file of {target}, from what the driver of this machine states. Put it as gpus/{target}.toml "
         f"into a folder, and name that folder in {VARIABLE}.",

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from ...analysis.base.problems import BadArgument, Problem
-from ...analysis.catalogue import targets
-from ...analysis.catalogue.metrics import how_to_add
+from ...analysis.catalogue.metrics import without_metrics
 from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
 from ...analysis.store.store import Store
@@ -193,8 +192,8 @@ def _known_in_advance(request: ProfileRequest, choice: DeviceChoice) -> list[str
     decided = {setting.code for setting in choice.settings}
     known = [d.text(tool.name, tool.version) for d in defects if d.setting not in decided]
     concerns = {"times", *(["counters"] if collects & {"counters"} else []), *(["attaching"] if request.pid else [])}
-    if choice.device.vendor != "cpu" and choice.target not in targets.targets():
-        known.append(f"Only times, timelines and hotspots are known of {choice.target}. {how_to_add(choice.target)}.")
+    if lacking := without_metrics(choice.target):
+        known.append(lacking)
     return [*known, *unsound(choice.settings, concerns, choice.device.index)]
 
 

@@ -25,8 +25,6 @@ _TIMES = 200
 _MOST_INTERVAL = 2**31
 _CYCLES = 2.0e9
 """Approximate cycles per second, to convert a time into an interval in cycles."""
-_ALL_METHODS = "gfx942"
-"""A target with every method."""
 _SINCE = "PC sampling requires ROCm 6.4 (rocprofiler-sdk 0.6)"
 
 
@@ -87,8 +85,11 @@ def notes(request: ProfileRequest, local: Sequence[ListedSamplingMethod]) -> lis
 def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSampling:
     """Return the sampling method of a target, preferably one that the local rocprofv3 lists."""
     known = targets.find_target(target)
-    # A target without a file is sampled as this machine lists it, with the usual intervals of the methods.
-    ways = known.pc_sampling if known else targets.gpu(_ALL_METHODS).pc_sampling if local else []
+    if known is not None:
+        ways = known.pc_sampling
+    else:
+        # A target without a file is sampled as this machine lists it, with the usual intervals of the methods.
+        ways = max((targets.gpu(name).pc_sampling for name in targets.targets()), key=len) if local else []
     if not ways:
         raise BadArgument(
             f"{target or 'This GPU'} has no PC sampling",
