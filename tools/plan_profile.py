@@ -37,7 +37,7 @@ from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
 from .running.job import Step
 from .running.known_failures import version_defects
 from .running.profiled_program import ProfileContents, parse_metrics
-from .running.request import ProfileRequest, block_use, collected, launch_range
+from .running.request import ProfileRequest, block_use, collects_of, launch_range
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the working directory."""
@@ -332,9 +332,9 @@ def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, progra
         )
     if request.hotspots and driver.NAME == "rocprofv3":
         notes.append(THREAD_TRACE.text)
-    version = getattr(features, "version", None)
+    version, command = getattr(features, "version", None), shlex.join(request.command)
     defects = version_defects(
-        driver.NAME, version, targets=[request.target], command=shlex.join(request.command), collects=collected(request)
+        driver.NAME, version, targets=[request.target], command=command, collects=collects_of(request)
     )
     notes += [defect.text(driver.NAME, version) for defect in defects]
     counted = request.passes or request.hotspots

@@ -31,7 +31,7 @@ from .known_failures import version_defects
 from .profiled_program import ProfileSubject, listens
 from .profiler_choice import DeviceChoice
 from .program_revision import identify_binary, revision
-from .request import ProfileRequest, collected
+from .request import ProfileRequest, collects_of
 from .run_state import CHECK, OUT, ProfileRun
 
 _HELP_S = 20.0
@@ -183,7 +183,7 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
 def _known_in_advance(request: ProfileRequest, choice: DeviceChoice) -> list[str]:
     """Return what is known to go wrong before anything runs: defects of the profiler's version, and settings of the
     host that spoil what the run collects."""
-    collects = collected(request)
+    collects = collects_of(request)
     tool = choice.profiler
     defects = version_defects(
         tool.name, tool.version, targets=[choice.target], command=shlex.join(request.command), collects=collects
