@@ -180,7 +180,10 @@ def without_metrics(target: str) -> str | None:
     if target in targets_with_metrics():
         return None
     if target not in targets.targets():
-        return f"rooflens has no metrics for {target}: only times, timelines and hotspots. {how_to_add(target)}."
+        return (
+            f"{target} has no file in the catalogue: only times, timelines, hotspots and, of imported counters, "
+            f"metrics that need no facts of the device. {how_to_add(target)}."
+        )
     raw = ", and raw counters by name (SQL)" if gpu(target).counter_limits else ""
     return f"rooflens has no metrics for {target}, because no formulas of it are verified: only times, timelines{raw}."
 
@@ -196,8 +199,8 @@ def no_formulas(workload: str, target: str | None) -> BadInput:
     if target not in targets.targets():
         return BadInput(
             f"No metrics are known for workload {workload!r}",
-            f"its GPU target is {target}, which the catalogue does not have; times, launches, the timeline, hotspots "
-            "and raw counters are there (query_counters)",
+            f"its GPU target is {target}, which the catalogue does not have; times, launches, the timeline, hotspots, "
+            "raw counters (query_counters) and metrics that need no facts of the device (compute_metrics) are there",
             how_to_add(target),
         )
     occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""

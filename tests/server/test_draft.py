@@ -136,7 +136,7 @@ def test_one_sentence_names_the_file_that_an_unknown_gpu_needs(unknown: Machine,
     phoenix(unknown)
     notes = answer(Store(tmp_path / "store"), survey(Roots(base=unknown.base, search="", site=None))).notes
     (note,) = [note for note in notes if "gfx1103.toml" in note]
-    assert "rooflens doctor --draft gfx1103.toml" in note and "only times, timelines and hotspots" in note
+    assert "rooflens doctor --draft gfx1103.toml" in note and "only times, timelines, hotspots" in note
 
 
 @pytest.mark.parametrize(
