@@ -14,8 +14,8 @@ from .base.database import connect, speed_up, sql_literal, sql_path
 from .base.kernel_names import matching, names_shortened_to, near_kernels
 from .base.problems import BadInput, NotFound
 from .base.text import count_text, names_displayed_as
-from .catalogue.metrics import no_formulas
-from .catalogue.targets import Gpu, gpu
+from .catalogue.metrics import no_formulas, targets_with_metrics
+from .catalogue.targets import Gpu, gpu, nearest, targets
 from .store import dispatch_ids
 from .store.doubts import Doubts
 from .store.integrity import damage
@@ -85,6 +85,8 @@ class Workload:
         self.store = store
         self.manifest = manifest
         self.by = by
+        self.borrowed: str | None = None
+        """The near target whose formulas are used for a target without a file; see ``borrow_formulas``."""
         self._columns_of_table: dict[str, set[str]] = {}
 
     @classmethod
@@ -133,8 +135,18 @@ class Workload:
 
     @property
     def arch(self) -> str:
-        """The name of its GPU target; empty if the profile does not state one."""
-        return self.manifest.arch or ""
+        """The name of the GPU target whose formulas apply: its own, or a borrowed one; empty if none is stated."""
+        return self.borrowed or self.manifest.arch or ""
+
+    def borrow_formulas(self) -> str | None:
+        """Use the formulas of the nearest target if its own has no file; return that target, or None.
+
+        The facts of that target are not used, so that metrics which need facts of the device have no value.
+        """
+        own = self.manifest.arch
+        if own and own not in targets() and self.manifest.counters:
+            self.borrowed = nearest(own, targets_with_metrics())
+        return self.borrowed
 
     @property
     def target(self) -> Gpu:
@@ -144,7 +156,8 @@ class Workload:
     @property
     def facts(self) -> dict[str, float]:
         """The facts that formulas may use: those of the target, overridden by those of the profile."""
-        return {name: fact.value for name, fact in self.target.facts.items()} | self.manifest.facts
+        stated = {} if self.borrowed else {name: fact.value for name, fact in self.target.facts.items()}
+        return stated | self.manifest.facts
 
     def has(self, table: str) -> bool:
         """Whether it has a table (passes, dispatches, counters, counter_instances, ceilings, kernel_stats)."""

@@ -128,6 +128,7 @@ def compute_metrics(
         kernel, dispatches, by in ("kernel", "launch"), normalization, aggregation, detail == "full", part
     )
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
+        opened.borrow_formulas()
         if opened.arch in catalog.targets_with_metrics():
             metrics, unknown = catalog.known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
         computed = _compute_figures(opened, metrics, view)
@@ -366,16 +367,16 @@ def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> list[str]
 
 
 def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> list[str]:
-    notes = []
-    gpu = targets.gpu(manifest.arch or "")
+    gpu = targets.find_target(manifest.arch)
+    notes = [_borrowed(manifest.arch)] if gpu is None and manifest.arch else []
     if any(f.peak is not None for f in figures):
         read = references({f.metric.peak for f in figures if f.metric.peak and f.peak is not None}).values()
-        facts = {name: fact.value for name, fact in gpu.facts.items()} | manifest.facts
+        facts = {name: fact.value for name, fact in (gpu.facts if gpu else {}).items()} | manifest.facts
         used = frozenset[str]().union(*read)
         clocks = [name for name in _CLOCKS if name in used and name in facts]
         at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
         notes.append("Peaks are theoretical" + (f", at the nominal {at}." if at else "."))
-    if not gpu.validated_on_hardware:
+    if gpu and not gpu.validated_on_hardware:
         notes.append(f"{gpu.target}: formulas were checked on {gpu.checked_on}, but not yet on hardware.")
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
@@ -394,6 +395,15 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
             "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
     return notes
+
+
+def _borrowed(arch: str) -> str:
+    """Say whose formulas the figures of a target without a file are, and what they lack."""
+    return (
+        f"{arch} has no file: these are the formulas of {targets.nearest(arch, catalog.targets_with_metrics())}, which "
+        "nothing has verified for it, without any fact of the device; metrics that need facts have no value. "
+        f"{catalog.how_to_add(arch)}."
+    )
 
 
 def _together(view: FigureRequest, selection: Selection) -> list[str]:
@@ -473,6 +483,9 @@ def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], 
                 why=f"the same per kernel ({count_text(manifest.kernels, 'kernel')})",
             )
         )
+    if targets.find_target(manifest.arch) is None:
+        # Nothing is known of the counters of a target without a file, so nothing can be planned for it.
+        return suggested
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
         arguments: dict[str, Any] = {"gpu": manifest.arch, "metrics": impossible}
         suggested.append(

@@ -121,10 +121,8 @@ def _notes(machine: Machine) -> list[str]:
         f"{name} has known defects here, which rooflens doctor explains: {', '.join(of)}."
         for name, of in defects.items()
     ]
-    if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
-        notes.append(
-            f"rooflens has no metrics for {', '.join(unknown)}, only for {', '.join(catalog.targets_with_metrics())}."
-        )
+    unknown = sorted({d.arch for d in machine.gpus if d.arch and not d.supported})
+    notes += [sentence_on for arch in unknown if (sentence_on := catalog.without_metrics(arch))]
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
         notes.append(f"{', '.join(masks)} is set here: programs started here may see fewer devices than listed.")
     return notes

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import Field
 
-from ..analysis.base.problems import BadArgument
+from ..analysis.base.problems import BadArgument, NotFound
 from ..analysis.base.text import count_text
+from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
@@ -35,7 +37,7 @@ from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE, counter_samples
 from .running.job import Step
 from .running.known_failures import version_defects
 from .running.profiled_program import ProfileContents, parse_metrics
-from .running.request import ProfileRequest, block_use, collected, launch_range
+from .running.request import ProfileRequest, block_use, collects_of, launch_range
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the working directory."""
@@ -167,10 +169,10 @@ def plan_profile(
 ) -> PlanResult:
     """Plan the counter passes that metrics need, how often the program runs, and profiler commands to run on another
     machine (detail="full": input files too). Runs nothing."""
-    target, facts = targets.resolve_gpu(gpu)
-    driver = registry.driver_for(profiler, targets.gpu(target).vendor)
+    asked = replace(parse_metrics(metrics), usual=False)
+    target, facts = _resolve_target(gpu, asked)
+    driver = registry.driver_for(profiler, targets.vendor_of(target) or "")
     features = driver.features_of(profiler_version)
-    asked = parse_metrics(metrics)
     planned = asked.plan(target, max_passes)
     request = ProfileRequest(
         command=_check_command(command),
@@ -231,6 +233,21 @@ def _counter_samples(driver: Driver, request: ProfileRequest, features: Any) -> 
     return counter_samples(request, features.version).text
 
 
+def _resolve_target(gpu: str, asked: ProfileContents) -> tuple[str, dict[str, float]]:
+    """Return a target and the facts of a product; a target without a file only for what needs no counters."""
+    try:
+        return targets.resolve_gpu(gpu)
+    except NotFound as problem:
+        if targets.vendor_of(gpu) is None:
+            raise
+        if asked.metrics:
+            raise NotFound(problem.what, problem.why, f"{catalog.how_to_add(gpu)}. {_WITHOUT_FILE}") from problem
+        return gpu, {}
+
+
+_WITHOUT_FILE = 'Without a file it gets times, timelines and hotspots: metrics=[], ["timeline"] or ["hotspots"]'
+
+
 def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) -> str:
     """Say how many runs of the program the metrics take."""
     text = sentence(
@@ -275,7 +292,7 @@ def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refuse
 
 def _passes(planned: PassPlan, full: bool) -> Table:
     """Return one row per pass: its registers by block, its counters, and how many metrics it completes."""
-    limits = targets.gpu(planned.target).counter_limits
+    limits = targets.gpu(planned.target).counter_limits if planned.passes else {}
     counts: dict[int, int] = {}
     for number in planned.whole_in.values():
         counts[number] = counts.get(number, 0) + 1
@@ -315,7 +332,9 @@ def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
 def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> list[str]:
     """Return notes on the limits of the profiler; skipped counters appear among the unsupported metrics. ``program`` is
     what the last command starts."""
-    notes = [note.text for note in driver.notes(request, features) if note.code != "left_out"]
+    lacking = catalog.without_metrics(request.target)
+    notes = [lacking] if lacking else []
+    notes += [note.text for note in driver.notes(request, features) if note.code != "left_out"]
     if driver.NAME == "rocprofv3":
         notes.append(
             f"Written for rocprofv3 {features.version}: give profiler_version if another version is installed "
@@ -323,9 +342,9 @@ def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, progra
         )
     if request.hotspots and driver.NAME == "rocprofv3":
         notes.append(THREAD_TRACE.text)
-    version = getattr(features, "version", None)
+    version, command = getattr(features, "version", None), shlex.join(request.command)
     defects = version_defects(
-        driver.NAME, version, targets=[request.target], command=shlex.join(request.command), collects=collected(request)
+        driver.NAME, version, targets=[request.target], command=command, collects=collects_of(request)
     )
     notes += [defect.text(driver.NAME, version) for defect in defects]
     counted = request.passes or request.hotspots

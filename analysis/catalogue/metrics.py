@@ -165,6 +165,29 @@ def _states_metrics(target: str) -> bool:
     return any(holds(m.get("gpus"), target) for m in stated)
 
 
+def how_to_add(target: str) -> str:
+    """The sentence on the file that a GPU target without one needs, and how to get its draft."""
+    like = targets.nearest(target, targets_with_metrics())
+    takes = f'; a file with like = "{like}" takes the facts and formulas of {like}' if like else ""
+    return (
+        f"Add gpus/{target}.toml to a folder and name that folder in {files.VARIABLE}{takes}; on a machine with this "
+        f"GPU, rooflens doctor --draft {target}.toml writes a draft"
+    )
+
+
+def without_metrics(target: str) -> str | None:
+    """The sentence on what there is for a target without metrics, and which file it lacks; None for any other."""
+    if target in targets_with_metrics():
+        return None
+    if target not in targets.targets():
+        return (
+            f"{target} has no file in the catalogue: only times, timelines, hotspots and, of imported counters, "
+            f"metrics that need no facts of the device. {how_to_add(target)}."
+        )
+    raw = ", and raw counters by name (SQL)" if gpu(target).counter_limits else ""
+    return f"rooflens has no metrics for {target}, because no formulas of it are verified: only times, timelines{raw}."
+
+
 def no_formulas(workload: str, target: str | None) -> BadInput:
     """The error for a workload whose target has no metrics: what is missing, and what works."""
     if not target:
@@ -174,13 +197,11 @@ def no_formulas(workload: str, target: str | None) -> BadInput:
             f"Import it again with gpu= one of {', '.join(targets_with_metrics())}",
         )
     if target not in targets.targets():
-        like = targets.nearest(target, targets_with_metrics())
         return BadInput(
             f"No metrics are known for workload {workload!r}",
-            f"its GPU target is {target}, which the catalogue does not have; times, launches, the timeline, hotspots "
-            "and raw counters are there (query_counters)",
-            f"Add gpus/{target}.toml to a folder and name that folder in {files.VARIABLE}"
-            + (f'; a file with like = "{like}" takes the facts and formulas of {like}' if like else ""),
+            f"its GPU target is {target}, which the catalogue does not have; times, launches, the timeline, hotspots, "
+            "raw counters (query_counters) and metrics that need no facts of the device (compute_metrics) are there",
+            how_to_add(target),
         )
     occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""
     return BadInput(

@@ -237,6 +237,14 @@ def _generation(name: str) -> tuple[str, int] | None:
     return None
 
 
+def vendor_of(target: str) -> Literal["amd", "nvidia", "cpu"] | None:
+    """The vendor of a target, also of one without a file if its name is one of a GPU's; None for any other word."""
+    if (known := find_target(target)) is not None:
+        return known.vendor
+    kind = _generation(target)
+    return None if kind is None else "nvidia" if kind[0] == "sm" else "amd"
+
+
 @cache
 def find_target(name: str | None) -> Gpu | None:
     """The target that a profiler or compiler calls ``name``, or None if it has no file."""

@@ -32,15 +32,21 @@ class DoctorCommand:
             help="also write a text for a bug report: versions, devices, permissions, help texts of the profilers, "
             "the logs of the newest failed run; without variables, secrets, host and user names",
         )
+        parser.add_argument(
+            "--draft",
+            metavar="FILE",
+            help="also write a draft of the catalogue's file (TOML) for a GPU here that it does not know yet",
+        )
 
     def execute(self, options: Namespace, store: Store) -> Outcome:
-        """Run every check, and write the file of --bundle."""
+        """Run every check, and write the files of --bundle and --draft."""
         from ...tools.device.machine.model import Roots
-        from ..doctor.bundle import bundle, refuse_existing
-        from ..doctor.examination import examine
+        from ..doctor.bundle import bundle, refuse_existing, write_new
+        from ..doctor.examination import draft_target, examine
 
-        if options.bundle is not None:
-            refuse_existing(Path(options.bundle))
+        for new in (options.bundle, options.draft):
+            if new is not None:
+                refuse_existing(Path(new))
         examination = examine(store, Roots())
         words = []
         for check in examination[1]:
@@ -49,6 +55,11 @@ class DoctorCommand:
         facts: dict[str, Any] = {"checks": [check.model_dump() for check in examination[1]], "bundle": options.bundle}
         if options.bundle is not None:
             bundle(store, Path(options.bundle), words.append, examination)
+        if options.draft is not None:
+            target, text = draft_target(examination[0])
+            write_new(Path(options.draft), text)
+            facts["draft"] = {"file": options.draft, "target": target}
+            words.append(f"{options.draft}: the draft of gpus/{target}.toml; complete it by its comments")
         return Outcome(facts, words)
 
 

@@ -147,7 +147,11 @@ def collect(store: Store, machine: Machine, checks: Sequence[Check], scrubber: S
 
 def write(path: Path, sections: Sequence[Section]) -> None:
     """Write a new file that only its owner may read. Raises BadArgument if it exists or cannot be written."""
-    text = "\n".join(f"==== {section.title} ====\n{section.text}\n" for section in sections)
+    write_new(path, "\n".join(f"==== {section.title} ====\n{section.text}\n" for section in sections))
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a text to a new file that only its owner may read. Raises BadArgument if it exists or cannot be written."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  os.open does not follow links

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+from collections.abc import Mapping
 
 from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
-from ...analysis.base.problems import Problem
-from ...analysis.catalogue.files import extension_folder
+from ...analysis.base.problems import NotFound, Problem
+from ...analysis.catalogue import metrics as catalog
+from ...analysis.catalogue import targets
+from ...analysis.catalogue.files import VARIABLE, extension_folder
 from ...analysis.store.store import Store
 from ...tools.device.machine import programs
 from ...tools.device.machine.model import Check, Device, InstalledProfiler, Roots
@@ -55,6 +60,115 @@ def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
         *(programs.kernels(gpu) for gpu in {gpu.arch: gpu for gpu in reversed(machine.gpus)}.values() if gpu.supported),
         Check(name="without a GPU", state="ok", found=_WITHOUT_GPU),
     ]
+
+
+def draft_target(machine: Machine) -> tuple[str, str]:
+    """Return the first GPU target of the machine that has no file, and the draft of its file as TOML.
+
+    The draft can be used as it stands if a near target exists, whose formulas it takes. Raises NotFound if every GPU
+    has a file.
+    """
+    known = targets.targets()
+    unknown = next((gpu for gpu in machine.gpus if gpu.arch and gpu.arch not in known), None)
+    if unknown is None or unknown.arch is None:
+        here = ", ".join(sorted({gpu.arch or "an unknown target" for gpu in machine.gpus})) or "no GPU is visible"
+        raise NotFound("There is no GPU here that needs a file", here, "Run it on the machine with the unknown GPU")
+    stated = machine.limits.get((unknown.vendor, unknown.index), {})
+    return unknown.arch, _draft(unknown.arch, unknown, stated)
+
+
+def _draft(target: str, gpu: Device, stated: Mapping[str, int]) -> str:
+    """Return the file of a target: the near target whose formulas it takes, what the driver states, and in comments
+    what must be looked up."""
+    like = targets.nearest(target, catalog.targets_with_metrics())
+    near = targets.gpu(like) if like else None
+    family = near.family if near else "unknown"
+    name = gpu.name or target
+    limits = "".join(f"{block} = {number}\n" for block, number in near.counter_limits.items()) if near else ""
+    named = json.dumps(name.removeprefix("AMD "))
+    pci = f"\n[pci_names]\n{stated['device_id']:#06x} = {named}\n" if "device_id" in stated else ""
+    heads = [
+        f"# Draft of the file of {target}, from what the driver of this machine states. Put it as gpus/{target}.toml "
+        f"into a folder, and name that folder in {VARIABLE}.",
+        f"target = {json.dumps(target)}",
+        f"vendor = {json.dumps(gpu.vendor)}",
+        f"family = {json.dumps(family)}",
+        "# The facts and formulas of this target are used where this file states nothing; check that they apply.",
+        f"like = {json.dumps(like)}"
+        if like
+        else "# No target of this generation is known, and so no formulas (families: cdna, rdna, nvidia).",
+        f"title = {json.dumps(name)}",
+        f"products = [{json.dumps(name)}]",
+        *(['brand = "AMD"'] if gpu.vendor == "amd" else []),
+        "validated_on_hardware = false",
+        "validated_on_profiles = false",
+    ]
+    registers = (
+        f"\n# As for {like}: compare with the vendor's list of counters.\n[counter_limits]\n{limits}" if limits else ""
+    )
+    facts = [f"[facts.{key}]\nvalue = {value}\nunit = {json.dumps(unit)}\nsource = {json.dumps(_DRIVER)}\n"
+             for key, (value, unit) in _driver_facts(gpu, stated).items()]  # fmt: skip
+    return "\n".join(
+        [*heads, pci + registers, *facts, _occupancy_lines(gpu, stated, like), _sheet(target, gpu, stated)]
+    )
+
+
+_DRIVER = "the driver of a machine with this GPU (rooflens doctor --draft)"
+
+
+def _driver_facts(gpu: Device, stated: Mapping[str, int]) -> dict[str, tuple[int, str]]:
+    """Return the facts of the catalogue that the driver states, with their units."""
+    waves = stated.get("simd_per_cu", 0) * stated.get("max_waves_per_simd", 0)
+    warps = stated.get("threads_per_sm", 0) // stated.get("warp_size", 32)
+    told = {
+        "num_xcd": (stated.get("num_xcc", 0), "XCDs"),
+        "wave_size": (stated.get("wave_front_size", 0), "work-items"),
+        "simd_per_cu": (stated.get("simd_per_cu", 0), "SIMDs"),
+        "max_waves_per_cu": (waves, "waves") if gpu.vendor == "amd" else (warps, "warps"),
+        "vl1d_line_bytes": (stated.get("line_bytes_of_level_1", 0), "B"),
+        "l2_line_bytes": (stated.get("line_bytes_of_level_2", 0), "B"),
+    }
+    return {name: value for name, value in told.items() if value[0]}
+
+
+def _occupancy_lines(gpu: Device, stated: Mapping[str, int], like: str | None) -> str:
+    """Return the limits of an SM that the CUDA driver states, or a comment for AMD, whose compiler defines them."""
+    if gpu.vendor == "amd" or like is None:
+        return "# Limits of occupancy: as for the near target; LLVM's AMDGPU backend defines them ([occupancy]).\n"
+    told = {
+        "max_waves_per_simd": (
+            stated.get("threads_per_sm", 0) // stated.get("warp_size", 32) // 4,
+            "warps/sub-partition",
+        ),
+        "workgroup_slots": (stated.get("blocks_per_sm", 0), "thread blocks"),
+        "lds_bytes": (stated.get("shared_bytes_per_sm", 0), "bytes"),
+        "max_lds_bytes_per_workgroup": (stated.get("shared_bytes_per_block", 0), "bytes"),
+    }
+    lines = [
+        f"{name} = {{ value = {value}, unit = {json.dumps(unit)}, source = {json.dumps(_DRIVER)} }}\n"
+        for name, (value, unit) in told.items()
+        if value
+    ]
+    return "[occupancy]\n" + "".join(lines)
+
+
+def _sheet(target: str, gpu: Device, stated: Mapping[str, int]) -> str:
+    """Return, as comments, the file of the product with what the driver states and what its data sheet must add."""
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", gpu.name or target) if word][-2:]
+    memory = stated.get("mem_clk_max") or stated.get("memory_khz", 0) // 1000
+    width = stated.get("width") or stated.get("bus_bits")
+    given = {"cu_per_gpu": gpu.compute_units, "max_sclk": gpu.clock_max_mhz, "max_mclk": memory or None}
+    facts = [f"[facts.{name}]\nvalue = {value}" for name, value in given.items() if value]
+    lines = [
+        f"The product, as products/{'_'.join(words).lower()}.toml; each fact also needs a unit and a source:",
+        f"title = {json.dumps(gpu.name or target)}",
+        f"target = {json.dumps(target)}",
+        f"names = [{json.dumps([word.upper() for word in words])}]",
+        *"\n".join(facts).splitlines(),
+        "From its data sheet: peak rates, and the width and rate of its memory"
+        + (f" (the driver states {width} bits)" if width else ""),
+    ]
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def _store(store: Store) -> list[Check]:
@@ -121,10 +235,11 @@ def _gpu(device: Device) -> Check:
     name = f"GPU {device.index} ({_VENDORS[device.vendor]})"
     if device.supported:
         return Check(name=name, state="ok", found=facts_text)
-    facts_text = f"{facts_text}; rooflens has no metrics for it"
-    return Check(
-        name=name, state="warning", found=facts_text, fix="The resource rooflens://metrics lists the known targets"
-    )
+    facts_text = f"{facts_text}; rooflens has no metrics for it, only times, timelines and hotspots"
+    fix = "The resource rooflens://metrics lists the known targets"
+    if device.arch and device.arch not in targets.targets():
+        fix = catalog.how_to_add(device.arch)
+    return Check(name=name, state="warning", found=facts_text, fix=fix)
 
 
 def _access(machine: Machine) -> list[Check]:

@@ -29,7 +29,7 @@ def main(setting: Setting, argv: list[str]) -> int:
         print(_version_text(setting))
         return 0
     if given.list_avail if hasattr(given, "list_avail") else given.list_metrics:
-        print(library.listing(setting.target), end="")
+        print(library.listing(setting.target) + _sampling_methods(setting), end="")
         return 0
     jobs = _jobs(given.input) if given.input else [{}]
     groups = given.pmc if setting.version > (1, 0, 0) and getattr(given, "pmc", None) else None
@@ -143,6 +143,17 @@ def _replays(setting: Setting, options: Options) -> None:
 
 
 _SAMPLED = {"host_trap": ("time", "gfx90a gfx942 gfx950"), "stochastic": ("cycles", "gfx942 gfx950")}
+
+
+def _sampling_methods(setting: Setting) -> str:
+    """The methods of PC sampling of the target, as ``--list-avail`` prints them from 0.6 on."""
+    known = [(m, unit) for m, (unit, targets) in _SAMPLED.items() if setting.target in targets.split()]
+    return "".join(
+        f"   Method              :{method}\n   Unit                :{unit.removesuffix('s')}\n"
+        f"   Min_Interval        :{65536 if unit == 'cycles' else 1}\n   Max_Interval        :{2**31}\n"
+        for method, unit in known
+        if setting.version >= (0, 6, 0)
+    )
 
 
 def _sampling(setting: Setting, options: Options) -> str:

@@ -104,8 +104,8 @@ def test_next_calls_name_the_target_and_only_closed_sets(tmp_path: Path) -> None
 
 
 def test_an_unknown_arch_is_told(tmp_path: Path) -> None:
-    result = answer(Store(tmp_path), machine(mi300x(arch="gfx1100", supported=False)))
-    assert any("gfx1100" in note and "gfx942" in note for note in result.notes) and result.next == []
+    result = answer(Store(tmp_path), machine(mi300x(arch="gfx906", supported=False)))
+    assert any("gfx906" in note and "raw counters" in note for note in result.notes) and result.next == []
 
 
 def test_masks_of_the_environment_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

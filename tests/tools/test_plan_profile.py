@@ -228,3 +228,12 @@ def test_counters_over_time_are_planned_on_request_alone_with_their_risk(store: 
         plan_profile(store, "MI300X", ["counter_samples"], profiler_version="1.1.0")
     with pytest.raises(BadArgument, match="samples no counters over time"):
         plan_profile(store, "H200", ["counter_samples"])
+
+
+def test_a_target_without_metrics_gets_its_raw_counters_by_the_vendor_s_definitions(store: Store) -> None:
+    ports = ["TCC_EA_RDREQ_sum", "TCC_EA1_RDREQ_sum", "TCC_HIT_sum", "TCC_MISS_sum", "SQ_WAVES"]
+    plan = plan_profile(store, "MI50", ports)
+    assert sorted(plan.whole) == sorted(ports) and plan.least_passes == 1
+    assert any("no metrics for gfx906" in note and "raw counters" in note for note in plan.notes)
+    refused = plan_profile(store, "Radeon VII", ["SQ_LEVEL_WAVES"]).unsupported
+    assert "AMD defines no such counter for gfx906" in refused["SQ_LEVEL_WAVES"]

@@ -346,6 +346,22 @@ def test_a_run_names_known_defects_and_wrong_settings_before_anything_runs(node:
     assert ended(node.store, run).state == "done"
 
 
+@pytest.mark.parametrize(
+    ("metrics", "table"), [(None, ""), ([], ""), (["timeline"], "events"), (["hotspots"], "samples")]
+)
+def test_a_gpu_that_the_catalogue_does_not_know_gets_what_needs_no_metrics(
+    node: Node, metrics: list[str] | None, table: str
+) -> None:
+    node.has("1.3.2", "gfx942")
+    for file in (node.folder / "root").rglob("properties"):
+        file.write_text(file.read_text().replace("gfx_target_version 90402", "gfx_target_version 90403"))
+    run = node.profile(*launching("copy"), metrics=metrics)
+    assert run.state == "done", (run.problem, run.output)
+    assert any("rooflens doctor --draft gfx943.toml" in note for note in run.notes)
+    held = node.manifest(run.workload)
+    assert held.dispatches == 1 and held.counters == [] and (not table or held.model_dump()[table])
+
+
 def test_kernels_are_replayed_where_the_profiler_can(node: Node) -> None:
     log = node.folder / "log"
     metrics = ["SQ_WAVES", *THREE]

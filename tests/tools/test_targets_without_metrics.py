@@ -54,6 +54,31 @@ def test_what_needs_formulas_says_what_is_missing_and_what_works(tool: object, s
         tool(store, "w")  # type: ignore[operator]
 
 
+def test_a_target_without_a_file_gets_the_metrics_that_need_no_facts_of_the_device(tmp_path: Path) -> None:
+    made = {}
+    for target in ("gfx90a", "gfx90c"):
+        folder = tmp_path / target
+        shutil.copytree(SAMPLE, folder)
+        sysinfo = folder / "sysinfo.csv"
+        sysinfo.write_text(sysinfo.read_text().replace("gfx90a", target))
+        store = Store(tmp_path / f"store_{target}")
+        import_profile(store, str(folder), name="w")
+        made[target] = compute_metrics(store, "w", ["*"], limit=5000)
+    known, unknown = made["gfx90a"], made["gfx90c"]
+    name, value, reason = (known.table.columns.index(column) for column in ("name", "avg", "reason"))
+    figures = {row[name]: row[value] for row in unknown.table.rows if row[value] is not None}
+    of_known = {row[name]: row[value] for row in known.table.rows}
+    assert figures and all(value == of_known[name] for name, value in figures.items())
+    assert {"vl1d.hit_rate_pct", "l2.hit_rate_pct", "dispatch.duration_ns"} <= figures.keys()
+    lacking = {row[name]: row[reason] for row in unknown.table.rows if of_known[row[name]] is not None}
+    assert any(
+        "device fact l2_line_bytes unknown" in (why or "") for name, why in lacking.items() if name not in figures
+    )
+    assert unknown.arch == "gfx90c" and unknown.next == [] and "gpus/gfx90c.toml" in unknown.notes[0]
+    with pytest.raises(BadInput, match="gfx90c"):
+        compute_roofline(store, "w")
+
+
 @pytest.mark.parametrize(
     ("name", "like"), [("sm_121", "sm_120"), ("sm_87", "sm_86"), ("gfx1103", "gfx1102"), ("gfx700", None)]
 )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from ...analysis.base.problems import BadArgument, MissingTool, Problem
+from ...analysis.catalogue.metrics import without_metrics
 from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
 from ...analysis.store.store import Store
@@ -30,7 +31,7 @@ from .known_failures import version_defects
 from .profiled_program import ProfileSubject, listens
 from .profiler_choice import DeviceChoice
 from .program_revision import identify_binary, revision
-from .request import ProfileRequest, collected
+from .request import ProfileRequest, collects_of
 from .run_state import CHECK, OUT, ProfileRun
 
 _HELP_S = 20.0
@@ -193,7 +194,7 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
 def _known_in_advance(request: ProfileRequest, choice: DeviceChoice) -> list[str]:
     """Return what is known to go wrong before anything runs: defects of the profiler's version, and settings of the
     host that spoil what the run collects."""
-    collects = collected(request)
+    collects = collects_of(request)
     tool = choice.profiler
     defects = version_defects(
         tool.name, tool.version, targets=[choice.target], command=shlex.join(request.command), collects=collects
@@ -202,6 +203,8 @@ def _known_in_advance(request: ProfileRequest, choice: DeviceChoice) -> list[str
     decided = {setting.code for setting in choice.settings}
     known = [d.text(tool.name, tool.version) for d in defects if d.setting not in decided]
     concerns = {"times", *(["counters"] if collects & {"counters"} else []), *(["attaching"] if request.pid else [])}
+    if lacking := without_metrics(choice.target):
+        known.append(lacking)
     return [*known, *unsound(choice.settings, concerns, choice.device.index)]
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...analysis.base.problems import BadArgument, NotAllowed, NotFound
+from ...analysis.catalogue import metrics as catalog
+from ...analysis.catalogue import targets
 from ...analysis.planning.plan import PassPlan, plan
 from ..base.untrusted_text import plain_text
 from .command import check_command
@@ -111,7 +113,8 @@ class ProfileContents:
     hotspots: bool = False
     counter_samples: bool = False
     usual: bool = False
-    """Whether nothing was named: then a timeline and hot spots are part of it where the profiler can record them."""
+    """Whether nothing was named: then a timeline and hot spots are part of it where the profiler can record them, and a
+    target without metrics gets what is possible without them."""
 
     @property
     def counts(self) -> bool:
@@ -119,9 +122,14 @@ class ProfileContents:
         return bool(self.metrics) or self.hotspots
 
     def plan(self, target: str, max_passes: int | None) -> PassPlan:
-        """Return the passes for the metrics, or none if no metric is wanted: timelines and hot spots work on targets
-        whose counters are not known."""
-        if (self.timeline or self.hotspots or self.counter_samples) and not self.metrics:
+        """Return the passes for the metrics, or none if no metric is wanted: times, timelines and hot spots work on
+        targets whose counters are not known. Raises NotFound for metrics of a target without a file."""
+        without = self.usual and target not in catalog.targets_with_metrics()
+        if without or ((self.timeline or self.hotspots or self.counter_samples) and not self.metrics):
+            return PassPlan(target, (), (), (), {}, {}, 0, {})
+        if self.metrics and targets.find_target(target) is None and targets.vendor_of(target):
+            raise NotFound(f"No metrics are known for {target}", "it has no file", catalog.how_to_add(target))
+        if not self.metrics and targets.find_target(target) is None:
             return PassPlan(target, (), (), (), {}, {}, 0, {})
         return plan(target, self.metrics, max_passes=max_passes)
 
@@ -131,5 +139,5 @@ def parse_metrics(metrics: Sequence[str] | None) -> ProfileContents:
     words = _USUAL if metrics is None else tuple(metrics)
     names = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES))
     stripped = {word.strip() for word in words}
-    kinds = [word in stripped for word in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES)]
-    return ProfileContents(names, *kinds, usual=metrics is None)
+    stated = [word in stripped for word in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES)]
+    return ProfileContents(names, stated[0], stated[1], stated[2], usual=metrics is None)

@@ -86,7 +86,7 @@ _COUNTER = re.compile(r"[A-Za-z]\w*(\[(\*|\d+)\])?", re.ASCII)
 _LONGEST = 1000
 
 
-def collected(request: ProfileRequest) -> frozenset[Collects]:
+def collects_of(request: ProfileRequest) -> frozenset[Collects]:
     """Return what a request collects besides times."""
     asked: dict[Collects, object] = {
         "counters": request.passes,

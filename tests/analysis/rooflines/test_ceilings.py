@@ -23,6 +23,8 @@ SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "h200_kern
 PRINTED = {
     "mi50": {"hbm.bw": 1024, "valu.f32": 13.2, "valu.f64": 6.6, "valu.f16_packed": 26.5},
     "mi60": {"hbm.bw": 1024, "valu.f32": 14.7, "valu.f64": 7.4, "valu.f16_packed": 29.5, "issue": 115.2},
+    "radeon_vii": {"hbm.bw": 1024, "valu.f32": 13.8, "valu.f64": 3.46},
+    "radeon_pro_vii": {"hbm.bw": 1024, "valu.f32": 13.1, "valu.f64": 6.5},
     "mi100": {"hbm.bw": 1228.8, "valu.f32": 23.1, "valu.f64": 11.5, "matrix.f16": 184.6, "matrix.bf16": 92.3,
               "matrix.f32": 46.1, "matrix.i8": 184.6, "issue": 180.24},
     "mi210": {"hbm.bw": 1638.4, "valu.f32": 22.6, "valu.f64": 22.6, "matrix.f64": 45.3, "matrix.bf16": 181.0},

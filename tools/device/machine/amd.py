@@ -12,6 +12,8 @@ from .sysfs import clean, listing, path_exists, properties, read
 
 _LOCAL_HEAPS = (1, 2)
 """KFD heap types of the GPU's own memory: visible to the host, and not visible."""
+_DATA_CACHE = 1
+"""Bit of a KFD cache's type."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,23 @@ def devices(roots: Roots, tree: Topology) -> list[Device]:
     """Return one device per GPU node; each partition of a card (CPX, DPX, ...) is its own node."""
     driver = _driver(roots)
     return [_device(roots, index, number, values, driver) for index, (number, values) in enumerate(tree.nodes)]
+
+
+def limits(roots: Roots, tree: Topology) -> dict[int, dict[str, int]]:
+    """Return what the driver states of one unit of each GPU, by the index of the device: positive numbers only."""
+    wanted = ("simd_per_cu", "max_waves_per_simd", "wave_front_size", "lds_size_in_kb", "num_xcc", "device_id")
+    by_index = {}
+    for index, (number, values) in enumerate(tree.nodes):
+        stated = {name: values[name] for name in wanted if values.get(name)}
+        folder = roots.at(f"sys/class/kfd/kfd/topology/nodes/{number}/caches")
+        for cache in (properties(place / "properties") for place in listing(folder)):
+            if cache.get("cache_line_size") and cache.get("level") in (1, 2) and cache.get("type", 0) & _DATA_CACHE:
+                stated.setdefault(f"line_bytes_of_level_{cache['level']}", cache["cache_line_size"])
+        banks = [properties(p / "properties") for p in listing(folder.with_name("mem_banks"))]
+        local = [bank for bank in banks if bank.get("heap_type") in _LOCAL_HEAPS]
+        stated |= {name: local[0][name] for name in ("width", "mem_clk_max") if local and local[0].get(name)}
+        by_index[index] = stated
+    return by_index
 
 
 def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:

@@ -1,8 +1,6 @@
 """Check the settings of a host with AMD GPUs that silently change what profilers measure, each with its remedy.
 
-Sources: AMD's system optimization guides for Instinct (NUMA balancing, IOMMU, governor); the rocprofv3 documentation
-and ROCm/rocm-systems pull request 7455 (performance level); AMD's "User and AMD GPU Driver support matrix" (releases);
-AMD's instructions for containers (seccomp); the Linux documentation of Yama (ptrace_scope).
+Sources are in host_settings.toml, with the facts by target and release.
 """
 
 from __future__ import annotations
@@ -10,7 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli
 
 from . import sysfs
 from .model import Device, InstalledProfiler, Roots
@@ -20,16 +22,12 @@ from .sysfs import clean, listing, path_exists, read, whole_number
 Setting = Literal[
     "power_level", "partition", "numa_balancing", "governor", "iommu", "seccomp", "ptrace", "driver_release"
 ]
-_NEEDS_PROFILE_LEVEL = re.compile(r"gfx11\w\w|gfx120\w")
-"""RDNA 3 and 4, which stop the clock of their counters at every performance level but profile_*."""
 _BALANCING = "proc/sys/kernel/numa_balancing"
-_RELEASES = ("6.0", "6.1", "6.2", "6.3", "6.4", "7.0", "7.1", "7.2")
-_DRIVER_OF_RELEASE = {
-    "6.7": "6.1", "6.8": "6.2", "6.10": "6.3", "6.12": "6.4", "6.14": "7.0", "6.16": "7.2",
-}  # fmt: skip
-"""The version of amdgpu-dkms -> the newest ROCm release that it came with."""
-_NEWER, _OLDER = 3, 4
-"""How many releases newer or older than its driver ROCm may be, according to AMD's matrix (up to a year apart)."""
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def _power_level(roots: Roots, gpu: Device) -> HostSetting | None:
         return None
     level = clean(level, 40)
     text = f"the performance level of GPU {gpu.index} ({gpu.arch}) is {level}"
-    if level.startswith("profile_") or not _NEEDS_PROFILE_LEVEL.fullmatch(gpu.arch or ""):
+    if level.startswith("profile_") or not re.fullmatch(_facts()["performance_level"]["targets"], gpu.arch or ""):
         return HostSetting("power_level", "counters", True, text, device=gpu.index)
     file = f"/sys/bus/pci/devices/{gpu.pci}/power_dpm_force_performance_level"
     return HostSetting(
@@ -221,12 +219,13 @@ def _driver_release(driver: str | None, release: str | None) -> HostSetting | No
     """Whether driver and ROCm are releases that AMD tests together; None if one is not known."""
     driver_version = re.match(r"amdgpu (\d+\.\d+)", driver or "")
     rocm = re.search(r"\d+\.\d+", release or "")
-    of_driver = _DRIVER_OF_RELEASE.get(driver_version[1]) if driver_version else None
-    if of_driver is None or rocm is None or rocm[0] not in _RELEASES:
+    tested = _facts()["driver"]
+    of_driver = tested["released_with"].get(driver_version[1]) if driver_version else None
+    if of_driver is None or rocm is None or rocm[0] not in tested["releases"]:
         return None
-    newer = _RELEASES.index(rocm[0]) - _RELEASES.index(of_driver)
+    newer = tested["releases"].index(rocm[0]) - tested["releases"].index(of_driver)
     text = f"{driver} came with ROCm {of_driver}, and the profiler is of {release}"
-    if -_OLDER <= newer <= _NEWER:
+    if -tested["older"] <= newer <= tested["newer"]:
         return HostSetting("driver_release", "counters", True, text)
     which = "driver" if newer > 0 else "ROCm"
     return HostSetting(

@@ -42,6 +42,8 @@ class NvidiaGpus:
 
     devices: list[Device] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    limits: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Limits that the CUDA driver reports, by the index of the GPU."""
 
 
 class _NvmlGpu(pydantic.BaseModel):
@@ -70,7 +72,7 @@ class _Nvml(pydantic.BaseModel):
     why: str = ""
 
 
-_SMS = pydantic.TypeAdapter(dict[str, int])
+_LIMITS = pydantic.TypeAdapter(dict[str, dict[str, int]])
 
 
 def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
@@ -83,7 +85,7 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
         return NvidiaGpus()
     # -P removes the script's own folder from the module search path.
     answer = ask([sys.executable, "-P", str(Path(__file__).with_name("nvidia_child.py"))], timeout_s)
-    nvml, sms = _parse_answer(answer)
+    nvml, limits = _parse_answer(answer)
     if nvml is None:
         return NvidiaGpus(_from_proc(roots), [_explain_silence(answer)])
     if nvml.gpus is None:
@@ -93,24 +95,27 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
         return NvidiaGpus(_from_proc(roots), [f"NVIDIA's NVML (pynvml) reports: {reason}{on_bus_too}. {advice}"])
     if not nvml.gpus:
         return NvidiaGpus(_from_proc(roots), [f"The NVIDIA driver shows no GPU to this process. {_NO_GPU}"])
-    found_devices = [_device(roots, gpu, nvml.driver, sms.get(gpu.uuid or "")) for gpu in nvml.gpus if not gpu.why]
+    of_gpus = {gpu.index: limits.get(gpu.uuid or "", {}) for gpu in nvml.gpus if not gpu.why}
+    found_devices = [
+        _device(roots, gpu, nvml.driver, of_gpus[gpu.index].get("sms")) for gpu in nvml.gpus if not gpu.why
+    ]
     notes = [f"NVML reports for GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
     if any(gpu.mig for gpu in nvml.gpus):
         notes.append(
             "A GPU is in MIG mode: programs see only its instances (nvidia-smi -L lists them), each with part of its "
             "SMs and memory."
         )
-    return NvidiaGpus(found_devices or _from_proc(roots), notes)
+    return NvidiaGpus(found_devices or _from_proc(roots), notes, of_gpus)
 
 
-def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, int]]:
-    """Return NVML's line and the SMs by uuid; the latter is empty if there is no libcuda or the driver hangs."""
+def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, dict[str, int]]]:
+    """Return NVML's line and the limits by uuid; the latter are empty if there is no libcuda or the driver hangs."""
     lines = [line for line in answer.out.splitlines() if line.startswith("{")]
-    nvml, sms = None, dict[str, int]()
+    nvml, limits = None, dict[str, dict[str, int]]()
     with suppress(pydantic.ValidationError):
         nvml = _Nvml.model_validate_json(lines[0] if lines else "")
-        sms = _SMS.validate_json(lines[1] if len(lines) > 1 else "{}")
-    return nvml if nvml and (nvml.gpus is not None or nvml.failure) else None, sms
+        limits = _LIMITS.validate_json(lines[1] if len(lines) > 1 else "{}")
+    return nvml if nvml and (nvml.gpus is not None or nvml.failure) else None, limits
 
 
 def _explain_silence(answer: ProgramAnswer) -> str:

@@ -1,7 +1,7 @@
 """Runs in a child process, because a driver may hang or crash: prints what NVML and CUDA report about every GPU.
 
 The first line of JSON is NVML's: {"driver", "gpus"}, or {"failure", "why"} with the name of its error. The second maps
-each uuid to the number of SMs, which only the CUDA driver reports.
+each uuid to the limits that only the CUDA driver reports, such as the number of SMs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-_MULTIPROCESSORS = 16
-"""CUdevice_attribute."""
+_ATTRIBUTES = {
+    "sms": 16, "threads_per_sm": 39, "registers_per_sm": 82, "shared_bytes_per_sm": 81, "blocks_per_sm": 106,
+    "shared_bytes_per_block": 97, "reserved_shared_bytes": 111, "warp_size": 10, "l2_bytes": 38, "bus_bits": 37,
+    "memory_khz": 36,
+}  # fmt: skip
+"""Limits by their CUdevice_attribute."""
 
 
 def nvml() -> dict[str, Any]:
@@ -66,26 +70,32 @@ def _answer_or_none(pynvml: Any, function: Callable[..., Any], *arguments: Any) 
         return None
 
 
-def multiprocessors() -> dict[str, int]:
-    """Return the number of SMs by uuid for every GPU that the CUDA driver lists, without creating a context."""
+def limits() -> dict[str, dict[str, int]]:
+    """Return the limits by uuid for every GPU that the CUDA driver lists, without creating a context."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return {}
-    count, sms = ctypes.c_int(), dict[str, int]()
+    count, by_uuid = ctypes.c_int(), dict[str, dict[str, int]]()
     if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}
     for index in range(count.value):
-        device, uuid, value = ctypes.c_int(), ctypes.create_string_buffer(16), ctypes.c_int()
+        device, uuid = ctypes.c_int(), ctypes.create_string_buffer(16)
         cuda.cuDeviceGet(ctypes.byref(device), index)
         cuda.cuDeviceGetUuid(uuid, device)
-        cuda.cuDeviceGetAttribute(ctypes.byref(value), _MULTIPROCESSORS, device)
         digits = uuid.raw.hex()
         parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-        sms[f"GPU-{'-'.join(parts)}"] = value.value
-    return sms
+        stated = {name: _attribute(cuda, which, device) for name, which in _ATTRIBUTES.items()}
+        by_uuid[f"GPU-{'-'.join(parts)}"] = {name: value for name, value in stated.items() if value}
+    return by_uuid
+
+
+def _attribute(cuda: ctypes.CDLL, which: int, device: ctypes.c_int) -> int:
+    """Return an attribute of a device; 0 if this driver does not know it."""
+    value = ctypes.c_int()
+    return 0 if cuda.cuDeviceGetAttribute(ctypes.byref(value), which, device) else value.value
 
 
 if __name__ == "__main__":
     print(json.dumps(nvml()), flush=True)
-    print(json.dumps(multiprocessors()))
+    print(json.dumps(limits()))

@@ -106,6 +106,8 @@ class Machine:
     """Settings of the host that AMD GPUs depend on."""
     torch_hip: str | None = None
     """HIP version of a PyTorch in this environment that contains the old tracer."""
+    limits: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    """What the driver states of one unit of each GPU, by vendor and index, under the driver's names."""
 
     @property
     def gpus(self) -> list[Device]:
@@ -138,4 +140,8 @@ def survey(roots: Roots) -> Machine:
         on_battery=on_battery(roots),
         settings=host_settings.host_settings(roots, amd, installed),
         torch_hip=host_settings.torch_hip(roots),
+        limits={
+            **{("amd", index): stated for index, stated in kfd.limits(roots, topology).items()},
+            **{("nvidia", index): stated for index, stated in green.limits.items()},
+        },
     )

@@ -199,7 +199,14 @@ def test_gpus_without_their_library_are_told(machine: Any, nvml: Nvml) -> None:
 
 @pytest.mark.parametrize(
     ("line", "units"),
-    [(f'{{"{UUIDS[0]}": 132}}', 132), ("{}", None), ("", None), ("no json", None), ('{"sms": "many"}', None)],
+    [
+        (f'{{"{UUIDS[0]}": {{"sms": 132}}}}', 132),
+        (f'{{"{UUIDS[0]}": {{}}}}', None),
+        ("{}", None),
+        ("", None),
+        ("no json", None),
+        ('{"sms": "many"}', None),
+    ],
 )
 def test_the_sm_count_comes_from_the_cuda_driver(
     machine: Any, nvml: Nvml, monkeypatch: pytest.MonkeyPatch, line: str, units: int | None
@@ -210,7 +217,7 @@ def test_the_sm_count_comes_from_the_cuda_driver(
     assert [(d.compute_units, d.name) for d in gpus.devices] == [(units, "NVIDIA H200")] and gpus.notes == []
 
 
-def test_the_cuda_driver_is_asked_for_the_sms_of_each_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cuda_driver_is_asked_for_the_limits_of_each_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = bytes.fromhex(UUIDS[3].removeprefix("GPU-").replace("-", ""))
 
     def fill(place: Any, value: int) -> int:
@@ -222,12 +229,14 @@ def test_the_cuda_driver_is_asked_for_the_sms_of_each_uuid(monkeypatch: pytest.M
         cuDeviceGetCount=lambda place: fill(place, 1),
         cuDeviceGet=lambda place, index: fill(place, index),
         cuDeviceGetUuid=lambda buffer, device: ctypes.memmove(buffer, raw, 16) and 0,
-        cuDeviceGetAttribute=lambda place, which, device: fill(place, {16: 132}[which]),
+        cuDeviceGetAttribute=lambda place, which, device: (
+            fill(place, {16: 132, 39: 2048}[which]) if which in (16, 39) else 1
+        ),
     )
     monkeypatch.setattr(nvidia_child.ctypes, "CDLL", lambda name: cuda)
-    assert nvidia_child.multiprocessors() == {UUIDS[3]: 132}
+    assert nvidia_child.limits() == {UUIDS[3]: {"sms": 132, "threads_per_sm": 2048}}
     cuda.cuInit = lambda flags: 100
-    assert nvidia_child.multiprocessors() == {}
+    assert nvidia_child.limits() == {}
 
 
 _CLOCKS = """

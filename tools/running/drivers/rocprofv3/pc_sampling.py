@@ -86,7 +86,12 @@ def notes(request: ProfileRequest, local: Sequence[ListedSamplingMethod]) -> lis
 
 def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSampling:
     """Return the sampling method of a target, preferably one that the local rocprofv3 lists."""
-    ways = targets.gpu(target).pc_sampling if target else []
+    known = targets.find_target(target)
+    if known is not None:
+        ways = known.pc_sampling
+    else:
+        # A target without a file is sampled as this machine lists it, with the usual intervals of the methods.
+        ways = max((targets.gpu(name).pc_sampling for name in targets.targets()), key=len) if local else []
     if not ways:
         raise BadArgument(
             f"{target or 'This GPU'} has no PC sampling",
