@@ -45,7 +45,7 @@ UNSEEN_FLOORS = {
     truths.HALF: {"matters_pct": 93.0, "best_of_everything_pct": 90.0},
 }
 """The same for kernels that were measured after the rules were fixed, and for those of frameworks."""
-MOST_UNSEEN_WRONG_AND_SURE, MOST_UNSEEN_BOUNDS_BELOW = 1, 6
+MOST_UNSEEN_WRONG_AND_SURE, MOST_UNSEEN_BOUNDS_BELOW = 0, 0
 
 
 async def evaluate(folder: str) -> dict[str, Any]:
