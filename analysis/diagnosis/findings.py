@@ -35,6 +35,7 @@ from .evidence import (
     weigh,
 )
 from .gains import (
+    SPREAD,
     ChangeGain,
     gain_text,
     gains,
@@ -161,6 +162,7 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     expressions += [n for rule in stated for n in rule.claim_names]
     expressions += [expression for _, every in rules.parts(target).values() for expression in every]
     expressions += [expression for change in rules.changes(target) for expression in change.expressions]
+    expressions += [SPREAD] if SPREAD in rules.signals(target) else []
     values = evaluate(target, inputs, expressions, loads)
     undefined = find_undefined(target, kernels, values, loads)
     above = above_their_whole(target, kernels)

@@ -13,9 +13,12 @@ from .kernel_figures import Case
 
 MORE_WAVES = "more_waves"
 """The change that more resident waves are, however they come about."""
+SPREAD = "time.spread"
+"""The signal of how much longer the longest replay of a launch took than the shortest one."""
 _LEAST = threshold("diagnosis.least_gain")
 _LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
 _FAR = threshold("diagnosis.uncounted_unit_factor")
+_MOSTLY = threshold("diagnosis.mostly_spare")
 _WASTEFUL = frozenset(("hbm", "l2", "vl1d", "lds"))
 """Units whose busy cycles can be conflicts or unused bytes: only their counted work bounds a speed-up."""
 
@@ -66,10 +69,22 @@ def _least_time(case: Case, change: rules.Change) -> float:
 
 def _remaining_shares(case: Case, change: rules.Change | rules.Rule) -> dict[str, float]:
     """The least times of the pipes and levels that remain loaded after a perfect change or the fix of a rule, as shares
-    of the run time."""
+    of the longest run time of its replays, because it is not known in which of them the time was measured.
+
+    A level of which a dense change relieves most is not taken as a limit afterwards if threads request the same bytes
+    several times (more than device memory transfers): the cache above it then answers requests that it could not keep
+    the data of before.
+    """
     known = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
     left = {n: (s.value or 0.0, s.spare if change.dense else 0.0) for n, s in known.items() if n not in change.lifts}
-    return {name: value - spare for name, (value, spare) in left.items() if spare is not None and value > spare}
+    traffic = case.view.traffic if case.view else None
+    repeated = traffic is not None and (traffic.asked or 0.0) > traffic.carried
+    longest = max(case.values.get(SPREAD) or 1.0, 1.0)
+    return {
+        name: (value - spare) / longest
+        for name, (value, spare) in left.items()
+        if spare is not None and value > spare and not (repeated and spare > _MOSTLY * value)
+    }
 
 
 def expected_gain(part_pct: float, at_most: float | None) -> float:
