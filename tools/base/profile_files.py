@@ -238,6 +238,8 @@ def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
 
 WORK = "work"
 """Sub-folder of a draft for files that are not published: files of passes and what the database spills."""
+THREADS = 2
+"""Threads of the database that reads a profile."""
 _MEMORY = "1200MB"
 
 
@@ -258,7 +260,7 @@ def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a private database with bounded memory that spills into ``work``; its errors become Problems."""
     import duckdb
 
-    con = open_own_database(2, temp_directory=str(work / "spill"), autoload_known_extensions="false")
+    con = open_own_database(THREADS, temp_directory=str(work / "spill"), autoload_known_extensions="false")
     try:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET preserve_insertion_order = true")
         # The time of this optimizer grows with the square of the number of columns: 89 s for 10,000 columns.

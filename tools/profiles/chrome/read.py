@@ -120,9 +120,11 @@ class _ChromeTables:
     def __init__(self, given: ProfileFiles, files: list[Path], traces: Traces) -> None:
         self.con, self.work, self.path, self.files, self.traces = given.con, given.work, given.path, files, traces
         self.names = parquet(traces.names.close())
-        self.spooled, self.marks, self.flows = (
-            self._without_damaged(parquet(spool.close())) for spool in (traces.events, traces.marks, traces.flows)
+        events, spans, self.marks, self.flows = (
+            self._without_damaged(parquet(spool.close()))
+            for spool in (traces.events, traces.spans, traces.marks, traces.flows)
         )
+        self.spooled = f"(FROM {events} UNION ALL BY NAME FROM {spans})"
         places = [
             ProcessPlace(_rank(facts)).or_else(place_of_name(f)) for facts, f in zip(traces.facts, files, strict=True)
         ]

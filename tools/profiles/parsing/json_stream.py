@@ -11,6 +11,11 @@ from typing import Any, Protocol
 _BLOCK = 1 << 20
 _VALUE_LIMIT = 64 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
+_BETWEEN = re.compile(r"\}[ \t\n\r]*(,)[ \t\n\r]*\{")
+_BATCH, _END_OF_BATCH = 1 << 17, 1 << 13
+"""Characters of elements that are parsed at a time, and of the part in which the last of them must end."""
+_SINGLE, _MOST_SINGLE = 100, 1_000_000
+"""Elements that are parsed one by one after a batch did not end between two of them; doubled each time."""
 ENTERED = "{"
 
 KeyPath = tuple[str, ...]
@@ -51,6 +56,8 @@ class _JsonWindow:
         as_written = str if numbers_as_text else None
         none = _no_number if numbers_as_text else None
         self.parse = json.JSONDecoder(parse_float=as_written, parse_constant=none).raw_decode
+        self.single, self.next_single = 0, _SINGLE
+        """Elements that are still to be parsed one by one, and how many there will be the next time."""
 
     def value(self, path: KeyPath, is_entered: Callable[[KeyPath], bool]) -> Iterator[tuple[KeyPath, Any]]:
         """Yield the value that starts here, as a whole or split into its parts."""
@@ -72,8 +79,37 @@ class _JsonWindow:
             elif character == "{" and entered:
                 yield from self.value(path, is_entered)
             else:
+                for element in self._batch() if character == "{" else ():
+                    yield path, element
                 yield path, self.take()
         self.at += 1
+
+    def _batch(self) -> list[Any]:
+        """Return objects that follow each other here, all but the last of them; often none.
+
+        Parsing many elements at a time saves two thirds of the time. What lies between two objects may also be inside
+        one; the text up to there is then not a list, and the elements are parsed one by one.
+        """
+        if self.single:
+            self.single -= 1
+            return []
+        if len(self.text) - self.at < _BATCH:
+            self._more()
+        end = min(self.at + _BATCH, len(self.text))
+        between = list(_BETWEEN.finditer(self.text, max(self.at, end - _END_OF_BATCH), end))
+        if not between:
+            self.single = _SINGLE
+            return []
+        batch = f"[{self.text[self.at : between[-1].start(1)]}]"
+        try:
+            elements, after = self.parse(batch, 0)
+        except (ValueError, RecursionError):
+            after = 0
+        if after != len(batch):
+            self.single, self.next_single = self.next_single, min(2 * self.next_single, _MOST_SINGLE)
+            return []
+        self.at = between[-1].end(1)
+        return list(elements)
 
     def _next_element(self, path: KeyPath) -> str:
         try:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
+import rooflens
 from rooflens.analysis.base.problems import BadInput, LimitExceeded
 from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write
 
@@ -103,6 +108,14 @@ def test_every_field_of_the_contract_is_filled_from_a_trace(bench, name):
         ("gemm(float*)", "_Z4gemmPf", 1024, 128, 32, 40250.0, n) for n in (2, 4)
     ]
     assert bench.manifest(done).events == 10 and len(bench.rows(done, "passes")) == 1
+
+
+def test_a_trace_with_the_python_stack_takes_less_than_300_mib(tmp_path):
+    script = Path(rooflens.__file__).parent / "benchmarks" / "timeline_import.py"
+    command = [sys.executable, script, tmp_path / "t.json", "--events", "80000", "--shape", "python"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (tmp_path / "t.json").stat().st_size > 15e6
+    assert 0 < int(re.search(r"([\d,]+) MiB", said)[1].replace(",", "")) < 300, said
 
 
 def test_times_since_1970_keep_their_nanoseconds(bench):
