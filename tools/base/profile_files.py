@@ -214,8 +214,14 @@ def step_of(file: Path) -> str | None:
     return file.parent.name if _STEP.fullmatch(file.parent.name) else None
 
 
+def plain_or_packed(file: Path) -> Path:
+    """Return ``file``, or the file of that name with .gz if only that one exists."""
+    packed = file.with_name(f"{file.name}.gz")
+    return packed if packed.is_file() and not file.is_file() else file
+
+
 def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the file ``path``, or the files in it and one level below whose names end in ``suffixes``.
+    """Return the file ``path``, or the files in it and one level below whose names end in ``suffixes``, or are packed.
 
     The timing run comes first. Files and folders that link to a place outside ``path`` are skipped.
     """
@@ -226,7 +232,9 @@ def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
     here = sorted(path.iterdir())[:_LOOKED_AT]
     folders = sorted((p for p in here if p.is_dir() and is_inside(p, path)), key=_order)
     candidates = [*here, *(f for folder in folders for f in sorted(folder.iterdir())[:_LOOKED_AT])]
-    return [f for f in candidates if f.name.endswith(suffixes) and f.is_file() and is_inside(f, path)]
+    return [
+        f for f in candidates if f.name.removesuffix(".gz").endswith(suffixes) and f.is_file() and is_inside(f, path)
+    ]
 
 
 def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:

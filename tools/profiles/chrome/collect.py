@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -16,6 +17,8 @@ from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
 from ...base import progress
 from ...base.profile_files import open_text
+from ...base.untrusted_text import plain_text
+from ..merging.ranks import rank_number
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import NumberedTexts, Spool
 
@@ -33,7 +36,8 @@ EVENT = [
     (c, "BIGINT")
     for c in ("file", "role", "name", "lane", "device_id", "stream", "pid", "thread", "start_ns", "end_ns", "bytes",
               "correlation", "grid", "workgroup_size", "vgpr", "lds_bytes")
-] + [("value", "DOUBLE")]  # fmt: skip
+] + [("value", "DOUBLE"), ("category", "BIGINT")]  # fmt: skip
+"""The category is that of unknown events that state a stream or a correlation, as work of a device does."""
 SPAN = EVENT[:4] + [(c, "BIGINT") for c in ("pid", "thread", "start_ns", "end_ns")]
 """Columns of ranges, which have no others of EVENT."""
 MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "begins", "seq")]
@@ -44,6 +48,8 @@ _LARGEST = 1 << 62
 _LATEST_US = _LARGEST / 1000
 """The latest time in us that still fits into 64 bits in ns."""
 _LANES, _LABEL = 100_000, 200
+_SKIPPED, _SKIPPED_NAME, _NAMED = 1000, 80, 4
+"""Different skipped events or values that are counted apart, characters of each, and how many are named."""
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _DEVICES = 256
 
@@ -69,8 +75,12 @@ class Traces:
         """For every file: the useful members of its outermost object."""
         self.seen: set[str] = set()
         """Categories of the events read."""
-        self.left_out: dict[str, int] = {}
-        """Description of skipped events -> their number."""
+        self.left_out: dict[str, Counter[str]] = {}
+        """Description of skipped events -> their names."""
+        self.strange: dict[str, Counter[str]] = {}
+        """Field of an event -> values that are not numbers, or are too large."""
+        self.ranks: dict[tuple[int, int], int | None] = {}
+        """File and lane -> the rank that all of its events state; None if they differ."""
         self.beyond: str | None = None
         """A start time, as stated, that is impossible in us but would be possible in ns."""
         self.damaged: set[int] = set()
@@ -90,6 +100,26 @@ class Traces:
             self.facts.append({})
             return Note("damaged", f"{problem.text} It was skipped.")
         return None
+
+    def skipped_notes(self) -> list[Note]:
+        """Return notes on events that a timeline has no place for."""
+        return [
+            Note("not_read", f"{names.total()} {what} of the trace were skipped: {listed(names)}.")
+            for what, names in self.left_out.items()
+        ]
+
+    def unused_notes(self) -> list[Note]:
+        """Return warnings about values that are no numbers, or too large."""
+        return [
+            Note("not_a_number", f"{count_text(values.total(), 'value')} of {field} cannot be used: {listed(values)}.")
+            for field, values in self.strange.items()
+        ]
+
+
+def listed(names: Counter[str]) -> str:
+    """Return the most frequent names with their numbers."""
+    words = [f"{name} ({count})" if count > 1 else name for name, count in names.most_common(_NAMED)]
+    return ", ".join(words) + (" ..." if len(names) > _NAMED else "")
 
 
 @contextmanager
@@ -182,11 +212,18 @@ class _TraceReader:
         elif phase == "i" and event.get("cat") == "cpu_instant_event":
             self._memory(event)
         elif phase is not None:
-            word = {"i": "instants", "I": "instants", "R": "instants"}.get(str(phase)[:1], "events of other kinds")
-            self._leave_out(word)
+            if str(phase)[:1] in "iIR":
+                self._leave_out("instants", event.get("name"))
+            else:
+                self._leave_out("events of other kinds", phase)
 
-    def _leave_out(self, what: str) -> None:
-        self.traces.left_out[what] = self.traces.left_out.get(what, 0) + 1
+    def _leave_out(self, what: str, name: Any) -> None:
+        _count(self.traces.left_out.setdefault(what, Counter()), name)
+
+    def _strange(self, field: str, value: Any) -> None:
+        """Remember a value that cannot be used; None if it is missing."""
+        if value is not None:
+            _count(self.traces.strange.setdefault(field, Counter()), value)
 
     def _complete(self, event: dict[str, Any]) -> None:
         cat = event.get("cat")
@@ -197,33 +234,55 @@ class _TraceReader:
             self.traces.seen.add(str(cat))
         start, length = self._time(event), ns(event.get("dur"))
         end = start + length if start is not None and length is not None else None
+        if length is None:
+            self._strange("dur", event.get("dur"))
         lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
         name = self.traces.names.number(event.get("name"))
+        given = event.get("args")
+        args = given if type(given) is dict else {}
+        if "rank" in args and lane is not None:
+            self._state_rank(lane, args["rank"])
         if role >= _TORCH:
             self.spans.append((self.number, role, name, lane, lane, thread, start, end))
             return
-        given = event.get("args")
-        args = given if type(given) is dict else {}
         row: tuple[Any, ...]
+        category = None
         if role == _CALL:
-            row = (None, None, lane, thread, start, end, None, _whole(args.get("correlation")), *_NO_LAUNCH_DATA)
+            stream, correlation = self._whole(args, "stream"), self._whole(args, "correlation")
+            row = (None, stream, lane, thread, start, end, None, correlation, *_NO_LAUNCH_DATA)
         elif role:
-            device = _whole(args.get("device"))
-            stream = _whole(args.get("stream"))
+            device, stream = self._whole(args, "device"), self._whole(args, "stream")
+            if role < _CALL:
+                device, stream = lane if device is None else device, thread if stream is None else stream
             row = (
-                lane if device is None and role < _CALL else device,
-                thread if stream is None and role < _CALL else stream,
-                None, thread if role == _PROFILER else None, start, end, _whole(args.get("bytes")),
-                _whole(args.get("correlation")), *(_kernel(args) if role == _KERNEL else _NO_LAUNCH_DATA),
+                device, stream, None, thread if role == _PROFILER else None, start, end, self._whole(args, "bytes"),
+                self._whole(args, "correlation"), *(_kernel(args) if role == _KERNEL else _NO_LAUNCH_DATA),
             )  # fmt: skip
         else:
             row = self._unknown(lane, thread, (start, end), args)
-        self.events.append((self.number, role, name, lane, *row))
+            if type(cat) is str and ("stream" in args or "correlation" in args):
+                category = self.traces.names.number(cat)
+        self.events.append((self.number, role, name, lane, *row, category))
+
+    def _whole(self, args: dict[str, Any], field: str) -> int | None:
+        value = args.get(field)
+        if type(value) is int and -_LARGEST < value < _LARGEST:
+            return value
+        if type(value) is int or (value is not None and value in _NO_NUMBERS):
+            self._strange(field, value)
+        return None
+
+    def _state_rank(self, lane: int, stated: Any) -> None:
+        known, rank = self.traces.ranks, rank_number(stated)
+        if len(known) < _LANES and known.setdefault((self.number, lane), rank) != rank:
+            known[self.number, lane] = None
 
     def _time(self, event: dict[str, Any]) -> int | None:
         """Return the start of an event in ns."""
         stated = event.get("ts")
         start = ns(stated)
+        if start is None:
+            self._strange("ts", stated)
         if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < _LARGEST:
             self.traces.beyond = str(stated)
         return start
@@ -259,7 +318,7 @@ class _TraceReader:
         for series, value in series_of.items():
             reading = number(value)
             if reading is None:
-                self._leave_out("counters without a number")
+                self._leave_out("counters without a number", f"{event.get('name')} {series}")
                 continue
             text = str(event.get("name") or "counter")
             name = self.traces.names.number(text if len(series_of) == 1 else f"{text} {series}")
@@ -271,7 +330,7 @@ class _TraceReader:
         args = given if type(given) is dict else {}
         held = number(args.get("Total Allocated"))
         if held is None:
-            self._leave_out("instants")
+            self._leave_out("instants", event.get("name"))
             return
         device = _whole(args.get("Device Id"))
         name = self.traces.names.number("PyTorch memory allocated")
@@ -282,7 +341,7 @@ class _TraceReader:
     def _sample(
         self, name: int, pid: int | None, device: int | None, time: int | None, size: int | None, value: float
     ) -> None:
-        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value)
+        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value, None)
         self.events.append((self.number, _NUMBER["sample"], name, pid, *row))
 
     def _metadata(self, event: dict[str, Any]) -> None:
@@ -304,6 +363,13 @@ class _TraceReader:
         return identifier
 
 
+def _count(names: Counter[str], name: Any) -> None:
+    """Count a name among others; those beyond a limit are counted together."""
+    text = plain_text(str(name), _SKIPPED_NAME)
+    names[text if text in names or len(names) < _SKIPPED else "..."] += 1
+
+
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _NO_LAUNCH_DATA = (None, None, None, None, None)
 
 

@@ -41,7 +41,7 @@ def elements(
     Objects whose path ``is_entered`` accepts are split into their members, including objects in arrays; anything else
     is one value. An element of an array has the array's path. When an object is entered, ``path + (ENTERED,)`` is
     yielded first. ``numbers_as_text`` returns numbers with a point as text, because a time in microseconds since 1970
-    has more digits than a float. NaN and infinities, which are not valid JSON, become None. With ``may_end``, the
+    has more digits than a float; NaN and Infinity, which are not valid JSON, are text too. With ``may_end``, the
     outermost array may lack its closing bracket if the text ends between elements. Raises JsonCut.
     """
     yield from _JsonWindow(file, numbers_as_text, may_end).value((), is_entered)
@@ -54,8 +54,7 @@ class _JsonWindow:
         self.file, self.text, self.at, self.may_end = file, "", 0, may_end
         self.decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         as_written = str if numbers_as_text else None
-        none = _no_number if numbers_as_text else None
-        self.parse = json.JSONDecoder(parse_float=as_written, parse_constant=none).raw_decode
+        self.parse = json.JSONDecoder(parse_float=as_written, parse_constant=as_written).raw_decode
         self.single, self.next_single = 0, _SINGLE
         """Elements that are still to be parsed one by one, and how many there will be the next time."""
 
@@ -161,7 +160,3 @@ class _JsonWindow:
         block = self.file.read(max(_BLOCK, len(self.text) - self.at))
         self.text, self.at = self.text[self.at :] + self.decode(block, not block), 0
         return bool(block)
-
-
-def _no_number(_text: str) -> None:
-    return None
