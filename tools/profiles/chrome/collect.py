@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from ...base import progress
 from ...base.profile_files import open_text
 from ...base.untrusted_text import plain_text
 from ..merging.ranks import rank_number
-from ..parsing.json_stream import JsonCut, elements
+from ..parsing.json_stream import LARGEST, JsonCut, elements, number, whole_ns, whole_number
 from ..parsing.spool import NumberedTexts, Spool
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "be
 FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_ns")]
 _BATCH = 20_000
 _BLOCK = 1 << 20
-_LARGEST = 1 << 62
-_LATEST_US = _LARGEST / 1000
+_LATEST_US = LARGEST / 1000
 """The latest time in us that still fits into 64 bits in ns."""
 _LANES, _LABEL = 100_000, 200
 _SKIPPED, _SKIPPED_NAME, _NAMED = 1000, 80, 4
@@ -100,6 +100,24 @@ class Traces:
             self.facts.append({})
             return Note("damaged", f"{problem.text} It was skipped.")
         return None
+
+    def lane_rows(self, *, merged: bool) -> str:
+        """Return SQL for file and lane, with role and device that names determine, and ranks of a merged trace."""
+        rows = []
+        labels, ranks = self.lanes, self.ranks if merged else {}
+        for file, lane in {**labels, **ranks}:
+            label, role, number = labels.get((file, lane), ""), "NULL", "NULL"
+            for one in roles()["lane"]:
+                if re.fullmatch(one["pattern"], label):
+                    device = re.search(r"(\d+)", label)
+                    role = str(ROLES.index(one["role"]))
+                    number = device[1] if device and len(device[1]) < 9 else "NULL"
+                    break
+            rank = ranks.get((file, lane))
+            rows.append(f"({file}, {lane}, {role}, {number}, {'NULL' if rank is None else rank})")
+        values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL, NULL)"
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device", "lane_rank"))
+        return f"SELECT {columns} FROM ({values}) v(file, lane, role, device, lane_rank)"
 
     def skipped_notes(self) -> list[Note]:
         """Return notes on events that a timeline has no place for."""
@@ -232,7 +250,7 @@ class _TraceReader:
             return
         if role:
             self.traces.seen.add(str(cat))
-        start, length = self._time(event), ns(event.get("dur"))
+        start, length = self._time(event), whole_ns(event.get("dur"))
         end = start + length if start is not None and length is not None else None
         if length is None:
             self._strange("dur", event.get("dur"))
@@ -266,7 +284,7 @@ class _TraceReader:
 
     def _whole(self, args: dict[str, Any], field: str) -> int | None:
         value = args.get(field)
-        if type(value) is int and -_LARGEST < value < _LARGEST:
+        if type(value) is int and -LARGEST < value < LARGEST:
             return value
         if type(value) is int or (value is not None and value in _NO_NUMBERS):
             self._strange(field, value)
@@ -280,10 +298,10 @@ class _TraceReader:
     def _time(self, event: dict[str, Any]) -> int | None:
         """Return the start of an event in ns."""
         stated = event.get("ts")
-        start = ns(stated)
+        start = whole_ns(stated)
         if start is None:
             self._strange("ts", stated)
-        if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < _LARGEST:
+        if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < LARGEST:
             self.traces.beyond = str(stated)
         return start
 
@@ -291,13 +309,13 @@ class _TraceReader:
         self, lane: int | None, thread: int | None, times: tuple[int | None, int | None], args: dict[str, Any]
     ) -> tuple[Any, ...]:
         """Return the row of an event that its lane or name must classify. rocprof v1 repeats times in ns and ids."""
-        exact = _whole(_integer(args.get("BeginNs"))), _whole(_integer(args.get("EndNs")))
+        exact = whole_number(args.get("BeginNs")), whole_number(args.get("EndNs"))
         start, end = exact if None not in exact else times
-        pid, tid = _integer(args.get("pid")), _integer(args.get("tid"))
-        size = _integer(args.get("Size") or args.get("bytes") or args.get("size"))
+        pid, tid = whole_number(args.get("pid")), whole_number(args.get("tid"))
+        size = whole_number(args.get("Size") or args.get("bytes") or args.get("size"))
         return (
-            _integer(args.get("gpu-id") or args.get("dev-id")), thread, lane if pid is None else pid,
-            thread if tid is None else tid, start, end, size, _integer(args.get("correlation")), *_NO_LAUNCH_DATA,
+            whole_number(args.get("gpu-id") or args.get("dev-id")), thread, lane if pid is None else pid,
+            thread if tid is None else tid, start, end, size, whole_number(args.get("correlation")), *_NO_LAUNCH_DATA,
         )  # fmt: skip
 
     def _mark(self, event: dict[str, Any], begins: bool) -> None:
@@ -308,12 +326,12 @@ class _TraceReader:
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
         if event.get("cat") == "DataFlow":
-            number = _integer(event.get("id"))
+            number = whole_number(event.get("id"))
             lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-            self.flows.append((self.number, number, int(starts), lane, thread, ns(event.get("ts"))))
+            self.flows.append((self.number, number, int(starts), lane, thread, whole_ns(event.get("ts"))))
 
     def _counter(self, event: dict[str, Any]) -> None:
-        time, args = ns(event.get("ts")), event.get("args")
+        time, args = whole_ns(event.get("ts")), event.get("args")
         series_of = args if isinstance(args, dict) else {}
         for series, value in series_of.items():
             reading = number(value)
@@ -332,9 +350,9 @@ class _TraceReader:
         if held is None:
             self._leave_out("instants", event.get("name"))
             return
-        device = _whole(args.get("Device Id"))
+        device = whole_number(args.get("Device Id"))
         name = self.traces.names.number("PyTorch memory allocated")
-        time = ns(event.get("ts"))
+        time = whole_ns(event.get("ts"))
         own = device if device is not None and device >= 0 else None
         self._sample(name, self._id(event.get("pid")), own, time, None, held)
 
@@ -354,10 +372,10 @@ class _TraceReader:
     def _id(self, value: Any) -> int | None:
         """Return a process or thread id: numbers unchanged, words numbered from -2 downwards."""
         if type(value) is int:
-            return value if -_LARGEST < value < _LARGEST else None
+            return value if -LARGEST < value < LARGEST else None
         if type(value) is not str:
             return None
-        identifier = _integer(value)
+        identifier = whole_number(value)
         if identifier is None and len(self.words) < _LANES:
             identifier = self.words.setdefault(value[:_LABEL], -2 - len(self.words))
         return identifier
@@ -377,58 +395,12 @@ def _kernel(args: Mapping[str, Any]) -> tuple[int | None, ...]:
     """Return work-items, work-items per work-group, registers, shared memory, and no value."""
     blocks, threads = _product(args.get("grid")), _product(args.get("block"))
     items = blocks * threads if blocks is not None and threads is not None else None
-    registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
-    return items if items is not None and items < _LARGEST else None, threads, registers, shared, None
+    registers, shared = whole_number(args.get("registers per thread")), whole_number(args.get("shared memory"))
+    return items if items is not None and items < LARGEST else None, threads, registers, shared, None
 
 
 def _product(sides: Any) -> int | None:
     if type(sides) is not list or len(sides) != 3 or any(type(s) is not int or not 0 < s < 1 << 32 for s in sides):
         return None
     product = int(sides[0] * sides[1] * sides[2])
-    return product if product < _LARGEST else None
-
-
-def ns(value: Any) -> int | None:
-    """Convert a time in microseconds, a number or its text, to whole ns; None if invalid or beyond any clock."""
-    if type(value) is str:
-        whole, _, fraction = value.partition(".")
-        if len(fraction) == 3 and len(whole) < 20 and (digits := whole + fraction).isdecimal() and whole:
-            time_ns = int(digits)
-            return time_ns if time_ns < _LARGEST else None
-        if len(whole) < 20 and whole.isdecimal() and (fraction.isdecimal() or not fraction):
-            time_ns = int(whole) * 1000 + int((fraction + "000")[:3])
-            return time_ns if time_ns < _LARGEST else None
-        return _ns_of_float_text(value)
-    if type(value) is int:
-        return value * 1000 if -_LARGEST < value * 1000 < _LARGEST else None
-    return None
-
-
-def _ns_of_float_text(text: str) -> int | None:
-    """Do the same for a text with a sign or an exponent."""
-    time_us = number(text)
-    return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < _LARGEST else None
-
-
-def number(value: Any) -> float | None:
-    """Parse a finite number or its text; None for anything else."""
-    if type(value) is int:
-        return float(value) if abs(value) < 1 << 1000 else None
-    if type(value) is not str or len(value) > 400:
-        return None
-    try:
-        parsed = float(value)
-    except ValueError:
-        return None
-    return parsed if parsed - parsed == 0 else None
-
-
-def _integer(value: Any) -> int | None:
-    """Parse a whole number or its text; None for anything else."""
-    if type(value) is str:
-        return int(value) if len(value) < 20 and value.removeprefix("-").isdecimal() and value.isascii() else None
-    return _whole(value)
-
-
-def _whole(value: Any) -> int | None:
-    return value if type(value) is int and -_LARGEST < value < _LARGEST else None
+    return product if product < LARGEST else None

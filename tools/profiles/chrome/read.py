@@ -32,7 +32,7 @@ from ..rocprof import read as rocprof
 from ..timelines.call_kinds import direction_of, is_call, is_pinned, vendor_of
 from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
-from .collect import ROLES, Traces, listed, roles
+from .collect import ROLES, Traces, listed
 
 if TYPE_CHECKING:
     pass
@@ -154,7 +154,7 @@ class _ChromeTables:
     def profile(self, damaged: list[Note]) -> Profile:
         """Return the profile; ``damaged`` are warnings about files that were skipped."""
         con = self.con
-        con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
+        con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self.traces.lane_rows(merged=bool(self.fused))}")
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
         self._fill_in_processes()
         decided = self.work / "chrome_decided.parquet"
@@ -231,24 +231,6 @@ class _ChromeTables:
         why = " ".join(w.text for w in warnings[:3]) or "it has no complete events"
         return BadInput(what, why, "Profile again")
 
-    def _lanes(self) -> str:
-        """Return SQL for file and lane, with role and device that names determine, and ranks of a merged trace."""
-        rows = []
-        labels, ranks = self.traces.lanes, self.traces.ranks if self.fused else {}
-        for file, lane in {**labels, **ranks}:
-            label, role, number = labels.get((file, lane), ""), "NULL", "NULL"
-            for one in roles()["lane"]:
-                if re.fullmatch(one["pattern"], label):
-                    device = re.search(r"(\d+)", label)
-                    role = str(ROLES.index(one["role"]))
-                    number = device[1] if device and len(device[1]) < 9 else "NULL"
-                    break
-            rank = ranks.get((file, lane))
-            rows.append(f"({file}, {lane}, {role}, {number}, {'NULL' if rank is None else rank})")
-        values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL, NULL)"
-        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device", "lane_rank"))
-        return f"SELECT {columns} FROM ({values}) v(file, lane, role, device, lane_rank)"
-
     def _of_files(self) -> str:
         """Return SQL for file, rank, host, and the offset of the file's clock from that of the first file."""
         bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
@@ -313,7 +295,8 @@ class _ChromeTables:
         return (
             f"SELECT e.* REPLACE (start_ns + shift AS start_ns, end_ns + shift AS end_ns), {role} AS what, n.text, "
             f"coalesce(l.lane_rank, f.rank) AS rank, host, apart, alone, l.device FROM {self.spooled} e "
-            f"JOIN {self.names} n ON n.number = e.name JOIN chrome_files f USING (file) LEFT JOIN chrome_lanes l USING (file, lane)"
+            f"JOIN {self.names} n ON n.number = e.name JOIN chrome_files f USING (file) "
+            "LEFT JOIN chrome_lanes l USING (file, lane)"
         )
 
     def _rocprof_table(self) -> Profile | None:

@@ -1,4 +1,4 @@
-"""Streaming JSON parser for files that are larger than the memory."""
+"""Streaming JSON parser for files that are larger than the memory, and numbers that it returns as text."""
 
 from __future__ import annotations
 
@@ -160,3 +160,49 @@ class _JsonWindow:
         block = self.file.read(max(_BLOCK, len(self.text) - self.at))
         self.text, self.at = self.text[self.at :] + self.decode(block, not block), 0
         return bool(block)
+
+
+LARGEST = 1 << 62
+"""The largest number that is read, which leaves room for sums in 64 bits."""
+
+
+def whole_ns(value: Any) -> int | None:
+    """Convert a time in microseconds, a number or its text, to whole ns; None if invalid or beyond any clock."""
+    if type(value) is str:
+        whole, _, fraction = value.partition(".")
+        if len(fraction) == 3 and len(whole) < 20 and (digits := whole + fraction).isdecimal() and whole:
+            time_ns = int(digits)
+            return time_ns if time_ns < LARGEST else None
+        if len(whole) < 20 and whole.isdecimal() and (fraction.isdecimal() or not fraction):
+            time_ns = int(whole) * 1000 + int((fraction + "000")[:3])
+            return time_ns if time_ns < LARGEST else None
+        return _ns_of_float_text(value)
+    if type(value) is int:
+        return value * 1000 if -LARGEST < value * 1000 < LARGEST else None
+    return None
+
+
+def _ns_of_float_text(text: str) -> int | None:
+    """Do the same for a text with a sign or an exponent."""
+    time_us = number(text)
+    return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < LARGEST else None
+
+
+def number(value: Any) -> float | None:
+    """Parse a finite number or its text; None for anything else."""
+    if type(value) is int:
+        return float(value) if abs(value) < 1 << 1000 else None
+    if type(value) is not str or len(value) > 400:
+        return None
+    try:
+        parsed = float(value)
+    except ValueError:
+        return None
+    return parsed if parsed - parsed == 0 else None
+
+
+def whole_number(value: Any) -> int | None:
+    """Parse a whole number or its text; None for anything else."""
+    if type(value) is str:
+        value = int(value) if len(value) < 20 and value.removeprefix("-").isdecimal() and value.isascii() else None
+    return value if type(value) is int and -LARGEST < value < LARGEST else None

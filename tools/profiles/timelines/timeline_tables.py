@@ -238,6 +238,7 @@ def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, neste
         f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host"
     )
     files = []
+    con.execute("SET threads = 1")  # of several, each keeps rows until those before them are written
     for number, (first_range, first_path) in enumerate(nested.parts, 1):
         last_range, last_path = nested.parts[number] if number < len(nested.parts) else (_LATEST, _LATEST)
         rows = f"(FROM (FROM {staged} POSITIONAL JOIN {nested.placed}) "
@@ -245,12 +246,11 @@ def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, neste
         paths = f"(FROM {nested.paths} WHERE path_id >= {first_path} AND path_id < {last_path})"
         files.append(work / f"timeline_ranges_{number}.parquet")
         write_table(con, f"SELECT {columns} FROM {rows} LEFT JOIN {paths} USING (path_id)", files[-1], _GROUP)
-    if len(files) == 1:
-        return files[0]
-    con.execute("SET threads = 1")  # of several, each keeps rows until those before them are written
-    write_table(con, f"FROM {parquet(files)}", work / "timeline_ranges_all.parquet", _GROUP)
+    if len(files) > 1:
+        files.append(work / "timeline_ranges_all.parquet")
+        write_table(con, f"FROM {parquet(files[:-1])}", files[-1], _GROUP)
     con.execute(f"SET threads = {THREADS}")
-    return work / "timeline_ranges_all.parquet"
+    return files[-1]
 
 
 def _in_order_of_events(

@@ -378,7 +378,7 @@ def test_a_size_beyond_64_bits_is_named(bench):
     assert bench.rows(done, "events", "bytes", "kind = 'copy'") == [(None,)]
 
 
-V1_TABLE = """"Index","KernelName","gpu-id","queue-id","pid","tid","grd","wgr","lds","scr","vgpr","sgpr","BeginNs","EndNs"
+V1_TABLE = """Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,BeginNs,EndNs
 0,"axpy(float*) [clone .kd]",0,0,99,11,65536,256,512,0,24,16,4000007,4100009
 """
 
