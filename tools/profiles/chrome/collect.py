@@ -266,8 +266,11 @@ class _TraceReader:
         row: tuple[Any, ...]
         category = None
         if role == _CALL:
-            stream, correlation = self._whole(args, "stream"), self._whole(args, "correlation")
-            row = (None, stream, lane, thread, start, end, None, correlation, *_NO_LAUNCH_DATA)
+            stream = args.get("stream")
+            if type(stream) is str and _POINTER.fullmatch(stream):
+                stream = int(stream, 16)
+            correlation = self._whole(args, "correlation")
+            row = (None, whole_number(stream), lane, thread, start, end, None, correlation, *_NO_LAUNCH_DATA)
         elif role:
             device, stream = self._whole(args, "device"), self._whole(args, "stream")
             if role < _CALL:
@@ -387,6 +390,8 @@ def _count(names: Counter[str], name: Any) -> None:
     names[text if text in names or len(names) < _SKIPPED else "..."] += 1
 
 
+_POINTER = re.compile(r"0x[0-9a-fA-F]{1,15}")
+"""Streams of HIP as host calls name them."""
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _NO_LAUNCH_DATA = (None, None, None, None, None)
 

@@ -354,7 +354,7 @@ class _ChromeTables:
             | {
                 "name": "text",
                 "device_id": "NULL",
-                "stream": "NULL",
+                "stream": f"CASE role WHEN {ROLES.index('call')} THEN stream END",
                 "category": "CASE what WHEN 'profiler' THEN 'profiler' END",
             },
         )

@@ -404,3 +404,11 @@ def test_sizes_and_registers_come_from_the_table_beside_a_trace_of_rocprof_v1(be
     assert sizes == [(65536, 256, 24, 512), (None, None, None, None)]
     assert (done.arch, done.device) == ("gfx90a", "AMD Instinct MI210")
     assert any("1 launch is not in results.csv" in warning for warning in done.warnings)
+
+
+@pytest.mark.parametrize(("stated", "stored"), [(7, 7), ("0x7f2a10", 0x7F2A10), ("default", None), (None, None)])
+def test_a_host_call_has_the_stream_that_it_names(bench, stated, stored):
+    events = step(0, 1000.0)
+    events[2]["args"]["stream"] = stated
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert bench.rows(done, "events", "stream", "name = 'cudaLaunchKernel'") == [(stored,)]
