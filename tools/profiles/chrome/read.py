@@ -12,7 +12,7 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.catalogue.targets import identify, targets
+from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
@@ -165,9 +165,8 @@ class _ChromeTables:
         launches = self._launches(self.work / "chrome_launches.parquet", table)
         ranges, notes = self._ranges()
         sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
-        device = next(
-            (d for f in self.traces.facts for d in f.get("deviceProperties") or () if isinstance(d, dict)), {}
-        )
+        devices = [d for f in self.traces.facts for d in f.get("deviceProperties") or ()]
+        device = next((d for d in devices if d.get("name")), devices[0] if devices else {})
         name, facts = plain_text(str(device.get("name") or ""), 80) or None, _facts(device)
         vendor = "amd" if tool == _ROCPROF else vendor_of(con, name, f"FROM {self.decided} WHERE what = 'call'")
         ranks = [place.rank for place in self.places if place.rank is not None]
@@ -177,7 +176,8 @@ class _ChromeTables:
             name=self.path.name if self.path.is_dir() else _stem(self.path),
             format=format,
             vendor=vendor,
-            arch=_arch(vendor, device, name, facts) or (table.arch if table else None),
+            arch=target_of_device(vendor, name, (device.get("computeMajor"), device.get("computeMinor")), facts)
+            or (table.arch if table else None),
             device=name or (table.device if table else None),
             tool=tool,
             host=hosts.pop() if len(hosts) == 1 else None,
@@ -441,15 +441,6 @@ def _rank(facts: dict[str, Any]) -> int | None:
 def _facts(device: dict[str, Any]) -> dict[str, float]:
     stated = {"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")}
     return {name: float(v) for name, v in stated.items() if type(v) is int and 0 < v < 1 << 53}
-
-
-def _arch(vendor: str | None, device: dict[str, Any], name: str | None, facts: dict[str, float]) -> str | None:
-    """Return the target: from the compute capability, or for AMD from the product name if it is unambiguous."""
-    major, minor = device.get("computeMajor"), device.get("computeMinor")
-    if vendor == "nvidia" and type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
-        return f"sm_{major}{minor}"
-    fits = [t for t in targets() if vendor == "amd" and identify(name, t, facts)]
-    return fits[0] if len(fits) == 1 else None
 
 
 def _stem(path: Path) -> str:

@@ -412,3 +412,19 @@ def test_a_host_call_has_the_stream_that_it_names(bench, stated, stored):
     events[2]["args"]["stream"] = stated
     done = bench.load(write(bench.folder / "t.json", trace(events)))
     assert bench.rows(done, "events", "stream", "name = 'cudaLaunchKernel'") == [(stored,)]
+
+
+@pytest.mark.parametrize(("units", "version", "target"), [(304, (9, 4), "gfx942"), (104, (9, 0), "gfx90a"),
+                                                          (120, (9, 0), "gfx908"), (77, (9, 0), None)])  # fmt: skip
+def test_an_amd_gpu_without_a_name_is_known_by_its_version_and_compute_units(bench, units, version, target):
+    events = [{**event, "cat": event["cat"].replace("cuda_", "hip_"), "name": event["name"].replace("cuda", "hip")}
+              for event in step(0, 1000.0)]  # fmt: skip
+    device = {"id": 0, "name": "", "computeMajor": version[0], "computeMinor": version[1], "numSms": units}
+    done = bench.load(write(bench.folder / "t.json", trace(events, deviceProperties=[device])))
+    assert (done.device, done.arch, bench.manifest(done).vendor) == (None, target, "amd")
+
+
+def test_the_first_device_with_a_name_is_the_device_of_a_trace(bench):
+    named = {"id": 1, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
+    done = bench.load(write(bench.folder / "t.json", trace(step(0, 1000.0), deviceProperties=[{"id": 0}, named])))
+    assert (done.device, done.arch) == ("NVIDIA H100 80GB HBM3", "sm_90")
