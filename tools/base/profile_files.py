@@ -246,9 +246,10 @@ def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
 
 WORK = "work"
 """Sub-folder of a draft for files that are not published: files of passes and what the database spills."""
-THREADS = 2
-"""Threads of the database that reads a profile."""
-_MEMORY = "1200MB"
+_THREADS, _MEMORY = 2, "1200MB"
+_SLOW = "common_subexpressions"
+"""The optimizer whose time grows with the square of the number of columns: 89 s for 10,000 columns."""
+_REORDERING = f"{_SLOW},join_order,build_side_probe_side"
 
 
 @contextmanager
@@ -268,11 +269,10 @@ def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a private database with bounded memory that spills into ``work``; its errors become Problems."""
     import duckdb
 
-    con = open_own_database(THREADS, temp_directory=str(work / "spill"), autoload_known_extensions="false")
+    con = open_own_database(_THREADS, temp_directory=str(work / "spill"), autoload_known_extensions="false")
     try:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET preserve_insertion_order = true")
-        # The time of this optimizer grows with the square of the number of columns: 89 s for 10,000 columns.
-        con.execute("SET disabled_optimizers = 'common_subexpressions'")
+        con.execute(f"SET disabled_optimizers = '{_SLOW}'")
         yield con
     except duckdb.OutOfMemoryException as error:
         raise write_problem(work / "spill", error) or LimitExceeded(
@@ -286,3 +286,12 @@ def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ) from error
     finally:
         con.close()
+
+
+@contextmanager
+def rows_in_order(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let joins keep the order of the rows on their left, with one thread: of several, each keeps rows in memory until
+    those before them are written. The right side must fit in memory."""
+    con.execute(f"SET threads = 1; SET disabled_optimizers = '{_REORDERING}'")
+    yield
+    con.execute(f"SET threads = {_THREADS}; SET disabled_optimizers = '{_SLOW}'")

@@ -93,9 +93,11 @@ def test_ranges_without_end_are_refused_before_they_fill_the_memory(tmp_path, mo
         _paired(tmp_path, [(1, i, 1, i) for i in range(9)])
 
 
-def test_ranges_keep_their_order_and_paths_where_the_paths_are_too_many_for_one_part(monkeypatch, tmp_path):
-    monkeypatch.setattr(nesting, "_PATHS_WEIGHT", 500)
-    rows = [(5 * n + level + 1, 0, 0, 100 * n + level, 100 * n + 90 - level, f"n{n % 7}.{level}")
+@pytest.mark.parametrize("weight", [500, 1 << 20])
+@pytest.mark.parametrize("names", [1, 7, 1000])
+def test_ranges_keep_their_order_and_paths_however_many_paths_there_are(monkeypatch, tmp_path, weight, names):
+    monkeypatch.setattr(nesting, "_PATHS_WEIGHT", weight)
+    rows = [(5 * n + level + 1, 0, 0, 100 * n + level, 100 * n + 90 - level, f"n{n % names}.{level}")
             for n in range(40) for level in range(5)]  # fmt: skip
     con = duckdb.connect()
     con.execute("CREATE TABLE r (range_id BIGINT, pid BIGINT, thread BIGINT, s BIGINT, e BIGINT, name VARCHAR)")
@@ -106,5 +108,6 @@ def test_ranges_keep_their_order_and_paths_where_the_paths_are_too_many_for_one_
     events = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in EVENT.items())} WHERE false"
     write_timeline(con, tmp_path, TimelineQueries(events, ranges))
     stored = con.execute(f"SELECT range_id, path FROM '{tmp_path / 'ranges.parquet'}'").fetchall()
-    expected = ["/".join(f"n{n % 7}.{above}" for above in range(level + 1)) for n in range(40) for level in range(5)]
+    levels = [[f"n{n % names}.{level}" for level in range(5)] for n in range(40)]
+    expected = ["/".join(own[: level + 1]) for own in levels for level in range(5)]
     assert stored == list(enumerate(expected, 1))

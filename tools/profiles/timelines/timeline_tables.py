@@ -14,7 +14,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
-from ...base.profile_files import THREADS, WORK
+from ...base.profile_files import WORK, rows_in_order
 from ...base.untrusted_text import bounded_name, plain_kernel_name, visible_name
 from ..merging.contract import parquet
 from ..merging.demangled_names import with_readable
@@ -238,18 +238,17 @@ def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, neste
         f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host"
     )
     files = []
-    con.execute("SET threads = 1")  # of several, each keeps rows until those before them are written
-    for number, (first_range, first_path) in enumerate(nested.parts, 1):
-        last_range, last_path = nested.parts[number] if number < len(nested.parts) else (_LATEST, _LATEST)
-        rows = f"(FROM (FROM {staged} POSITIONAL JOIN {nested.placed}) "
-        rows += f"WHERE range_id >= {first_range} AND range_id < {last_range})"
-        paths = f"(FROM {nested.paths} WHERE path_id >= {first_path} AND path_id < {last_path})"
-        files.append(work / f"timeline_ranges_{number}.parquet")
-        write_table(con, f"SELECT {columns} FROM {rows} LEFT JOIN {paths} USING (path_id)", files[-1], _GROUP)
-    if len(files) > 1:
-        files.append(work / "timeline_ranges_all.parquet")
-        write_table(con, f"FROM {parquet(files[:-1])}", files[-1], _GROUP)
-    con.execute(f"SET threads = {THREADS}")
+    with rows_in_order(con):
+        for number, (first_range, first_path) in enumerate(nested.parts, 1):
+            last_range, last_path = nested.parts[number] if number < len(nested.parts) else (_LATEST, _LATEST)
+            rows = f"(FROM (FROM {staged} POSITIONAL JOIN {nested.placed}) "
+            rows += f"WHERE range_id >= {first_range} AND range_id < {last_range})"
+            paths = f"(FROM {nested.paths} WHERE path_id >= {first_path} AND path_id < {last_path})"
+            files.append(work / f"timeline_ranges_{number}.parquet")
+            write_table(con, f"SELECT {columns} FROM {rows} LEFT JOIN {paths} USING (path_id)", files[-1], _GROUP)
+        if len(files) > 1:
+            files.append(work / "timeline_ranges_all.parquet")
+            write_table(con, f"FROM {parquet(files[:-1])}", files[-1], _GROUP)
     return files[-1]
 
 
