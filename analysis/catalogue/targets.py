@@ -400,6 +400,27 @@ def identify(device: str | None, target: str | None, facts: dict[str, float]) ->
     return fits[0] if len(fits) == 1 else None
 
 
+def target_of_device(
+    vendor: str | None, device: str | None, capability: tuple[object, object], facts: dict[str, float]
+) -> str | None:
+    """The target of a device by its compute capability, such as (9, 0), or for AMD also by its name; None if unsure.
+
+    HIP states 9.0 for several targets, of which the number of compute units selects one.
+    """
+    major, minor = capability
+    known = type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10
+    if vendor == "nvidia":
+        return f"sm_{major}{minor}" if known else None
+    of_amd = {p.target for p in products().values() if p.vendor == "amd"} if vendor == "amd" else set()
+    fits = {target for target in of_amd if identify(device, target, facts)}
+    if not fits and known:
+        fits = {target for target in of_amd if target[:-1] == f"gfx{major}{minor}"}
+    if len(fits) > 1:
+        fits = {p.target for p in products().values() if p.target in fits
+                and p.facts["cu_per_gpu"].value == facts.get("cu_per_gpu")}  # fmt: skip
+    return fits.pop() if len(fits) == 1 else None
+
+
 def _named(words: set[str], candidates: Iterable[Product]) -> list[Product]:
     """The products whose names consist of words of a device's name, except those of which another one says more: "RTX
     3070 TI" means no RTX 3070."""

@@ -393,16 +393,17 @@ class Store:
             write_atomically(marker, json.dumps({"layout": LAYOUT}))
 
 
-def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
+def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path, group: int = 30720) -> int:
     """Stream the rows of ``select`` into one Parquet file and return how many there were.
 
+    ``group`` is the number of rows that are in memory at a time, per thread; rows with long texts need small groups.
     Raises StoreProblem if the disk is full or the file cannot be written; other DuckDB errors are passed on.
     """
     import duckdb
 
     try:
         done = con.execute(
-            f"COPY ({select}) TO {sql_literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 30720)"
+            f"COPY ({select}) TO {sql_literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
         ).fetchone()
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         path.unlink(missing_ok=True)

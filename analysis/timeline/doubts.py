@@ -20,6 +20,8 @@ _LOST_PCT = threshold("timeline.lost_pct")
 _SILENT = threshold("timeline.silent_device")
 _SAMPLED_IDS = threshold("timeline.sampled_ids")
 _HELD_PCT = threshold("timeline.held_kernels_pct")
+_SILENT_STREAM, _FEWEST = threshold("timeline.silent_stream_pct"), threshold("timeline.silent_launches")
+_NAMED = 4
 _FAMILIES = 32
 """The number of different replays of graphs that are compared."""
 
@@ -42,6 +44,7 @@ def doubts(trace: Trace) -> list[TraceDoubt]:
         *_about_times(trace),
         *_held_kernels(trace),
         *_lost_launches(trace),
+        *_silent_streams(trace),
         *_lost_nodes(trace),
         *_silent_devices(trace),
         *_sampling_doubts(trace),
@@ -115,6 +118,25 @@ def _lost_launches(trace: Trace) -> list[TraceDoubt]:
     if launches.lost_threads > 1:
         text += f", by {launches.lost_threads} threads"
     return [TraceDoubt("lost_launches", "events", f"{text}. The device is busier than the trace shows.")]
+
+
+def _silent_streams(trace: Trace) -> list[TraceDoubt]:
+    """Doubt a trace in which a stream has no work for its last launches."""
+    silent = [s for s in trace.launches.silent if s.lost >= _FEWEST and 100 * s.lost / s.launches >= _SILENT_STREAM]
+    if not silent:
+        return []
+    silent.sort(key=lambda s: (-s.lost, s.stream))
+    words = [
+        f"stream {one.stream} ({one.lost} of {count_text(one.launches, 'launch')}, from "
+        f"{(one.since - trace.whole.start) / 1e6:.4g} ms on)"
+        for one in silent[:_NAMED]
+    ]
+    more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
+    text = f"{count_text(len(silent), 'stream falls', 'streams fall')} silent although work was launched to "
+    text += (
+        f"{'it' if len(silent) == 1 else 'them'}: {', '.join(words)}{more}. The device is busier than the trace shows."
+    )
+    return [TraceDoubt("silent_streams", "events", text)]
 
 
 def _lost_nodes(trace: Trace) -> list[TraceDoubt]:

@@ -67,6 +67,8 @@ class Groups:
     lane: Ints
     pid: Ints
     thread: Ints
+    stream: Ints
+    """The stream of device work, and the one that a host call names."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def _groups(workload: Workload) -> Groups:
         "lane": _NUMBER,
         "pid": f"coalesce(pid, {NONE})",
         "thread": f"coalesce(thread, {NONE})",
+        "stream": f"coalesce(stream, {NONE})",
     }
     patterns = rules().launches
     roles = (
@@ -160,7 +163,7 @@ def _groups(workload: Workload) -> Groups:
     role = " ".join(f"WHEN regexp_matches(name, {sql_literal(pattern)}) THEN {number}" for pattern, number in roles)
     calls = f"(SELECT DISTINCT kind, {_NAMES} FROM tl_groups WHERE {_HOST})"
     source = (
-        f"(SELECT g, kind, {_NAMES}, rank, device_id, pid, thread FROM tl_groups) "
+        f"(SELECT g, kind, {_NAMES}, rank, device_id, pid, thread, stream FROM tl_groups) "
         f"LEFT JOIN (SELECT kind, name, category, {doing} AS cls, CASE {role} ELSE 0 END AS role FROM {calls}) "
         "USING (kind, name, category) "
         "LEFT JOIN (SELECT 'kernel' AS kind, * FROM tl_kernels) USING (kind, name) ORDER BY g"

@@ -119,6 +119,19 @@ class Blocks:
 
 
 @dataclass(frozen=True)
+class SilentStream:
+    """A stream that has launches, but no work from some time on."""
+
+    stream: int
+    launches: int
+    """The number of launches that name it."""
+    lost: int
+    """How many of the last ones left no work in the trace."""
+    since: int
+    """The start of the first of these."""
+
+
+@dataclass(frozen=True)
 class Launches:
     """The host calls that launch kernels and graphs, compared with the work that they started on the device."""
 
@@ -134,6 +147,8 @@ class Launches:
     """How many of these are launches of graphs."""
     lost_threads: int = 0
     """The number of threads that made them."""
+    silent: Sequence[SilentStream] = ()
+    """The streams whose last launches, or all, are among these."""
     replay: NDArray[np.int32] | None = None
     """For each piece of device work, a number of the graph launch that started it, or -1; None without graphs."""
     spacing: float | None = None

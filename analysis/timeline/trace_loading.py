@@ -29,6 +29,7 @@ from .trace import (
     Blocks,
     Hold,
     Launches,
+    SilentStream,
     Trace,
     Window,
     Work,
@@ -239,7 +240,25 @@ def _compare_launches(events: Events, seen: Seen, calls: Ints, known: _CallIndex
         lost=np.sort(s[lost]),
         lost_replays=int((role[lost] == GRAPH).sum()),
         lost_threads=np.unique(threads[:, lost], axis=1).shape[1],
+        silent=_silent_streams(seen.groups.stream[g], s, np.flatnonzero(launching & executed), lost),
     )
+
+
+def _silent_streams(stream: Ints, s: Ints, done: Ints, lost: Ints) -> list[SilentStream]:
+    """Return the streams on which nothing was executed after some launch; ``stream`` and ``s`` are those of calls.
+
+    ``done`` and ``lost`` are the launches with and without work.
+    """
+    import numpy as np
+
+    silent = []
+    for number in np.unique(stream[lost]):
+        if number == NONE:
+            continue
+        own, missing = s[done[stream[done] == number]], np.sort(s[lost[stream[lost] == number]])
+        if len(after := missing[missing > own.max(initial=NONE)]):
+            silent.append(SilentStream(int(number), len(own) + len(missing), len(after), int(after[0])))
+    return silent
 
 
 def _starts_nothing(s: Ints, e: Ints, role: NDArray[np.int8], of: tuple[Ints, Ints, Flags]) -> Flags:

@@ -214,8 +214,14 @@ def step_of(file: Path) -> str | None:
     return file.parent.name if _STEP.fullmatch(file.parent.name) else None
 
 
+def plain_or_packed(file: Path) -> Path:
+    """Return ``file``, or the file of that name with .gz if only that one exists."""
+    packed = file.with_name(f"{file.name}.gz")
+    return packed if packed.is_file() and not file.is_file() else file
+
+
 def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the file ``path``, or the files in it and one level below whose names end in ``suffixes``.
+    """Return the file ``path``, or the files in it and one level below whose names end in ``suffixes``, or are packed.
 
     The timing run comes first. Files and folders that link to a place outside ``path`` are skipped.
     """
@@ -226,7 +232,9 @@ def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
     here = sorted(path.iterdir())[:_LOOKED_AT]
     folders = sorted((p for p in here if p.is_dir() and is_inside(p, path)), key=_order)
     candidates = [*here, *(f for folder in folders for f in sorted(folder.iterdir())[:_LOOKED_AT])]
-    return [f for f in candidates if f.name.endswith(suffixes) and f.is_file() and is_inside(f, path)]
+    return [
+        f for f in candidates if f.name.removesuffix(".gz").endswith(suffixes) and f.is_file() and is_inside(f, path)
+    ]
 
 
 def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
@@ -238,7 +246,10 @@ def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
 
 WORK = "work"
 """Sub-folder of a draft for files that are not published: files of passes and what the database spills."""
-_MEMORY = "1200MB"
+_THREADS, _MEMORY = 2, "1200MB"
+_SLOW = "common_subexpressions"
+"""The optimizer whose time grows with the square of the number of columns: 89 s for 10,000 columns."""
+_REORDERING = f"{_SLOW},join_order,build_side_probe_side"
 
 
 @contextmanager
@@ -258,11 +269,10 @@ def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a private database with bounded memory that spills into ``work``; its errors become Problems."""
     import duckdb
 
-    con = open_own_database(2, temp_directory=str(work / "spill"), autoload_known_extensions="false")
+    con = open_own_database(_THREADS, temp_directory=str(work / "spill"), autoload_known_extensions="false")
     try:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET preserve_insertion_order = true")
-        # The time of this optimizer grows with the square of the number of columns: 89 s for 10,000 columns.
-        con.execute("SET disabled_optimizers = 'common_subexpressions'")
+        con.execute(f"SET disabled_optimizers = '{_SLOW}'")
         yield con
     except duckdb.OutOfMemoryException as error:
         raise write_problem(work / "spill", error) or LimitExceeded(
@@ -276,3 +286,12 @@ def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ) from error
     finally:
         con.close()
+
+
+@contextmanager
+def rows_in_order(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let joins keep the order of the rows on their left, with one thread: of several, each keeps rows in memory until
+    those before them are written. The right side must fit in memory."""
+    con.execute(f"SET threads = 1; SET disabled_optimizers = '{_REORDERING}'")
+    yield
+    con.execute(f"SET threads = {_THREADS}; SET disabled_optimizers = '{_SLOW}'")

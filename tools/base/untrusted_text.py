@@ -33,7 +33,9 @@ def bounded_name(expression: str) -> str:
 
 def visible_name(expression: str) -> str:
     """Return SQL that applies plain_text to a kernel name, without cutting it."""
-    return f"coalesce(nullif(trim({visible_sql(expression)}), ''), '{NO_NAME}')"
+    plain = f"regexp_full_match({expression}, '[!-~](?:[ -~]*[!-~])?')"  # far faster, and true of almost all names
+    shown = f"coalesce(nullif(trim({visible_sql(expression)}), ''), '{NO_NAME}')"
+    return f"CASE WHEN {plain} THEN {expression} ELSE {shown} END"
 
 
 def plain_kernel_name(expression: str) -> str:

@@ -87,6 +87,7 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
         "nsys", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read", by_rank=True
     ),
     Format("cupti", "folder or file of the rooflens recorder of kernel times (HOST_PID.record)", "cupti.read"),
+    Format("xplane", "profile of JAX or XLA (HOST.xplane.pb)", "xplane.read"),
     Format("perfetto", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)", "perfetto.read"),
     Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
 )

@@ -38,8 +38,8 @@ _ROWS = ("workloads", "facts")
 _LOCK = 0x726F6F666C656E73
 """The number of the PostgreSQL advisory lock that is held while workloads are registered or removed."""
 _TRIES, _PAUSE_S = 20, 0.2
-_PATIENCE_S, _POLL_S = 120, 0.05
-"""How long a writer waits for others."""
+_PATIENCE_S, _POLL_S = 1800, 0.05
+"""How long a writer waits for others: with many of them every one has its turn only after some minutes."""
 _CONNECT_S = 5
 _SNAPSHOTS_S = 86_400
 """How long old snapshots of the catalogue are kept: longer than any query takes."""
@@ -138,7 +138,7 @@ class Catalogue:
 
         Returns whether each was new: if several writers push the same workload, only one registers it.
         """
-        return self._write_exclusively(lambda con: [_add(con, m, version, data) for version, m in manifests.items()])
+        return self._write_exclusively(lambda con: _add(con, manifests, data))
 
     def restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
         """Replace the manifest of a registered workload in one transaction, during which ``put`` stores it."""
@@ -333,30 +333,43 @@ class Catalogue:
         return connection if "connect_timeout" in connection else f"{connection} connect_timeout={_CONNECT_S}"
 
 
-def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data: Objects) -> bool:
-    """Execute the statements that register a workload."""
-    known = con.execute(f"SELECT {_VERSION_COLUMN} FROM {_LAKE}.workloads WHERE workload = ?", [manifest.id]).fetchone()
-    if known:
-        if known[0] != version:  # an earlier change of its tags was interrupted
+def _add(con: duckdb.DuckDBPyConnection, manifests: Mapping[str, Manifest], data: Objects) -> list[bool]:
+    """Execute the statements that register workloads; returns whether each was new.
+
+    Each table gets the rows or files of all workloads in one statement, because other writers wait for the end.
+    """
+    ids = ", ".join(sql_literal(manifest.id) for manifest in manifests.values())
+    query = f"SELECT workload, {_VERSION_COLUMN} FROM {_LAKE}.workloads WHERE workload IN ({ids})"
+    known = dict(con.execute(query).fetchall()) if ids else {}
+    for version, manifest in manifests.items():
+        if known.get(manifest.id, version) != version:  # an earlier change of its tags was interrupted
             _update_manifest(con, manifest, version)
-        return False
+    new = {version: manifest for version, manifest in manifests.items() if manifest.id not in known}
     for table in _ROWS:
-        for row in manifest_rows(table, [manifest]):
-            values = {**row, _VERSION_COLUMN: version} if table == "workloads" else row
-            names = ", ".join(map(sql_name, values))
-            marks = ", ".join("?" for _ in values)
-            con.execute(f"INSERT INTO {_LAKE}.{table} ({names}) VALUES ({marks})", list(values.values()))
+        rows = [row for version, m in new.items() for row in _rows_of(table, m, version)]
+        if rows:
+            names = ", ".join(map(sql_name, rows[0]))
+            marks = ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)
+            values = [value for row in rows for value in row.values()]
+            con.execute(f"INSERT INTO {_LAKE}.{table} ({names}) VALUES {marks}", values)
     for table in TABLES:
-        if f"{table}.parquet" not in manifest.files:
+        files = [f"{data.place}{PREFIX}{m.id}/{table}.parquet" for m in new.values() if f"{table}.parquet" in m.files]
+        if not files:
             continue
-        path = sql_literal(f"{data.place}workload={manifest.id}/{table}.parquet")
+        paths = f"[{', '.join(map(sql_literal, files))}]"
         if schema()[table].open:
-            _widen(con, table, path)
+            _widen(con, table, paths)
         con.execute(
-            f"CALL ducklake_add_data_files('{_LAKE}', '{table}', {path}, allow_missing => true, "
+            f"CALL ducklake_add_data_files('{_LAKE}', '{table}', {paths}, allow_missing => true, "
             "ignore_extra_columns => true, hive_partitioning => true)"
         )
-    return True
+    return [manifest.id not in known for manifest in manifests.values()]
+
+
+def _rows_of(table: str, manifest: Manifest, version: str) -> list[dict[str, Any]]:
+    """The rows of a workload in a table that comes from its manifest, all with the same columns."""
+    stated = {_VERSION_COLUMN: version} if table == "workloads" else {}
+    return [{**row, **stated} for row in manifest_rows(table, [manifest])]
 
 
 def _update_manifest(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str) -> None:
@@ -379,10 +392,11 @@ def _unschedule(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(f"DELETE FROM {scheduled} WHERE contains(path, {sql_literal(PREFIX)})")
 
 
-def _widen(con: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
-    """Add the columns of a file that a table lacks."""
+def _widen(con: duckdb.DuckDBPyConnection, table: str, paths: str) -> None:
+    """Add the columns of files that a table lacks."""
     there = {name.lower() for name in _columns(con, table)}
-    for name, kind, *_ in con.execute(f"DESCRIBE FROM read_parquet({path}, hive_partitioning = false)").fetchall():
+    of_files = f"read_parquet({paths}, hive_partitioning = false, union_by_name = true)"
+    for name, kind, *_ in con.execute(f"DESCRIBE FROM {of_files}").fetchall():
         if name.lower() not in there:
             con.execute(f"ALTER TABLE {_LAKE}.{table} ADD COLUMN {sql_name(name)} {kind}")
 

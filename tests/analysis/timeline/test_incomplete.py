@@ -109,6 +109,30 @@ def test_graphs_of_different_sizes_are_not_incomplete(tmp_path: Path) -> None:
     assert doubt_codes(told(tmp_path, replays([64, 32] * 6))) == []
 
 
+@pytest.mark.parametrize("kept", [0, 10])
+def test_a_stream_that_falls_silent_is_named_with_what_was_launched_to_it(tmp_path: Path, kept: int) -> None:
+    made = busy(2000)
+    for i in range(30):
+        t = i * 50 * MS + 995 * US
+        if i < kept:
+            made.launch("side", (t, t + US), (t + US, t + 2 * US), stream=9)
+            made.events[-2]["stream"] = 9
+        else:
+            made.host("hipLaunchKernel", t, t + US, stream=9)
+    analysed = told(tmp_path, made)
+    (doubt,) = [d for d in analysed.doubts if d.code == "silent_streams"]
+    since = kept * 50 + 0.995
+    assert f"stream 9 ({30 - kept} of 30 launches, from {since:.4g} ms on)" in doubt.text
+    assert {f.status for f in analysed.figures if f.value is not None} == {"suspect"}
+
+
+def test_launches_without_work_between_others_of_their_stream_are_no_silence(tmp_path: Path) -> None:
+    made = busy(400)
+    for event in made.events:
+        event["stream"] = 7
+    assert "silent_streams" not in doubt_codes(told(tmp_path, without(made, set(range(0, 390, 3)))))
+
+
 def test_a_device_that_falls_silent_is_named(tmp_path: Path) -> None:
     made = Made()
     for rank in range(4):

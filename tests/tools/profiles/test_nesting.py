@@ -10,6 +10,7 @@ from rooflens.analysis.base.problems import BadInput
 from rooflens.tools.profiles.parsing import spool
 from rooflens.tools.profiles.timelines import nesting
 from rooflens.tools.profiles.timelines.nesting import nest, pair
+from rooflens.tools.profiles.timelines.timeline_tables import EVENT, TimelineQueries, write_timeline
 
 
 def _nested(tmp_path, rows):
@@ -90,3 +91,23 @@ def test_ranges_without_end_are_refused_before_they_fill_the_memory(tmp_path, mo
     monkeypatch.setattr(nesting, "_OPEN", 5)
     with pytest.raises(BadInput, match="never end"):
         _paired(tmp_path, [(1, i, 1, i) for i in range(9)])
+
+
+@pytest.mark.parametrize("weight", [500, 1 << 20])
+@pytest.mark.parametrize("names", [1, 7, 1000])
+def test_ranges_keep_their_order_and_paths_however_many_paths_there_are(monkeypatch, tmp_path, weight, names):
+    monkeypatch.setattr(nesting, "_PATHS_WEIGHT", weight)
+    rows = [(5 * n + level + 1, 0, 0, 100 * n + level, 100 * n + 90 - level, f"n{n % names}.{level}")
+            for n in range(40) for level in range(5)]  # fmt: skip
+    con = duckdb.connect()
+    con.execute("CREATE TABLE r (range_id BIGINT, pid BIGINT, thread BIGINT, s BIGINT, e BIGINT, name VARCHAR)")
+    con.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?, ?)", rows)
+    (tmp_path / "work").mkdir()
+    ranges = "SELECT name, pid, thread, s AS start_ns, e AS end_ns, 'user' AS source, NULL AS call_site, NULL AS rank, "
+    ranges += "NULL AS host, NULL AS correlation FROM r"
+    events = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in EVENT.items())} WHERE false"
+    write_timeline(con, tmp_path, TimelineQueries(events, ranges))
+    stored = con.execute(f"SELECT range_id, path FROM '{tmp_path / 'ranges.parquet'}'").fetchall()
+    levels = [[f"n{n % names}.{level}" for level in range(5)] for n in range(40)]
+    expected = ["/".join(own[: level + 1]) for own in levels for level in range(5)]
+    assert stored == list(enumerate(expected, 1))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +19,9 @@ from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
 from ...base import progress
 from ...base.profile_files import open_text
-from ..parsing.json_stream import JsonCut, elements
+from ...base.untrusted_text import plain_text
+from ..merging.ranks import rank_number
+from ..parsing.json_stream import LARGEST, JsonCut, elements, number, whole_ns, whole_number
 from ..parsing.spool import NumberedTexts, Spool
 
 if TYPE_CHECKING:
@@ -27,19 +33,24 @@ ROLES = (
 )  # fmt: skip
 """Roles of events; the position is the number in the spools. Unknown events are classified by lane and name."""
 _NUMBER = {role: number for number, role in enumerate(ROLES)}
+_KERNEL, _CALL, _PROFILER, _TORCH, _IGNORED = (_NUMBER[r] for r in ("kernel", "call", "profiler", "torch", "ignored"))
 EVENT = [
     (c, "BIGINT")
     for c in ("file", "role", "name", "lane", "device_id", "stream", "pid", "thread", "start_ns", "end_ns", "bytes",
               "correlation", "grid", "workgroup_size", "vgpr", "lds_bytes")
-] + [("value", "DOUBLE"), ("arguments", "BIGINT")]  # fmt: skip
+] + [("value", "DOUBLE"), ("category", "BIGINT"), ("arguments", "BIGINT")]  # fmt: skip
+"""The category is that of unknown events that state a stream or a correlation, as work of a device does."""
+SPAN = EVENT[:4] + [(c, "BIGINT") for c in ("pid", "thread", "start_ns", "end_ns", "arguments")]
+"""Columns of ranges, which have no others of EVENT."""
 MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "begins", "seq")]
 FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_ns")]
 _BATCH = 20_000
 _BLOCK = 1 << 20
-_LARGEST = 1 << 62
-_LATEST_US = _LARGEST / 1000
+_LATEST_US = LARGEST / 1000
 """The latest time in us that still fits into 64 bits in ns."""
 _LANES, _LABEL = 100_000, 200
+_SKIPPED, _SKIPPED_NAME, _NAMED = 1000, 80, 4
+"""Different skipped events or values that are counted apart, characters of each, and how many are named."""
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _DEVICES = 256
 _LONGEST_ARGUMENTS = 4000
@@ -57,6 +68,7 @@ class Traces:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
         self.events = Spool(con, work / "chrome_events", EVENT)
+        self.spans = Spool(con, work / "chrome_spans", SPAN)
         self.marks = Spool(con, work / "chrome_marks", MARK)
         self.flows = Spool(con, work / "chrome_flows", FLOW)
         self.names = NumberedTexts(con, work / "chrome_names")
@@ -66,8 +78,12 @@ class Traces:
         """For every file: the useful members of its outermost object."""
         self.seen: set[str] = set()
         """Categories of the events read."""
-        self.left_out: dict[str, int] = {}
-        """Description of skipped events -> their number."""
+        self.left_out: dict[str, Counter[str]] = {}
+        """Description of skipped events -> their names."""
+        self.strange: dict[str, Counter[str]] = {}
+        """Field of an event -> values that are not numbers, or are too large."""
+        self.ranks: dict[tuple[int, int], int | None] = {}
+        """File and lane -> the rank that all of its events state; None if they differ."""
         self.beyond: str | None = None
         """A start time, as stated, that is impossible in us but would be possible in ns."""
         self.damaged: set[int] = set()
@@ -75,7 +91,8 @@ class Traces:
 
     def read(self, file: Path) -> None:
         """Spool the events of one file; BadInput if it is truncated or not such a trace."""
-        _TraceReader(self, file).read()
+        with _no_garbage_collection():
+            _TraceReader(self, file).read()
 
     def read_of_many(self, file: Path) -> Note | None:
         """Spool the events of one of several files; return a warning if it is damaged, and is skipped."""
@@ -87,6 +104,56 @@ class Traces:
             return Note("damaged", f"{problem.text} It was skipped.")
         return None
 
+    def lane_rows(self, *, merged: bool) -> str:
+        """Return SQL for file and lane, with role and device that names determine, and ranks of a merged trace."""
+        rows = []
+        labels, ranks = self.lanes, self.ranks if merged else {}
+        for file, lane in {**labels, **ranks}:
+            label, role, number = labels.get((file, lane), ""), "NULL", "NULL"
+            for one in roles()["lane"]:
+                if re.fullmatch(one["pattern"], label):
+                    device = re.search(r"(\d+)", label)
+                    role = str(ROLES.index(one["role"]))
+                    number = device[1] if device and len(device[1]) < 9 else "NULL"
+                    break
+            rank = ranks.get((file, lane))
+            rows.append(f"({file}, {lane}, {role}, {number}, {'NULL' if rank is None else rank})")
+        values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL, NULL)"
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device", "lane_rank"))
+        return f"SELECT {columns} FROM ({values}) v(file, lane, role, device, lane_rank)"
+
+    def skipped_notes(self) -> list[Note]:
+        """Return notes on events that a timeline has no place for."""
+        return [
+            Note("not_read", f"{names.total()} {what} of the trace were skipped: {listed(names)}.")
+            for what, names in self.left_out.items()
+        ]
+
+    def unused_notes(self) -> list[Note]:
+        """Return warnings about values that are no numbers, or too large."""
+        return [
+            Note("not_a_number", f"{count_text(values.total(), 'value')} of {field} cannot be used: {listed(values)}.")
+            for field, values in self.strange.items()
+        ]
+
+
+def listed(names: Counter[str]) -> str:
+    """Return the most frequent names with their numbers."""
+    words = [f"{name} ({count})" if count > 1 else name for name, count in names.most_common(_NAMED)]
+    return ", ".join(words) + (" ..." if len(names) > _NAMED else "")
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Do not search for cycles among the millions of rows, which have none; this saves a seventh of the time."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()
+
 
 class _TraceReader:
     """Reads one file into the spools."""
@@ -94,6 +161,7 @@ class _TraceReader:
     def __init__(self, traces: Traces, file: Path) -> None:
         self.traces, self.file, self.number = traces, file, len(traces.facts)
         self.events: list[tuple[Any, ...]] = []
+        self.spans: list[tuple[Any, ...]] = []
         self.marks: list[tuple[Any, ...]] = []
         self.flows: list[tuple[Any, ...]] = []
         self.facts: dict[str, Any] = {}
@@ -143,6 +211,7 @@ class _TraceReader:
     def _flush(self) -> None:
         for rows, spool in (
             (self.events, self.traces.events),
+            (self.spans, self.traces.spans),
             (self.marks, self.traces.marks),
             (self.flows, self.traces.flows),
         ):
@@ -164,51 +233,88 @@ class _TraceReader:
         elif phase == "i" and event.get("cat") == "cpu_instant_event":
             self._memory(event)
         elif phase is not None:
-            word = {"i": "instants", "I": "instants", "R": "instants"}.get(str(phase)[:1], "events of other kinds")
-            self._leave_out(word)
+            if str(phase)[:1] in "iIR":
+                self._leave_out("instants", event.get("name"))
+            else:
+                self._leave_out("events of other kinds", phase)
 
-    def _leave_out(self, what: str) -> None:
-        self.traces.left_out[what] = self.traces.left_out.get(what, 0) + 1
+    def _leave_out(self, what: str, name: Any) -> None:
+        _count(self.traces.left_out.setdefault(what, Counter()), name)
+
+    def _strange(self, field: str, value: Any) -> None:
+        """Remember a value that cannot be used; None if it is missing."""
+        if value is not None:
+            _count(self.traces.strange.setdefault(field, Counter()), value)
 
     def _complete(self, event: dict[str, Any]) -> None:
         cat = event.get("cat")
         role = self.role_of.get(cat, 0) if type(cat) is str else 0
-        if role == _NUMBER["ignored"]:
+        if role == _IGNORED:
             return
         if role:
             self.traces.seen.add(str(cat))
-        start, length = self._time(event), ns(event.get("dur"))
+        start, length = self._time(event), whole_ns(event.get("dur"))
         end = start + length if start is not None and length is not None else None
+        if length is None:
+            self._strange("dur", event.get("dur"))
         lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
         name = self.traces.names.number(event.get("name"))
         given = event.get("args")
         args = given if type(given) is dict else {}
+        if "rank" in args and lane is not None:
+            self._state_rank(lane, args["rank"])
+        if role >= _TORCH:
+            stated = self._arguments(role, args)
+            self.spans.append((self.number, role, name, lane, lane, thread, start, end, stated))
+            return
         row: tuple[Any, ...]
-        if role >= _NUMBER["torch"]:
-            row = (None, None, lane, thread, start, end, None, None, None, None, None, None, None)
-        elif role == _NUMBER["call"]:
-            row = (None, None, lane, thread, start, end, None, _whole(args.get("correlation")), *_NO_LAUNCH_DATA)
+        category = None
+        if role == _CALL:
+            stream = args.get("stream")
+            if type(stream) is str and _POINTER.fullmatch(stream):
+                stream = int(stream, 16)
+            correlation = self._whole(args, "correlation")
+            row = (None, whole_number(stream), lane, thread, start, end, None, correlation, *_NO_LAUNCH_DATA)
         elif role:
-            device = _whole(args.get("device"))
-            stream = _whole(args.get("stream"))
+            device, stream = self._whole(args, "device"), self._whole(args, "stream")
+            if role < _CALL:
+                device, stream = lane if device is None else device, thread if stream is None else stream
             row = (
-                lane if device is None and role < _NUMBER["call"] else device,
-                thread if stream is None and role < _NUMBER["call"] else stream,
-                None, thread if role == _NUMBER["profiler"] else None, start, end, _whole(args.get("bytes")),
-                _whole(args.get("correlation")), *(_kernel(args) if role == _NUMBER["kernel"] else _NO_LAUNCH_DATA),
+                device, stream, None, thread if role == _PROFILER else None, start, end, self._whole(args, "bytes"),
+                self._whole(args, "correlation"), *(_kernel(args) if role == _KERNEL else _NO_LAUNCH_DATA),
             )  # fmt: skip
         else:
             row = self._unknown(lane, thread, (start, end), args)
+            if type(cat) is str and ("stream" in args or "correlation" in args):
+                category = self.traces.names.number(cat)
+        self.events.append((self.number, role, name, lane, *row, category, self._arguments(role, args)))
+
+    def _arguments(self, role: int, args: dict[str, Any]) -> int | None:
+        """Return the number of the text of an event's arguments; None for roles whose arguments are not kept."""
         stated = _OF_ARGUMENTS.get(role)
         text = stated(args) if stated else None
-        arguments = None if text is None else self.traces.names.number(text)
-        self.events.append((self.number, role, name, lane, *row, arguments))
+        return None if text is None else self.traces.names.number(text)
+
+    def _whole(self, args: dict[str, Any], field: str) -> int | None:
+        value = args.get(field)
+        if type(value) is int and -LARGEST < value < LARGEST:
+            return value
+        if type(value) is int or (value is not None and value in _NO_NUMBERS):
+            self._strange(field, value)
+        return None
+
+    def _state_rank(self, lane: int, stated: Any) -> None:
+        known, rank = self.traces.ranks, rank_number(stated)
+        if len(known) < _LANES and known.setdefault((self.number, lane), rank) != rank:
+            known[self.number, lane] = None
 
     def _time(self, event: dict[str, Any]) -> int | None:
         """Return the start of an event in ns."""
         stated = event.get("ts")
-        start = ns(stated)
-        if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < _LARGEST:
+        start = whole_ns(stated)
+        if start is None:
+            self._strange("ts", stated)
+        if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < LARGEST:
             self.traces.beyond = str(stated)
         return start
 
@@ -216,13 +322,13 @@ class _TraceReader:
         self, lane: int | None, thread: int | None, times: tuple[int | None, int | None], args: dict[str, Any]
     ) -> tuple[Any, ...]:
         """Return the row of an event that its lane or name must classify. rocprof v1 repeats times in ns and ids."""
-        exact = _whole(_integer(args.get("BeginNs"))), _whole(_integer(args.get("EndNs")))
+        exact = whole_number(args.get("BeginNs")), whole_number(args.get("EndNs"))
         start, end = exact if None not in exact else times
-        pid, tid = _integer(args.get("pid")), _integer(args.get("tid"))
-        size = _integer(args.get("Size") or args.get("bytes") or args.get("size"))
+        pid, tid = whole_number(args.get("pid")), whole_number(args.get("tid"))
+        size = whole_number(args.get("Size") or args.get("bytes") or args.get("size"))
         return (
-            _integer(args.get("gpu-id") or args.get("dev-id")), thread, lane if pid is None else pid,
-            thread if tid is None else tid, start, end, size, _integer(args.get("correlation")), *_NO_LAUNCH_DATA,
+            whole_number(args.get("gpu-id") or args.get("dev-id")), thread, lane if pid is None else pid,
+            thread if tid is None else tid, start, end, size, whole_number(args.get("correlation")), *_NO_LAUNCH_DATA,
         )  # fmt: skip
 
     def _mark(self, event: dict[str, Any], begins: bool) -> None:
@@ -233,17 +339,17 @@ class _TraceReader:
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
         if event.get("cat") == "DataFlow":
-            number = _integer(event.get("id"))
+            number = whole_number(event.get("id"))
             lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-            self.flows.append((self.number, number, int(starts), lane, thread, ns(event.get("ts"))))
+            self.flows.append((self.number, number, int(starts), lane, thread, whole_ns(event.get("ts"))))
 
     def _counter(self, event: dict[str, Any]) -> None:
-        time, args = ns(event.get("ts")), event.get("args")
+        time, args = whole_ns(event.get("ts")), event.get("args")
         series_of = args if isinstance(args, dict) else {}
         for series, value in series_of.items():
             reading = number(value)
             if reading is None:
-                self._leave_out("counters without a number")
+                self._leave_out("counters without a number", f"{event.get('name')} {series}")
                 continue
             text = str(event.get("name") or "counter")
             name = self.traces.names.number(text if len(series_of) == 1 else f"{text} {series}")
@@ -255,18 +361,18 @@ class _TraceReader:
         args = given if type(given) is dict else {}
         held = number(args.get("Total Allocated"))
         if held is None:
-            self._leave_out("instants")
+            self._leave_out("instants", event.get("name"))
             return
-        device = _whole(args.get("Device Id"))
+        device = whole_number(args.get("Device Id"))
         name = self.traces.names.number("PyTorch memory allocated")
-        time = ns(event.get("ts"))
+        time = whole_ns(event.get("ts"))
         own = device if device is not None and device >= 0 else None
         self._sample(name, self._id(event.get("pid")), own, time, None, held)
 
     def _sample(
         self, name: int, pid: int | None, device: int | None, time: int | None, size: int | None, value: float
     ) -> None:
-        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value, None)
+        row = (device, None, pid, None, time, time, size, *[None] * 5, value, None, None)
         self.events.append((self.number, _NUMBER["sample"], name, pid, *row))
 
     def _metadata(self, event: dict[str, Any]) -> None:
@@ -279,15 +385,24 @@ class _TraceReader:
     def _id(self, value: Any) -> int | None:
         """Return a process or thread id: numbers unchanged, words numbered from -2 downwards."""
         if type(value) is int:
-            return value if -_LARGEST < value < _LARGEST else None
+            return value if -LARGEST < value < LARGEST else None
         if type(value) is not str:
             return None
-        identifier = _integer(value)
+        identifier = whole_number(value)
         if identifier is None and len(self.words) < _LANES:
             identifier = self.words.setdefault(value[:_LABEL], -2 - len(self.words))
         return identifier
 
 
+def _count(names: Counter[str], name: Any) -> None:
+    """Count a name among others; those beyond a limit are counted together."""
+    text = plain_text(str(name), _SKIPPED_NAME)
+    names[text if text in names or len(names) < _SKIPPED else "..."] += 1
+
+
+_POINTER = re.compile(r"0x[0-9a-fA-F]{1,15}")
+"""Streams of HIP as host calls name them."""
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _NO_LAUNCH_DATA = (None, None, None, None, None)
 _COLLECTIVE = {
     "collective": "Collective name", "in": "In msg nelems", "out": "Out msg nelems", "type": "dtype",
@@ -325,55 +440,12 @@ def _kernel(args: Mapping[str, Any]) -> tuple[int | None, ...]:
     """Return work-items, work-items per work-group, registers, shared memory, and no value."""
     blocks, threads = _product(args.get("grid")), _product(args.get("block"))
     items = blocks * threads if blocks is not None and threads is not None else None
-    registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
-    return items if items is not None and items < _LARGEST else None, threads, registers, shared, None
+    registers, shared = whole_number(args.get("registers per thread")), whole_number(args.get("shared memory"))
+    return items if items is not None and items < LARGEST else None, threads, registers, shared, None
 
 
 def _product(sides: Any) -> int | None:
     if type(sides) is not list or len(sides) != 3 or any(type(s) is not int or not 0 < s < 1 << 32 for s in sides):
         return None
     product = int(sides[0] * sides[1] * sides[2])
-    return product if product < _LARGEST else None
-
-
-def ns(value: Any) -> int | None:
-    """Convert a time in microseconds, a number or its text, to whole ns; None if invalid or beyond any clock."""
-    if type(value) is str:
-        whole, _, fraction = value.partition(".")
-        if len(whole) < 20 and whole.isdecimal() and (fraction.isdecimal() or not fraction):
-            time_ns = int(whole) * 1000 + int((fraction + "000")[:3])
-            return time_ns if time_ns < _LARGEST else None
-        return _ns_of_float_text(value)
-    if type(value) is int:
-        return value * 1000 if -_LARGEST < value * 1000 < _LARGEST else None
-    return None
-
-
-def _ns_of_float_text(text: str) -> int | None:
-    """Do the same for a text with a sign or an exponent."""
-    time_us = number(text)
-    return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < _LARGEST else None
-
-
-def number(value: Any) -> float | None:
-    """Parse a finite number or its text; None for anything else."""
-    if type(value) is int:
-        return float(value) if abs(value) < 1 << 1000 else None
-    if type(value) is not str or len(value) > 400:
-        return None
-    try:
-        parsed = float(value)
-    except ValueError:
-        return None
-    return parsed if parsed - parsed == 0 else None
-
-
-def _integer(value: Any) -> int | None:
-    """Parse a whole number or its text; None for anything else."""
-    if type(value) is str:
-        return int(value) if len(value) < 20 and value.removeprefix("-").isdecimal() and value.isascii() else None
-    return _whole(value)
-
-
-def _whole(value: Any) -> int | None:
-    return value if type(value) is int and -_LARGEST < value < _LARGEST else None
+    return product if product < LARGEST else None

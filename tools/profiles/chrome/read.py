@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
-from ....analysis.catalogue.targets import identify, targets
+from ....analysis.base.text import count_text
+from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
@@ -23,15 +25,17 @@ from ..merging.ranks import (
     rank_number,
     settle_ranks,
     sql_place,
+    successive_runs,
 )
 from ..reader import Profile, ProfileFiles
-from ..timelines.call_kinds import direction_of, is_call, is_pinned
+from ..rocprof import read as rocprof
+from ..timelines.call_kinds import direction_of, is_call, is_pinned, vendor_of
 from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
-from .collect import ROLES, Traces, roles
+from .collect import ROLES, Traces, listed
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 _SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
 _HEAD = 1 << 18
@@ -120,13 +124,18 @@ class _ChromeTables:
     def __init__(self, given: ProfileFiles, files: list[Path], traces: Traces) -> None:
         self.con, self.work, self.path, self.files, self.traces = given.con, given.work, given.path, files, traces
         self.names = parquet(traces.names.close())
-        self.spooled, self.marks, self.flows = (
-            self._without_damaged(parquet(spool.close())) for spool in (traces.events, traces.marks, traces.flows)
+        events, spans, self.marks, self.flows = (
+            self._without_damaged(parquet(spool.close()))
+            for spool in (traces.events, traces.spans, traces.marks, traces.flows)
         )
+        self.spooled = f"(FROM {events} UNION ALL BY NAME FROM {spans})"
         places = [
             ProcessPlace(_rank(facts)).or_else(place_of_name(f)) for facts, f in zip(traces.facts, files, strict=True)
         ]
         self.places, self.doubts = settle_ranks(places)
+        ranks = {rank for rank in traces.ranks.values() if rank is not None}
+        self.fused = sorted(ranks) if len(files) == 1 and len(ranks) > 1 else []
+        """The ranks of a file into which the traces of several ranks were merged."""
 
     def _without_damaged(self, rows: str) -> str:
         """Return a FROM item without the rows of damaged files."""
@@ -137,44 +146,66 @@ class _ChromeTables:
     def _several(self) -> bool:
         return len(self.files) - len(self.traces.damaged) > 1
 
+    @property
+    def _processes(self) -> Sequence[ProcessPlace]:
+        """The places of the processes that launches are numbered by; empty if there is only one."""
+        return [ProcessPlace(rank) for rank in self.fused] or (self.places if self._several else ())
+
     def profile(self, damaged: list[Note]) -> Profile:
         """Return the profile; ``damaged`` are warnings about files that were skipped."""
         con = self.con
-        con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
+        con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self.traces.lane_rows(merged=bool(self.fused))}")
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
         self._fill_in_processes()
         decided = self.work / "chrome_decided.parquet"
         write_table(con, self._classified_events(), decided)
         self.decided = parquet([decided])
-        launches = self._launches(self.work / "chrome_launches.parquet")
+        format, tool = self._tool()
+        table = self._rocprof_table() if tool == _ROCPROF else None
+        launches = self._launches(self.work / "chrome_launches.parquet", table)
         ranges, notes = self._ranges()
         sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
-        device = next(
-            (d for f in self.traces.facts for d in f.get("deviceProperties") or () if isinstance(d, dict)), {}
-        )
+        devices = [d for f in self.traces.facts for d in f.get("deviceProperties") or ()]
+        device = next((d for d in devices if d.get("name")), devices[0] if devices else {})
         name, facts = plain_text(str(device.get("name") or ""), 80) or None, _facts(device)
-        format, tool = self._tool()
-        vendor = "amd" if tool == _ROCPROF else _vendor(name, con, self.decided)
+        vendor = "amd" if tool == _ROCPROF else vendor_of(con, name, f"FROM {self.decided} WHERE what = 'call'")
         ranks = [place.rank for place in self.places if place.rank is not None]
         hosts = {place.host for place in self.places}
-        several, left_out = self._several, self.traces.left_out
-        notes_on_rest = [Note("not_read", f"{n} {what} of the trace were skipped.") for what, n in left_out.items()]
+        several = bool(self._processes)
         return Profile(
             name=self.path.name if self.path.is_dir() else _stem(self.path),
             format=format,
             vendor=vendor,
-            arch=_arch(vendor, device, name, facts),
-            device=name,
+            arch=target_of_device(vendor, name, (device.get("computeMajor"), device.get("computeMinor")), facts)
+            or (table.arch if table else None),
+            device=name or (table.device if table else None),
             tool=tool,
             host=hosts.pop() if len(hosts) == 1 else None,
-            rank=ranks[0] if len(self.files) == len(ranks) == 1 else None,
-            facts=facts,
+            rank=ranks[0] if len(self.files) == len(ranks) == 1 and not self.fused else None,
+            facts=facts or (table.facts if table else {}),
             passes=[launches],
-            timeline=TimelineQueries(self._events(self.work), ranges, refusal=self._refusal, notes=notes_on_rest),
-            places=[p for n, p in enumerate(self.places) if n not in self.traces.damaged] if several else (),
+            timeline=TimelineQueries(
+                self._events(self.work), ranges, refusal=self._refusal, notes=self.traces.skipped_notes()
+            ),
+            places=[p for n, p in enumerate(self._processes) if n not in self.traces.damaged],
             world_size=next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None) if several else None,
-            warnings=[*damaged, *notes, *self.doubts],
+            warnings=[*damaged, *notes, *self.doubts, *self.traces.unused_notes(), *self._unknown_categories()],
         )
+
+    def _unknown_categories(self) -> list[Note]:
+        """Return a warning about events that may be device work, if their category is unknown."""
+        rows = self.con.execute(
+            f"SELECT c.text, count(*) FROM {self.decided} e JOIN {self.names} c ON c.number = e.category "
+            f"WHERE what = {sql_literal(_UNSTATED)} GROUP BY 1 ORDER BY 2 DESC, 1"
+        ).fetchall()
+        categories = Counter({plain_text(name, 80): count for name, count in rows})
+        if not categories:
+            return []
+        text = (
+            f"{count_text(categories.total(), 'event')} of unknown categories may be work of a device, because of "
+            f"their stream or correlation: {listed(categories)}. Only ranges (source {_UNSTATED}) hold them."
+        )
+        return [Note("unknown_category", text)]
 
     def _tool(self) -> tuple[str, str | None]:
         """Return the format and the program that wrote the traces."""
@@ -199,20 +230,6 @@ class _ChromeTables:
             )
         why = " ".join(w.text for w in warnings[:3]) or "it has no complete events"
         return BadInput(what, why, "Profile again")
-
-    def _lanes(self) -> str:
-        """Return SQL for file, lane, role and device of the processes whose names determine these."""
-        rows = []
-        for (file, lane), label in self.traces.lanes.items():
-            for one in roles()["lane"]:
-                if re.fullmatch(one["pattern"], label):
-                    device = re.search(r"(\d+)", label)
-                    number = device[1] if device and len(device[1]) < 9 else "NULL"
-                    rows.append(f"({file}, {lane}, {ROLES.index(one['role'])}, {number})")
-                    break
-        values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL)"
-        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device"))
-        return f"SELECT {columns} FROM ({values}) v(file, lane, role, device)"
 
     def _of_files(self) -> str:
         """Return SQL for file, rank, host, and the offset of the file's clock from that of the first file."""
@@ -245,27 +262,14 @@ class _ChromeTables:
         )
 
     def _check_related(self) -> None:
-        """Raise BadInput if files without ranks are from several runs of a program, one after the other.
-
-        Files whose processes overlap in time, or have the same id, are from one run. Clocks of different hosts are not
-        comparable, so nothing is checked then.
-        """
+        """Raise BadInput if files without ranks are from several runs of a program, one after the other."""
         if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
-            return
+            return  # clocks of different hosts are not comparable
         rows = self.con.execute(
             f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM {self.spooled} JOIN chrome_files USING "
             "(file) GROUP BY file ORDER BY 2, 3"
         ).fetchall()
-        runs: list[list[int]] = []
-        until, pids = 0, set[int | None]()
-        for file, start, end in rows:
-            own = self.places[file].pid
-            if not runs or (start >= until and (own is None or own not in pids)):
-                runs.append([])
-                until, pids = end, set()
-            runs[-1].append(file)
-            until = max(until, end)
-            pids.add(own)
+        runs = successive_runs(rows, [place.pid for place in self.places])
         if len(runs) > 1:
             names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
             raise BadInput(
@@ -290,18 +294,31 @@ class _ChromeTables:
         )
         return (
             f"SELECT e.* REPLACE (start_ns + shift AS start_ns, end_ns + shift AS end_ns), {role} AS what, n.text, "
-            f"rank, host, apart, alone, l.device FROM {self.spooled} e JOIN {self.names} n ON n.number = e.name "
-            "JOIN chrome_files USING (file) LEFT JOIN chrome_lanes l USING (file, lane)"
+            f"coalesce(l.lane_rank, f.rank) AS rank, host, apart, alone, l.device FROM {self.spooled} e "
+            f"JOIN {self.names} n ON n.number = e.name JOIN chrome_files f USING (file) "
+            "LEFT JOIN chrome_lanes l USING (file, lane)"
         )
 
-    def _launches(self, path: Path) -> PassTable:
-        """Return the kernels as launches, in the order of their start."""
-        count = write_table(
-            self.con,
+    def _rocprof_table(self) -> Profile | None:
+        """Return the table of launches beside the only trace."""
+        try:
+            return (
+                rocprof.read_beside(ProfileFiles(self.files[0], self.con, self.work)) if len(self.files) == 1 else None
+            )
+        except Problem as problem:
+            self.doubts.append(Note("left_out", f"{problem.text} It was skipped."))
+            return None
+
+    def _launches(self, path: Path, table: Profile | None) -> PassTable:
+        """Return the kernels as launches, in the order of their start, with what ``table`` states about them."""
+        rows = (
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
-            f"(coalesce(device, device_id) AS device_id) FROM {self.decided} WHERE what = 'kernel'",
-            path,
+            f"(coalesce(device, device_id) AS device_id) FROM {self.decided} WHERE what = 'kernel'"
         )
+        if table:
+            rows, notes = rocprof.with_sizes(self.con, rows, table)
+            self.doubts += notes
+        count = write_table(self.con, rows, path)
         self.kernels = parquet([path])
         if not count:
             return PassTable("main", self.files[0])
@@ -311,12 +328,14 @@ class _ChromeTables:
         (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
         process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
         own = {
-            "row": "row", "dispatch_id": "row", "process": "file", "kernel": bounded_name("text"), "queue_id": "stream",
+            "row": "row", "dispatch_id": "row",
+            "process": f"list_position({self.fused}, rank) - 1" if self.fused else "file",
+            "kernel": bounded_name("text"), "queue_id": "stream",
             "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # negative ones stand for words
             **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
         picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-        places = dict(enumerate(self.places)) if self._several else {}
+        places = dict(enumerate(self._processes))
         launches = f"(SELECT {picks} FROM {self.kernels})"
         return PassTable("main", self.files[0], count, launches, frozenset(own), places=places)
 
@@ -335,7 +354,7 @@ class _ChromeTables:
             | {
                 "name": "text",
                 "device_id": "NULL",
-                "stream": "NULL",
+                "stream": f"CASE role WHEN {ROLES.index('call')} THEN stream END",
                 "category": "CASE what WHEN 'profiler' THEN 'profiler' END",
             },
         )
@@ -434,28 +453,6 @@ def _rank(facts: dict[str, Any]) -> int | None:
 def _facts(device: dict[str, Any]) -> dict[str, float]:
     stated = {"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")}
     return {name: float(v) for name, v in stated.items() if type(v) is int and 0 < v < 1 << 53}
-
-
-def _vendor(name: str | None, con: duckdb.DuckDBPyConnection, rows: str) -> str | None:
-    """Return the vendor of the GPU: from its name, else from the library whose functions were called."""
-    if name and re.search(r"AMD|Instinct|Radeon", name):
-        return "amd"
-    if name and re.search(r"NVIDIA|GeForce|Tesla|Quadro", name):
-        return "nvidia"
-    calls = con.execute(
-        "SELECT count(*) FILTER (starts_with(text, 'hip') OR starts_with(text, 'hsa_')), "
-        f"count(*) FILTER (starts_with(text, 'cu')) FROM {rows} WHERE what = 'call'"
-    ).fetchone() or (0, 0)
-    return None if calls[0] == calls[1] else "amd" if calls[0] > calls[1] else "nvidia"
-
-
-def _arch(vendor: str | None, device: dict[str, Any], name: str | None, facts: dict[str, float]) -> str | None:
-    """Return the target: from the compute capability, or for AMD from the product name if it is unambiguous."""
-    major, minor = device.get("computeMajor"), device.get("computeMinor")
-    if vendor == "nvidia" and type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
-        return f"sm_{major}{minor}"
-    fits = [t for t in targets() if vendor == "amd" and identify(name, t, facts)]
-    return fits[0] if len(fits) == 1 else None
 
 
 def _stem(path: Path) -> str:

@@ -134,6 +134,25 @@ def settle_ranks(places: Sequence[ProcessPlace]) -> tuple[list[ProcessPlace], li
     return list(places), []
 
 
+def successive_runs(spans: Iterable[tuple[int, int, int]], pids: Sequence[int | None]) -> list[list[int]]:
+    """Divide files into runs of a program, one after the other; ``pids`` are the processes of the files.
+
+    ``spans`` are file, start and end, in the order of their starts. Files whose processes overlap in time, or have the
+    same id, are from one run.
+    """
+    runs: list[list[int]] = []
+    until, seen = 0, set[int | None]()
+    for file, start, end in spans:
+        own = pids[file]
+        if not runs or (start >= until and (own is None or own not in seen)):
+            runs.append([])
+            until, seen = end, set()
+        runs[-1].append(file)
+        until = max(until, end)
+        seen.add(own)
+    return runs
+
+
 def rank_notes(places: Iterable[ProcessPlace], size: int | None = None) -> tuple[list[Note], list[Note]]:
     """Return notes and warnings: the number of ranks and hosts, and which ranks are missing or appear twice.
 

@@ -13,6 +13,7 @@ from typing import Any
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
+from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import files_below, head
@@ -235,16 +236,18 @@ class _Export:
         return f"CASE {whens} END" if whens else "NULL"
 
     def device(self) -> tuple[str | None, str | None, dict[str, float]]:
-        """Return the name, target and facts of the GPU that the export describes."""
-        device, arch, facts = None, None, dict[str, float]()
-        if gpu := self._first("TARGET_INFO_GPU", ("name", "computeMajor", "computeMinor", "smCount", "totalMemory")):
-            device = plain_text(str(gpu[0] or ""), 80) or None
-            major, minor = gpu[1], gpu[2]
-            if type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
-                arch = f"sm_{major}{minor}"
-            known = {"cu_per_gpu": gpu[3], "memory_bytes": gpu[4]}
-            facts = {name: float(v) for name, v in known.items() if type(v) is int and 0 < v < 1 << 53}
-        return device, arch, facts
+        """Return the name, target and facts of the GPU that was used, or of the first one that the export describes."""
+        columns = ("name", "computeMajor", "computeMinor", "smCount", "totalMemory", "cuDevice")
+        if not (gpus := self._stated("TARGET_INFO_GPU", columns)):
+            return None, None, {}
+        used: set[Any] = set()
+        if "kernel" in self.staged:
+            used = {n for (n,) in self.con.execute(f"SELECT DISTINCT device FROM {self.staged['kernel']}").fetchall()}
+        name, major, minor, units, memory, _ = next((gpu for gpu in gpus if gpu[5] in used), gpus[0])
+        known = {"cu_per_gpu": units, "memory_bytes": memory}
+        facts = {name: float(v) for name, v in known.items() if type(v) is int and 0 < v < 1 << 53}
+        device = plain_text(str(name or ""), 80) or None
+        return device, target_of_device("nvidia", device, (major, minor), facts), facts
 
     def place(self, file: Path) -> ProcessPlace:
         """Return the place of its process: as MPI reported it to nsys, else from the file name."""
@@ -262,12 +265,12 @@ class _Export:
         )
         return plain_text(str(rows[0][0] or ""), 80) or None if rows else None
 
-    def _first(self, table: str, columns: Sequence[str]) -> tuple[Any, ...] | None:
+    def _stated(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the rows of a small table, with None for columns that it lacks."""
         if not self.db.parts(table):
-            return None
+            return []
         has = self.db.columns(table)
-        rows = self._few_rows(table, [c if c in has else "NULL" for c in columns])
-        return rows[0] if rows else None
+        return self._few_rows(table, [c if c in has else "NULL" for c in columns])
 
     def _few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
         rows = (row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +75,11 @@ def fields(data: bytes) -> Iterator[tuple[int, Field]]:
         yield number, part if kind == _BYTES else int.from_bytes(part, "little")
 
 
-def messages(stream: ByteSource, number: int) -> Iterator[bytes]:
-    """Yield the messages in field ``number`` of the outermost message; other fields are skipped."""
+def messages(stream: ByteSource, numbers: Container[int], most: int = _MESSAGE_LIMIT) -> Iterator[tuple[int, bytes]]:
+    """Yield number and content of the fields ``numbers`` of the outermost message; other fields are skipped.
+
+    Each is a message or a text, of at most ``most`` bytes.
+    """
     window, at = b"", 0
     while True:
         if len(window) - at < 2 * _VARINT_LIMIT:
@@ -87,7 +90,7 @@ def messages(stream: ByteSource, number: int) -> Iterator[bytes]:
         if tag & 7 != _BYTES:
             raise WireError("it is not a list of messages")
         size, at = varint(window, at)
-        if size > _MESSAGE_LIMIT:
+        if size > most:
             raise WireError("a message is larger than in any trace")
         parts, held = [window[at:]], len(window) - at
         while held < size:
@@ -97,8 +100,8 @@ def messages(stream: ByteSource, number: int) -> Iterator[bytes]:
             held += len(block)
         if len(parts) > 1:
             window, at = b"".join(parts), 0
-        if tag >> 3 == number:
-            yield window[at : at + size]
+        if tag >> 3 in numbers:
+            yield tag >> 3, window[at : at + size]
         at += size
 
 
@@ -192,7 +195,7 @@ class Packets:
         count = 0
         with open_text(file) as stream:
             try:
-                for packet in messages(stream, 1):
+                for _, packet in messages(stream, (1,)):
                     self._packet(packet)
                     count += 1
                     if not count % _BATCH:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,9 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import find_target
-from ...base.profile_files import head, is_inside
+from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import plain_text
+from ..merging.contract import PassTable
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.sheet import LaunchSheet, classify, merge_xcds
 from ..reader import Profile, ProfileFiles
@@ -133,6 +134,38 @@ def read(files: ProfileFiles) -> Profile:
         warnings=warnings,
         notes=notes,
     )
+
+
+def read_beside(files: ProfileFiles) -> Profile | None:
+    """Return the table of launches that rocprof v1 writes beside the trace ``files.path``; None if there is none."""
+    trace = files.path
+    table = plain_or_packed(trace.with_name(f"{trace.name.removesuffix('.gz').removesuffix('.json')}.csv"))
+    if not table.is_file() or not is_inside(table, trace.parent) or not _holds_dispatches(table):
+        return None
+    return read(replace(files, path=table))
+
+
+def with_sizes(con: duckdb.DuckDBPyConnection, kernels: str, table: Profile) -> tuple[str, list[Note]]:
+    """Return SQL for ``kernels`` with the sizes and registers that ``table`` states for launches of the same times.
+
+    ``kernels`` is a SELECT with start_ns, end_ns and these columns. The notes tell what the table has no row for, and
+    that its counters are not read.
+    """
+    (stated,) = table.passes
+    assert isinstance(stated, PassTable)
+    sizes = ("grid", "workgroup_size", "vgpr", "lds_bytes")
+    once = f"SELECT DISTINCT ON (start_ns, end_ns) start_ns, end_ns, {', '.join(sizes)} FROM {stated.launches}"
+    picks = ", ".join(f"coalesce(k.{c}, t.{c}) AS {c}" for c in sizes)
+    joined = f"({kernels}) k LEFT JOIN ({once}) t USING (start_ns, end_ns)"
+    (lacking,) = con.execute(f"SELECT count(*) FILTER (t.grid IS NULL) FROM {joined}").fetchone() or (0,)
+    notes = []
+    if lacking:
+        text = f"{count_text(lacking, 'launch is', 'launches are')} not in {stated.source.name}, by start and end"
+        notes.append(Note("left_out", f"{text}, so their sizes are unknown."))
+    if stated.counters:
+        text = f"The trace was read without the {count_text(len(stated.counters), 'counter')} of {stated.source.name}"
+        notes.append(Note("left_out", f"{text}: import that file for them."))
+    return f"SELECT k.* REPLACE ({picks}) FROM {joined}", notes
 
 
 def _files(path: Path) -> list[Path]:

@@ -23,6 +23,7 @@ _NEEDED = {"kernel", "calls", "total_ns"}
 _FILES = (
     "results.stats.csv",
     "*.stats.csv",
+    "*.stats.csv.gz",
 )  # in a folder; rocprofv3 writes its statistics next to more detailed files
 _API = (
     r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^Copy(Host|Device|Peer)\w*To\w+$|^FillBuffer\w*$|"
@@ -70,7 +71,7 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
         "dispatches and no counters: "
         "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
     )
-    stem = sources[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
+    stem = sources[0].name.removesuffix(".gz").removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
     return Profile(
         name=stem if stem not in ("results", "kernel_stats") else sources[0].parent.name,
         vendor="amd",

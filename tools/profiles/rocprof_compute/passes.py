@@ -15,7 +15,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
-from ...base.profile_files import head, is_inside
+from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import bounded_name, visible_name
 from ..merging.contract import PassTable, parquet
 from ..merging.merge import ACCUMULATE
@@ -77,7 +77,7 @@ def replays(folder: Path) -> list[Path]:
 
 def recordings(folder: Path) -> list[Path]:
     """Return the rocprofv3 output in a rocprof-compute folder: databases that were kept, and records of PC sampling."""
-    if not (folder / "sysinfo.csv").is_file():
+    if not plain_or_packed(folder / "sysinfo.csv").is_file():
         return []
     databases = [*sorted(folder.glob("*.db")), *sorted(folder.glob("out/**/*.db"))]
     return [f for f in databases if f.is_file() and is_inside(f, folder)] + sample_records(folder)
@@ -249,7 +249,7 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
     If there are several passes, the trace of the main pass counts, because its launches are those of the workload. An
     unreadable trace is skipped with a note.
     """
-    traces = sorted(f for f in folder.glob(_FILES) if is_inside(f, folder))
+    traces = sorted(f for f in folder.glob(f"{_FILES}*") if is_inside(f, folder))
     if not traces:
         return OperatorRanges()
     run = session(main.source)

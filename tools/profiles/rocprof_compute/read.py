@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.catalogue.targets import find_target
-from ...base.profile_files import head, is_inside, small_table
+from ...base.profile_files import head, is_inside, plain_or_packed, small_table
 from ...base.untrusted_text import decimal, plain_text
 from ..reader import Profile, ProfileFiles
 from ..rocprofv3 import read as rocprofv3
@@ -103,7 +103,7 @@ _WHOLE = 1e-6
 
 def read_sysinfo(folder: Path) -> tuple[dict[str, str], list[Note]]:
     """Return the one row of sysinfo.csv; empty, with a warning, if there is none."""
-    file = folder / "sysinfo.csv"
+    file = plain_or_packed(folder / "sysinfo.csv")
     if not file.is_file() or not is_inside(file, folder):
         return {}, [_unknown_device("missing")]
     rows = small_table(file)
@@ -161,7 +161,7 @@ def stage_ceilings(
     con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None
 ) -> tuple[dict[str, str], list[Note]]:
     """Return the table ceilings from roofline.csv, one row per device (GB/s, GFLOP/s, GOP/s), if any; and warnings."""
-    file = folder / "roofline.csv"
+    file = plain_or_packed(folder / "roofline.csv")
     if not file.is_file():
         return {}, []
     if not is_inside(file, folder):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
-from ...base.profile_files import is_gzip, open_regular
+from ...base.profile_files import open_text
 from ..merging.contract import parquet
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
@@ -35,6 +36,7 @@ _ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text i
 _TRACE_ROLES = {"kernel_id": "symbol", "correlation_id": "correlation"}
 """Columns that are read only from a trace, because counter files would repeat them in every row."""
 _IGNORED = "ignored"
+_BLOCK = 1 << 20
 _SIZES = ("grid", "workgroup")
 _PLAIN = {
     "queue_id",
@@ -207,9 +209,13 @@ def warn_of_cut_files(output: Output) -> list[Note]:
     """Warn about files without a final line break, which may be truncated in the middle of a number."""
     warnings = []
     for file in (output.files[kind] for kind in ("trace", "counters") if kind in output.files):
-        with open_regular(file) as handle:
-            whole = is_gzip(file) or not handle.seek(0, 2) or handle.seek(-1, 2) < 0 or handle.read(1) in b"\r\n"
-        if not whole:
+        last = b"\n"
+        with open_text(file) as handle:
+            if isinstance(handle, BufferedReader) and handle.seek(0, 2):
+                handle.seek(-1, 2)
+            while block := handle.read(_BLOCK):
+                last = block[-1:]
+        if last not in b"\r\n":
             text = f"{file.name} does not end with a line break: it may be truncated, and its last row may be wrong."
             warnings.append(Note("cut", text))
     return warnings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
-from ...base.profile_files import open_regular
+from ...base.profile_files import open_text
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import parquet
 from ..parsing.json_stream import ENTERED, JsonCut, KeyPath, elements
@@ -115,7 +116,7 @@ class InvalidValues:
         if math.isfinite(number):
             return number
         if value is not None:
-            self.example = self.example or str(number if isinstance(value, int | float) else value)[:40]
+            self.example = self.example or _spelled(value)
             self.count += 1
         return None
 
@@ -127,14 +128,20 @@ class InvalidValues:
         return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are treated as not collected.")]
 
 
+def _spelled(value: Any) -> str:
+    """Return a value as a JSON file spells it."""
+    text = json.dumps(value) if isinstance(value, float) else str(value)
+    return text[:40]
+
+
 def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], InvalidValues]:
     """Spool the file's records; return its processes. Handles, which may be addresses, become small numbers."""
 
     def descends_into(path: KeyPath) -> bool:
         return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTER_COLLECTION[0]))
 
-    with open_regular(file) as handle:
-        intake = _RecordSpooler(spools, lambda: progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}"))
+    with open_text(file) as handle:
+        intake = _RecordSpooler(spools, lambda rows: progress.report(f"read {count_text(rows, 'row')} of {file.name}"))
         try:
             for path, value in elements(handle, descends_into):
                 if path == (_TOOL, ENTERED):
@@ -155,8 +162,8 @@ def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonR
 class _RecordSpooler:
     """Converts the records of one file to spooled rows, with one method per kind of record (see _HANDLERS)."""
 
-    def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[], None]) -> None:
-        """``on_batch`` is called after a batch has been written."""
+    def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[int], None]) -> None:
+        """``on_batch`` is called after a batch has been written, with the number of rows so far."""
         self.runs: list[JsonRun] = []
         self.strange = InvalidValues()
         self._spools, self._on_batch = spools, on_batch
@@ -170,7 +177,7 @@ class _RecordSpooler:
         if len(waiting) >= _BATCH:
             self._spools[name].add(waiting)
             self._waiting[name] = []
-            self._on_batch()
+            self._on_batch(sum(spool.rows for spool in self._spools.values()))
 
     def _spool_samples(self, rows: list[tuple[Any, ...]]) -> None:
         for row in rows:

@@ -19,7 +19,7 @@ _CSV = re.compile(
     r"(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt|kfd)\w*_(?:api|ops)?_?(?:trace|stats)|domain_stats|scratch_memory_trace|"
     r"memory_(?:copy|allocation)_(?:trace|stats)|counter_info|pc_sampling_\w+)\.csv(?:\.gz)?"
 )
-_RESULTS = re.compile(r"(?:(?P<stem>.*)_)?results\.(?P<kind>db|json)")
+_RESULTS = re.compile(r"(?:(?P<stem>.*)_)?results\.(?P<kind>db|json)(?:(?<=json)\.gz)?")
 _KINDS = {
     "counter_collection": "counters",
     "kernel_trace": "trace",
@@ -134,18 +134,19 @@ def kind_of(file: Path) -> str | None:
         return _KINDS.get(match["kind"], samples)
     if match := _RESULTS.fullmatch(file.name):
         return None if match["kind"] == "json" and _is_trace(file) else _KINDS[match["kind"]]
-    if file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd", ".json", ".csv"):
+    suffix = Path(file.name.removesuffix(".gz")).suffix
+    if suffix not in (".json", ".csv") and file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd"):
         return None
     try:
         start = head(file, 4096)
     except Problem:
         return None
-    if _TRACE_START[file.suffix == ".csv"].match(start):
+    if suffix == file.suffix and _TRACE_START[suffix == ".csv"].match(start):
         return TRACE_KIND
-    if file.suffix == ".csv":
+    if suffix == ".csv":
         kind = "stochastic" if _STALLS_MARK in start.partition(b"\n")[0] else "host_trap"
         return kind if start.startswith(_SAMPLES_MARK) else None
-    if file.suffix == ".json":
+    if suffix == ".json":
         return "json" if _JSON_MARK in start else None
     return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None
 
@@ -179,15 +180,15 @@ def _may_be_rocpd(file: Path) -> bool:
 
 def _with_agents(path: Path) -> list[Path]:
     prefix = f"{stem}_" if (stem := _stem(path)) else ""
-    beside = path.with_name(f"{prefix}agent_info.csv")
-    return [path, beside] if beside.is_file() and beside != path else [path]
+    beside = (path.with_name(f"{prefix}agent_info.csv{packed}") for packed in ("", ".gz"))
+    return [path, *(file for file in beside if file.is_file() and file != path)]
 
 
 def _stem(file: Path) -> str:
     for pattern in (_CSV, _RESULTS):
         if match := pattern.fullmatch(file.name):
             return match["stem"] or ""
-    return file.stem
+    return file.name.removesuffix(".gz").rpartition(".")[0]
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
 from ....analysis.base.database import sql_literal
+
+if TYPE_CHECKING:
+    import duckdb
 
 HOST = ("api", "sync", "alloc")
 """Kinds of events that are host calls."""
@@ -50,6 +54,22 @@ def _case(name: str, table: Mapping[str, Sequence[str]], otherwise: str) -> str:
 
 def _fits(name: str, patterns: Sequence[str]) -> str:
     return f"regexp_full_match({name}, {sql_literal('|'.join(f'(?:{p})' for p in patterns))})"
+
+
+def vendor_of(con: duckdb.DuckDBPyConnection, device: str | None, calls: str) -> str | None:
+    """Return the vendor of a GPU: from its name, else from the library whose functions were called.
+
+    ``calls`` is a FROM clause of calls with the column text.
+    """
+    if device and re.search(r"AMD|Instinct|Radeon", device):
+        return "amd"
+    if device and re.search(r"NVIDIA|GeForce|Tesla|Quadro", device):
+        return "nvidia"
+    amd, nvidia = con.execute(
+        "SELECT count(*) FILTER (starts_with(text, 'hip') OR starts_with(text, 'hsa_')), "
+        f"count(*) FILTER (starts_with(text, 'cu')) {calls}"
+    ).fetchone() or (0, 0)
+    return None if amd == nvidia else "amd" if amd > nvidia else "nvidia"
 
 
 _WAYS = {

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _PLACED = [("range_id", "BIGINT"), ("path_id", "BIGINT"), ("depth", "BIGINT")]
 _STEP = [("pid", "BIGINT"), ("thread", "BIGINT"), ("time_ns", "BIGINT"), ("range_id", "BIGINT")]
 _PATH = [("path_id", "BIGINT"), ("path", "VARCHAR")]
-_BATCH = 20_000
+_BATCH = 5_000
 _PATH_LIMIT = 4000
 """Maximum characters of a path."""
 _LEVELS = 256
 """Number of open ranges that are searched for the one that encloses another."""
 _PATHS_KNOWN, _PATHS_WEIGHT = 200_000, 32 << 20
-"""Paths that are cached, and their total characters: a program has some thousands, a hostile file one per range."""
+"""Paths of one part, and their total characters: a program has some thousands, others one per range."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class NestedRanges:
     placed: str
     """range_id, path_id, depth: in the order of the input ranges."""
     paths: str
-    """path_id, path."""
+    """path_id, path. A path has several ids if it occurs in several parts."""
+    parts: list[tuple[int, int]]
+    """The first range_id and the first path_id of each part: the ranges of a part have paths of that part only, so that
+    the paths of one part fit in memory."""
     steps: str
     """pid, thread, time_ns, range_id: the innermost range from that time on; 0 if no range is open."""
 
@@ -65,7 +68,7 @@ def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> NestedRanges
             progress.report(f"nested {count_text(done, 'range')}")
     sweep.finish(last=True)
     _drain(sweep.steps, steps)
-    return NestedRanges(parquet(placed.close()), parquet(paths.close()), parquet(steps.close()))
+    return NestedRanges(parquet(placed.close()), parquet(paths.close()), sweep.parts, parquet(steps.close()))
 
 
 def _drain(rows: list[tuple[int, ...]] | list[tuple[int, str]], spool: Spool) -> None:
@@ -92,6 +95,7 @@ class _NestingSweep:
     steps: list[tuple[int, ...]] = field(default_factory=list)
     paths: list[tuple[int, str]] = field(default_factory=list)
     """Paths not yet written."""
+    parts: list[tuple[int, int]] = field(default_factory=lambda: [(1, 1)])
     _place: tuple[int, int] = (-1, -1)
     _last: tuple[int, ...] = ()
     """The last step, which is replaced by another step at the same time."""
@@ -106,11 +110,15 @@ class _NestingSweep:
         if (pid, thread) != self._place:
             self.finish()
             self._place = (pid, thread)
-        self._close(start)
-        around = next((one for one in reversed(self._stack[-_LEVELS:]) if one.end >= end), None)
-        path_id, path = self._path(around, name)
+        stack = self._stack
+        if stack and stack[-1].end <= start:
+            self._close(start)
+        around = stack[-1] if stack else None
+        if around and around.end < end:
+            around = next((one for one in reversed(stack[-_LEVELS:]) if one.end >= end), None)
+        path_id, path = self._path(around, number, name)
         depth = around.depth + 1 if around else 0
-        self._stack.append(_OpenRange(number, path_id, path, end, depth))
+        stack.append(_OpenRange(number, path_id, path, end, depth))
         self._step(start, number)
         return number, path_id, depth
 
@@ -130,20 +138,20 @@ class _NestingSweep:
             self._step(time, stack[-1].number if stack else 0)
 
     def _step(self, time: int, number: int) -> None:
-        step = (*self._place, time, number)
-        if self._last and self._last[:3] != step[:3]:
-            self.steps.append(self._last)
-        self._last = step
+        last, place = self._last, self._place
+        if last and (last[2] != time or last[:2] != place):
+            self.steps.append(last)
+        self._last = (place[0], place[1], time, number)
 
-    def _path(self, around: _OpenRange | None, name: str) -> tuple[int, str]:
-        if around and len(around.path) >= _PATH_LIMIT:
-            return around.path_id, around.path
+    def _path(self, around: _OpenRange | None, number: int, name: str) -> tuple[int, str]:
         key = (around.path_id if around else 0, name)
         if (known := self._known.get(key)) is None:
             if len(self._known) >= _PATHS_KNOWN or self._weight >= _PATHS_WEIGHT:
                 self._known.clear()
                 self._weight = 0
+                self.parts.append((number, self._count + 1))
             self._count += 1
+            # A path without room for another name stays as it is.
             text = f"{around.path}/{name}"[:_PATH_LIMIT] if around else name[:_PATH_LIMIT]
             known = self._known[key] = (self._count, text)
             self._weight += len(text) + len(name)

@@ -14,13 +14,13 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
-from ...base.profile_files import WORK
+from ...base.profile_files import WORK, rows_in_order
 from ...base.untrusted_text import bounded_name, plain_kernel_name, visible_name
 from ..merging.contract import parquet
 from ..merging.demangled_names import with_readable
 from ..merging.ranks import plain_pid
 from .call_kinds import HOST, category_of, kind_of
-from .nesting import nest
+from .nesting import NestedRanges, nest
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,6 +44,8 @@ RANGE = {
 }  # fmt: skip
 DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
 _NAME = 1000
+_GROUP = 6144
+"""Rows of the table ranges that are in memory at a time."""
 _LATEST = 1 << 62
 _DEVICE = "('kernel', 'copy', 'fill')"
 _HOST = f"({', '.join(map(sql_literal, HOST))})"
@@ -223,17 +225,34 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
         "SELECT file_row_number + 1, coalesce(pid, -1), coalesce(thread, -1), start_ns, end_ns, name "
         f"FROM {staged_rows} ORDER BY file_row_number",
     )
-    table = out / "ranges.parquet"
-    write_table(
-        con,
-        "SELECT range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
-        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host, arguments "
-        f"FROM (FROM {parquet([staged])} POSITIONAL JOIN {nested.placed}) LEFT JOIN {nested.paths} USING (path_id) "
-        "ORDER BY range_id",
-        table,
-    )
+    _write_ranges(con, work, parquet([staged]), nested).replace(out / "ranges.parquet")
     numbered = f"(SELECT *, file_row_number + 1 AS range_id FROM {staged_rows})"
     return numbered, nested.steps, warnings
+
+
+def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, nested: NestedRanges) -> Path:
+    """Write the table ranges in the order of its rows and return the file.
+
+    Paths are often some kB long. They are added part by part and without sorting, which would keep those of all ranges
+    in memory.
+    """
+    columns = (
+        "range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
+        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host, arguments"
+    )
+    files = []
+    with rows_in_order(con):
+        for number, (first_range, first_path) in enumerate(nested.parts, 1):
+            last_range, last_path = nested.parts[number] if number < len(nested.parts) else (_LATEST, _LATEST)
+            rows = f"(FROM (FROM {staged} POSITIONAL JOIN {nested.placed}) "
+            rows += f"WHERE range_id >= {first_range} AND range_id < {last_range})"
+            paths = f"(FROM {nested.paths} WHERE path_id >= {first_path} AND path_id < {last_path})"
+            files.append(work / f"timeline_ranges_{number}.parquet")
+            write_table(con, f"SELECT {columns} FROM {rows} LEFT JOIN {paths} USING (path_id)", files[-1], _GROUP)
+        if len(files) > 1:
+            files.append(work / "timeline_ranges_all.parquet")
+            write_table(con, f"FROM {parquet(files[:-1])}", files[-1], _GROUP)
+    return files[-1]
 
 
 def _in_order_of_events(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
+import rooflens
 from rooflens.analysis.base.problems import BadInput, LimitExceeded
 from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write
 
@@ -129,6 +134,14 @@ def test_arguments_of_operators_and_collectives_are_kept_as_stated(bench):
         "collective": "allreduce", "in": 64, "out": 64, "type": "Float", "ranks": 8, "group": "0", "members": "[0, 1]",
         "split": "[]",
     }  # fmt: skip
+
+
+def test_a_trace_with_the_python_stack_takes_less_than_300_mib(tmp_path):
+    script = Path(rooflens.__file__).parent / "benchmarks" / "timeline_import.py"
+    command = [sys.executable, script, tmp_path / "t.json", "--events", "80000", "--shape", "python"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (tmp_path / "t.json").stat().st_size > 15e6
+    assert 0 < int(re.search(r"([\d,]+) MiB", said)[1].replace(",", "")) < 300, said
 
 
 def test_times_since_1970_keep_their_nanoseconds(bench):
@@ -327,3 +340,117 @@ def test_a_time_that_no_unit_explains_is_not_called_ns(bench):
     with pytest.raises(BadInput, match="no start") as found:
         bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
     assert "looks like ns" not in found.value.text
+
+
+def of_rank(rank, events):
+    """The events of one rank in a trace that TraceLens merged from those of several ranks."""
+    merged = json.loads(json.dumps(events))
+    for event in merged:
+        event["pid"] += 1000 * rank
+        args = event.setdefault("args", {})
+        args["rank"] = rank
+        if "correlation" in args:
+            args["correlation"] += 1000 * rank
+    return merged
+
+
+def test_the_ranks_of_a_merged_trace_are_those_that_its_events_state(bench):
+    events = [event for rank in (0, 3) for n in range(3) for event in of_rank(rank, step(n, 1000.0 * (n + 1)))]
+    merged = trace(events, distributedInfo={"rank": 0, "world_size": 4})
+    done = bench.load(write(bench.folder / "t.json", merged))
+    assert bench.rows(done, "ranks", "rank, dispatches") == [(0, 3), (3, 3)]
+    for table in ("events", "ranges"):
+        assert sorted(set(bench.column(done, table, "rank"))) == [0, 3]
+    assert set(bench.column(done, "dispatches", "rank")) == {0, 3} and bench.manifest(done).rank is None
+
+
+def test_device_work_of_an_unknown_category_is_named_with_its_number(bench):
+    odd = [complete("mtia_ccp_events", f"job {n}", 500.0 + n, 1.0, args={"stream": 3}) for n in range(5)]
+    odd += [complete("privateuse1_kernel", "k", 600.0, 1.0, args={"correlation": 3}), complete("other", "x", 1.0, 1.0)]
+    done = bench.load(write(bench.folder / "t.json", trace(step(0, 1000.0) + odd)))
+    (warning,) = done.warnings
+    assert "6 events" in warning and "mtia_ccp_events (5), privateuse1_kernel." in warning
+
+
+def test_skipped_instants_are_named(bench):
+    instants = [{"ph": "i", "name": "Iteration Start", "ts": 1, "pid": 1, "tid": 1, "s": "g"}] * 3
+    instants.append({"ph": "i", "name": "Record Window End", "ts": 9, "pid": 1, "tid": 1})
+    done = bench.load(write(bench.folder / "t.json", trace(step(0, 1000.0) + instants)))
+    assert "4 instants of the trace were skipped: Iteration Start (3), Record Window End." in done.notes
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [
+        ("ts", "NaN", "NaN"),
+        ("dur", "-Infinity", "-Infinity"),
+        ("ts", "1e400", "1e400"),
+        ("dur", f"{2**70}", f"{2**70}"),
+    ],
+)
+def test_a_time_that_is_no_number_is_shown_as_the_file_spells_it(bench, field, value, shown):
+    event = {"ph": "X", "cat": "cpu_op", "name": "odd", "pid": 7, "tid": 7, "ts": 1, "dur": 1, field: "ODD"}
+    text = json.dumps(trace([*step(0, 1000.0), event])).replace('"ODD"', value)
+    (bench.folder / "t.json").write_text(text)
+    done = bench.load(bench.folder / "t.json")
+    assert f"1 value of {field} cannot be used: {shown}." in done.warnings
+
+
+def test_a_size_beyond_64_bits_is_named(bench):
+    events = step(0, 1000.0)
+    events[5]["args"]["bytes"] = 2**63
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert done.warnings == [f"1 value of bytes cannot be used: {2**63}."]
+    assert bench.rows(done, "events", "bytes", "kind = 'copy'") == [(None,)]
+
+
+V1_TABLE = """Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,BeginNs,EndNs
+0,"axpy(float*) [clone .kd]",0,0,99,11,65536,256,512,0,24,16,4000007,4100009
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_sizes_and_registers_come_from_the_table_beside_a_trace_of_rocprof_v1(bench, packed):
+    def event(begin, end):
+        exact = {"BeginNs": str(begin), "EndNs": str(end), "pid": "99"}
+        return {"ts": begin // 1000, "dur": 100, "ph": "X", "pid": 6, "tid": 0, "name": "axpy(float*)", "args": exact}
+
+    lanes = [{"args": {"name": name}, "ph": "M", "pid": pid, "name": "process_name"}
+             for pid, name in ((2, "CPU HIP API"), (6, "GPU0"))]  # fmt: skip
+    events = [*lanes, event(4_000_007, 4_100_009), event(5_000_000, 5_000_100)]
+    file = write(bench.folder / "in" / "results.json", {"traceEvents": events})
+    table = V1_TABLE.encode()
+    (file.parent / ("results.csv.gz" if packed else "results.csv")).write_bytes(
+        gzip.compress(table) if packed else table
+    )
+    agent = "*******\nAgent 1\n*******\n  Name:  gfx90a\n  Marketing Name: AMD Instinct MI210\n  Device Type: GPU\n"
+    (file.parent / "results.sysinfo.txt").write_text(agent)
+    done = bench.load(file)
+    sizes = bench.rows(done, "dispatches", "grid, workgroup_size, vgpr, lds_bytes")
+    assert sizes == [(65536, 256, 24, 512), (None, None, None, None)]
+    assert (done.arch, done.device) == ("gfx90a", "AMD Instinct MI210")
+    assert any("1 launch is not in results.csv" in warning for warning in done.warnings)
+
+
+@pytest.mark.parametrize(("stated", "stored"), [(7, 7), ("0x7f2a10", 0x7F2A10), ("default", None), (None, None)])
+def test_a_host_call_has_the_stream_that_it_names(bench, stated, stored):
+    events = step(0, 1000.0)
+    events[2]["args"]["stream"] = stated
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert bench.rows(done, "events", "stream", "name = 'cudaLaunchKernel'") == [(stored,)]
+
+
+@pytest.mark.parametrize(("units", "version", "target"), [(304, (9, 4), "gfx942"), (104, (9, 0), "gfx90a"),
+                                                          (120, (9, 0), "gfx908"), (77, (9, 0), None)])  # fmt: skip
+def test_an_amd_gpu_without_a_name_is_known_by_its_version_and_compute_units(bench, units, version, target):
+    events = [{**event, "cat": event["cat"].replace("cuda_", "hip_"), "name": event["name"].replace("cuda", "hip")}
+              for event in step(0, 1000.0)]  # fmt: skip
+    device = {"id": 0, "name": "", "computeMajor": version[0], "computeMinor": version[1], "numSms": units}
+    done = bench.load(write(bench.folder / "t.json", trace(events, deviceProperties=[device])))
+    assert (done.device, done.arch, bench.manifest(done).vendor) == (None, target, "amd")
+
+
+def test_the_first_device_with_a_name_is_the_device_of_a_trace(bench):
+    named = {"id": 1, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
+    done = bench.load(write(bench.folder / "t.json", trace(step(0, 1000.0), deviceProperties=[{"id": 0}, named])))
+    assert (done.device, done.arch) == ("NVIDIA H100 80GB HBM3", "sm_90")

@@ -79,3 +79,14 @@ def test_a_database_without_events_is_refused(bench):
     with pytest.raises(BadInput, match="no CUDA activity"):
         bench.load(file)
     assert bench.is_clean()
+
+
+def test_the_device_is_the_gpu_that_ran_the_kernels(bench):
+    file = export(bench.folder / "r.sqlite")
+    with sqlite3.connect(file) as con:
+        con.execute("ALTER TABLE TARGET_INFO_GPU ADD COLUMN cuDevice INT")
+        con.execute("UPDATE TARGET_INFO_GPU SET cuDevice = 1, name = 'NVIDIA T400'")
+        con.execute("INSERT INTO TARGET_INFO_GPU VALUES (1, 'NVIDIA A100', '0000:02', 80000000000, 108, 8, 0, 0)")
+    con.close()
+    done = bench.load(file)
+    assert (done.device, done.arch) == ("NVIDIA A100", "sm_80")

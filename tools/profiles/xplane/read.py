@@ -1,0 +1,394 @@
+"""Read the profiles of JAX and XLA (XPlane): kernels and copies of GPUs, calls, and the ranges of host threads.
+
+A file is one message XSpace of planes, one for every device and for each tracer of the host. A plane has lines (streams
+or threads) with events, and the names that their numbers stand for. Field numbers are those of xplane.proto; names of
+planes, lines and properties are those of XLA's profiler.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.text import count_text
+from ....analysis.catalogue.targets import target_of_device
+from ....analysis.store.store import write_table
+from ...base import progress
+from ...base.profile_files import files_below, head, is_inside, open_text
+from ...base.untrusted_text import bounded_name, plain_text
+from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.ranks import ProcessPlace, host_name, place_of_name
+from ..parsing.spool import NumberedTexts, Spool
+from ..perfetto.packets import WireError, double, fields, messages, signed_integer, text
+from ..reader import Profile, ProfileFiles
+from ..timelines.call_kinds import direction_of
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SUFFIX = ".xplane.pb"
+_PLANES, _WARNINGS, _HOSTS = 1, 3, 4
+_FIRST_BYTES = b"\x0a\x12\x1a\x22"
+"""Tags of the fields of XSpace."""
+_LARGEST_PLANE = 1 << 30
+_LARGEST = 1 << 62
+_BATCH = 20_000
+_RUNS = "plugins/profile/*"
+"""Where jax.profiler.trace puts the files of a run below its folder."""
+_ROLES = ("kernel", "copy", "fill", "call", "profiler", "user", "python", "xla", "nvtx")
+_ROW = [(c, "BIGINT") for c in ("role", "name", "device_id", "stream", "thread", "start_ns", "end_ns", "correlation",
+                                "bytes", "grid", "workgroup_size", "vgpr", "lds_bytes")]  # fmt: skip
+_ROW.append(("pinned", "BOOLEAN"))
+_GPU = re.compile(r"/device:GPU:(\d{1,6})\b.*")
+_CALLS = ("/host:CUPTI", "/host:ROCTRACER")
+_THREADS = {"/host:CPU": "", "/host:python-tracer": "python", "/host:NVTX-CUPTI": "nvtx"}
+"""Plane of host threads -> the source of its ranges, if it is the same for all."""
+_WITHOUT_EVENTS = ("/host:metadata", "Task Environment")
+_DERIVED = {"Steps": "user", "XLA Modules": "xla", "XLA Ops": "xla", "Async XLA Ops": "xla", "Framework Ops": "xla",
+            "Framework Name Scope": "xla", "TensorFlow Ops": "xla", "TensorFlow Name Scope": "xla"}  # fmt: skip
+"""Lines of a device that XLA derives from its kernels -> the source of their ranges."""
+_OVERHEAD, _COUNTERS, _STATISTICS = "CUPTI overhead", "_counters_", ("Launch Stats", "Source code")
+_DETAILS = re.compile(r"(\w+):([\w,]+)")
+_RUNTIME = re.compile(r"[A-Za-z_]\w*(?:::|\().*")
+"""Names of ranges of the runtime: functions of C++, and PjitFunction(f)."""
+_GRAPH_SUFFIX = re.compile(r" \(CudaGraph:\d+\)$")
+_MARK = "NVTX:"
+
+
+def detect(path: Path) -> bool:
+    """Return whether ``path`` is such a file, or a folder with such files, also that given to jax.profiler.trace."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    files = files_below(path, (_SUFFIX,))
+    if path.is_dir() and not files:
+        files = sorted(f for f in path.glob(f"{_RUNS}/*{_SUFFIX}*") if is_inside(f, path))
+    return [f for f in files if f.name.removesuffix(".gz").endswith(_SUFFIX) and _begins_as_space(f)]
+
+
+def _begins_as_space(file: Path) -> bool:
+    try:
+        return head(file, 1) in {bytes([byte]) for byte in _FIRST_BYTES}
+    except Problem:
+        return False
+
+
+def read(files: ProfileFiles) -> Profile:
+    """Return the profile at ``files.path``; BadInput if it is damaged, or has no events of a host or a GPU."""
+    path = files.path
+    sources = _files(path) or ([path] if path.is_file() else [])
+    if len(sources) != 1:
+        what = f"{count_text(len(sources), 'profile')} of XLA" if sources else "no profile of XLA"
+        names = ", ".join(str(f.relative_to(path)) for f in sources[:4])
+        raise BadInput(f"{path.name} contains {what}", names, "Give one file, of one host and one run")
+    (file,) = sources
+    space = _SpaceReader(files.con, files.work)
+    space.read(file)
+    return _profile(files, file, space)
+
+
+@dataclass
+class _Plane:
+    """The names and properties of one plane, and its lines as they are in the file."""
+
+    name: str = ""
+    lines: list[bytes] = field(default_factory=list)
+    events: dict[int, str] = field(default_factory=dict)
+    """Number of an event's metadata -> its name."""
+    properties: dict[int, str] = field(default_factory=dict)
+    """Number of a property -> its name, or a text that properties refer to."""
+    own: list[bytes] = field(default_factory=list)
+    """Properties of the plane."""
+
+    def values(self, stated: list[bytes]) -> dict[str, int | float | str | None]:
+        """Return properties by name."""
+        values: dict[str, int | float | str | None] = {}
+        for one in stated:
+            name = ""
+            value: int | float | str | None = None
+            for number, raw in fields(one):
+                if number == 1 and isinstance(raw, int):
+                    name = self.properties.get(raw, "")
+                elif number == 2:
+                    value = double(raw)
+                elif number in (3, 4) and isinstance(raw, int):
+                    value = signed_integer(raw) if number == 4 else raw
+                elif number == 5:
+                    value = text(raw)
+                elif number == 7 and isinstance(raw, int):
+                    value = self.properties.get(raw, "")
+            values[name] = value
+        return values
+
+
+def _plane(data: bytes) -> _Plane:
+    plane = _Plane()
+    for number, value in fields(data):
+        if not isinstance(value, bytes):
+            continue
+        if number == 2:
+            plane.name = text(value)
+        elif number == 3:
+            plane.lines.append(value)
+        elif number in (4, 5):
+            entry = dict(fields(value))
+            key, metadata = entry.get(1, 0), entry.get(2, b"")
+            if isinstance(key, int) and isinstance(metadata, bytes):
+                (plane.events if number == 4 else plane.properties)[key] = text(dict(fields(metadata)).get(2, b""))
+        elif number == 6:
+            plane.own.append(value)
+    return plane
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a line of a plane holds: the role of its events (empty: to be decided for each), device, stream, thread."""
+
+    role: str
+    device: int | None = None
+    stream: int | None = None
+    thread: int | None = None
+
+
+class _SpaceReader:
+    """Reads the planes of one file into a spool of events."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+        self.rows = Spool(con, work / "xplane_rows", _ROW)
+        self.names = NumberedTexts(con, work / "xplane_names")
+        self.devices: dict[int, dict[str, Any]] = {}
+        """Number of a GPU -> its properties."""
+        self.pid: int | None = None
+        self.host: str | None = None
+        self.warnings: list[str] = []
+        self.skipped: Counter[str] = Counter()
+        """Description of what was not read -> number of events."""
+        self._held: list[tuple[Any, ...]] = []
+        self._derived = 0
+
+    def read(self, file: Path) -> None:
+        """Spool the events of a file; BadInput if it is damaged."""
+        with open_text(file) as stream:
+            try:
+                for number, data in messages(stream, (_PLANES, _WARNINGS, _HOSTS), _LARGEST_PLANE):
+                    if number == _PLANES:
+                        self._take(_plane(data))
+                        progress.report(f"read {count_text(self.rows.rows, 'event')} of {file.name}")
+                    elif number == _WARNINGS:
+                        self.warnings.append(plain_text(text(data)))
+                    else:
+                        self.host = self.host or host_name(text(data))
+            except (WireError, zlib.error) as error:
+                raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
+        self._flush()
+
+    def _flush(self) -> None:
+        self.rows.add(self._held)
+        self._held.clear()
+
+    def _take(self, plane: _Plane) -> None:
+        own = plane.values(plane.own)
+        pid = own.get("process_id")
+        if isinstance(pid, int) and 0 < pid < 1 << 31:
+            self.pid = pid
+        gpu = _GPU.fullmatch(plane.name)
+        if gpu:
+            self.devices[int(gpu[1])] = own
+        for line in plane.lines:
+            events: list[bytes] = []
+            stated: dict[int, Any] = {}
+            for number, value in fields(line):
+                if number == 4 and isinstance(value, bytes):
+                    events.append(value)
+                else:
+                    stated[number] = value
+            name = text(stated.get(2, b"")) or text(stated.get(11, b""))
+            place = self._place(plane.name, name, int(gpu[1]) if gpu else None, signed_integer(stated.get(1, 0)))
+            if place is None:
+                self.skipped[f"{plane.name} {name}" if gpu else plane.name] += len(events)
+                continue
+            for event in events:
+                self._event(plane, place, signed_integer(stated.get(3, 0)), event)
+
+    def _place(self, plane: str, line: str, device: int | None, number: int) -> _Place | None:
+        """Return what a line holds; None if a timeline has no place for it."""
+        if device is not None:
+            if line in _DERIVED:
+                self._derived += 1
+                return _Place(_DERIVED[line], device, thread=-1 - self._derived)
+            if line == _OVERHEAD:
+                return _Place("profiler", thread=number)
+            return None if line in (_COUNTERS, *_STATISTICS) else _Place("", device, stream=number)
+        if plane in _CALLS:
+            return _Place("call", thread=number)
+        return _Place(_THREADS[plane], thread=number) if plane in _THREADS else None
+
+    def _event(self, plane: _Plane, place: _Place, base_ns: int, data: bytes) -> None:
+        stated: list[bytes] = []
+        known: dict[int, Any] = {}
+        for number, value in fields(data):
+            if number == 4 and isinstance(value, bytes):
+                stated.append(value)
+            else:
+                known[number] = value
+        name = plane.events.get(known.get(1, 0), "")
+        offset, length = (signed_integer(known.get(n, 0)) for n in (2, 3))
+        start, end = base_ns + offset // 1000, base_ns + (offset + length) // 1000
+        if 5 in known or not -_LARGEST < start <= end < _LARGEST:
+            self.skipped["totals and impossible times"] += 1
+            return
+        if place.device is None and place.role != "call" and not length:
+            self.skipped["instants"] += 1
+            return
+        values = plane.values(stated)
+        role = place.role or (_device_role(name, values) if place.stream is not None else _range_role(name, values))
+        number_of = self.names.number(_GRAPH_SUFFIX.sub("", name.removeprefix(_MARK)))
+        row = (_ROLES.index(role), number_of, place.device, place.stream, place.thread, start, end)
+        self._held.append((*row, _small(values.get("correlation_id")), *_sizes(values)))
+        if len(self._held) >= _BATCH:
+            self._flush()
+
+
+def _device_role(name: str, values: Mapping[str, Any]) -> str:
+    if "memcpy_details" in values or name.startswith("Memcpy"):
+        return "copy"
+    return "fill" if "Memset_details" in values or name.startswith("Memset") else "kernel"
+
+
+def _range_role(name: str, values: Mapping[str, Any]) -> str:
+    """Return the source of a range: the tracer of Python, the runtime, or the program (TraceAnnotation)."""
+    if name.startswith("$"):
+        return "python"
+    if "step_num" in values:
+        return "user"
+    return "xla" if "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name) else "user"
+
+
+def _small(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < _LARGEST else None
+
+
+@cache
+def _details(stated: str) -> dict[str, str]:
+    return dict(_DETAILS.findall(stated))
+
+
+def _sizes(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return bytes, work-items, work-items per work-group, registers, shared memory, and whether memory is pinned."""
+    for name in ("memcpy_details", "Memset_details"):
+        if isinstance(stated := values.get(name), str):
+            known = _details(stated[:1000])
+            kinds = {known.get("kind_src"), known.get("kind_dst")}
+            pinned = True if "pinned" in kinds else False if "pageable" in kinds else None
+            return _count(known.get("size") or known.get("num_bytes")), None, None, None, None, pinned
+    if not isinstance(stated := values.get("kernel_details"), str):
+        return (None,) * 6
+    known = _details(stated[:1000])
+    blocks, threads = (_product(known.get(name)) for name in ("grid", "block"))
+    shared = [_count(known.get(name)) for name in ("static_shared", "dynamic_shared", "group_mem")]
+    items = blocks * threads if blocks and threads else None
+    lds = sum(part for part in shared if part is not None) if any(part is not None for part in shared) else None
+    return None, items if items and items < _LARGEST else None, threads, _count(known.get("regs")), lds, None
+
+
+def _count(digits: str | None) -> int | None:
+    return int(digits) if digits and digits.isdecimal() and len(digits) < 19 else None
+
+
+def _product(sides: str | None) -> int | None:
+    product = 1
+    for side in (sides or "0").split(",")[:3]:
+        product *= _count(side) or 0
+    return product if 0 < product < _LARGEST else None
+
+
+def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
+    con, work = files.con, files.work
+    decided = parquet([work / "xplane_decided.parquet"])
+    role = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(_ROLES))
+    pid = "NULL" if space.pid is None else str(space.pid)
+    write_table(
+        con,
+        f"SELECT r.* EXCLUDE (role, name), CASE r.role {role} END AS role, n.text, {pid}::BIGINT AS pid "
+        f"FROM {parquet(space.rows.close())} r JOIN {parquet(space.names.close())} n ON n.number = r.name",
+        work / "xplane_decided.parquet",
+    )
+    launches = _launches(files, file, decided)
+    device = next((space.devices[number] for number in sorted(space.devices)), {})
+    vendor = {"Nvidia": "nvidia", "AMD": "amd"}.get(str(device.get("device_vendor")))
+    name = plain_text(str(device.get("gpu_device_name") or ""), 80) or None
+    stated = {"cu_per_gpu": device.get("core_count"), "memory_bytes": device.get("memory_size")}
+    facts = {fact: float(v) for fact, v in stated.items() if type(v) is int and 0 < v < 1 << 53}
+    capability = device.get("compute_cap_major"), device.get("compute_cap_minor", 0)
+    place = ProcessPlace(host=space.host).or_else(place_of_name(file))
+    refusal = BadInput(f"{file.name} contains no events", "it has no plane of a GPU or of host threads with events")
+    skipped = {what: n for what, n in space.skipped.items() if n and what not in _WITHOUT_EVENTS}
+    text_of = ", ".join(f"{plain_text(what, 60)} ({n})" for what, n in list(skipped.items())[:8])
+    notes = [Note("not_read", f"Events that were skipped: {text_of}.")] if skipped else []
+    return Profile(
+        name=file.name.removesuffix(".gz").removesuffix(_SUFFIX),
+        vendor=vendor,
+        arch=target_of_device(vendor, name, capability, facts),
+        device=name,
+        tool="XLA profiler",
+        host=place.host,
+        rank=place.rank,
+        facts=facts,
+        passes=[launches],
+        timeline=TimelineQueries(_events(decided, launches.rows, work), _ranges(decided), refusal=lambda _: refusal,
+                                 notes=notes),
+        warnings=[Note("profiler", f"XLA warns: {warning}") for warning in space.warnings[:4]],
+    )  # fmt: skip
+
+
+def _launches(files: ProfileFiles, file: Path, decided: str) -> PassTable:
+    """Return the kernels as launches, in the order of their start."""
+    path = files.work / "xplane_launches.parquet"
+    order = "ORDER BY start_ns, end_ns, device_id, stream, text"
+    kernels = f"SELECT row_number() OVER ({order}) - 1 AS row, * FROM {decided} WHERE role = 'kernel'"
+    count = write_table(files.con, kernels, path)
+    if not count:
+        return PassTable("main", file)
+    own = {
+        "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
+        "duration_ns": "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END",
+        **{c: c for c in ("device_id", "pid", "start_ns", "end_ns", "grid", "workgroup_size", "vgpr", "lds_bytes")},
+    }  # fmt: skip
+    picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+    return PassTable("main", file, count, f"(SELECT {picks} FROM {parquet([path])})", frozenset(own))
+
+
+def _events(decided: str, kernels: int, work: Path) -> str:
+    """Return SQL for kernels, copies, fills and calls, with the columns EVENT."""
+    times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
+    device = times | {"device_id": "device_id", "stream": "stream"}
+    way = direction_of("text")
+    parts = {
+        "call": times | {"name": "text", "thread": "thread"},
+        "profiler": times | {"name": "text", "thread": "thread", "category": "'profiler'"},
+        "copy": device | {"kind": "'copy'", "name": way, "direction": way, "pinned": "pinned"},
+        "fill": device | {"kind": "'fill'", "name": "'fill'"},
+    }
+    selects = [f"SELECT {row_of(EVENT, known)} FROM {decided} WHERE role = '{role}'" for role, known in parts.items()]
+    if kernels:
+        known = device | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row"}
+        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / 'xplane_launches.parquet'])}")
+    return " UNION ALL ".join(selects)
+
+
+def _ranges(decided: str) -> str:
+    """Return SQL for the ranges, with the columns RANGE."""
+    known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "text", "source": "role"}
+    listed = ", ".join(map(sql_literal, ("user", "python", "xla", "nvtx")))
+    return f"SELECT {row_of(RANGE, known)} FROM {decided} WHERE role IN ({listed})"
