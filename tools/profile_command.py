@@ -40,7 +40,7 @@ from .running.command import check_command, inherited_environment
 from .running.drivers import registry
 from .running.job import CallStep
 from .running.profile_start import ProfileTask, start_profile
-from .running.profiled_program import parse_metrics, subject
+from .running.profiled_program import parse_run_metrics, subject
 from .running.profiler_choice import choose, facts
 from .running.request import ProfileRequest, launch_range
 from .running.run_state import ProfileRun
@@ -115,13 +115,7 @@ def profile_command(
     earlier = store.resolve(baseline) if baseline is not None else None
     if earlier is not None and kernel is None:
         kernel = earlier.kernel_filter
-    asked = parse_metrics(metrics)
-    if asked.counter_samples:
-        raise BadArgument(
-            "Counters over time are not collected by this tool",
-            "AMD warns that SPM, a beta feature, may reboot the machine",
-            'plan_profile with metrics ["counter_samples"] states the command to run by hand, and what it needs',
-        )
+    asked = parse_run_metrics(metrics)
     choice = choose(
         survey(Roots()), gpu, profiler, {**inherited_environment(os.environ), **profiled.given}, counts=asked.counts
     )

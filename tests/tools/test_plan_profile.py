@@ -14,6 +14,7 @@ from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
 from rooflens.server.rendering import render
 from rooflens.tools.plan_profile import PlanResult, plan_profile
+from rooflens.tools.running.profiled_program import parse_run_metrics
 
 
 @pytest.fixture
@@ -228,6 +229,8 @@ def test_counters_over_time_are_planned_on_request_alone_with_their_risk(store: 
         plan_profile(store, "MI300X", ["counter_samples"], profiler_version="1.1.0")
     with pytest.raises(BadArgument, match="samples no counters over time"):
         plan_profile(store, "H200", ["counter_samples"])
+    with pytest.raises(BadArgument, match="not collected by this tool"):
+        parse_run_metrics(["overview", "counter_samples"])
 
 
 def test_a_target_without_metrics_gets_its_raw_counters_by_the_vendor_s_definitions(store: Store) -> None:

@@ -141,3 +141,15 @@ def parse_metrics(metrics: Sequence[str] | None) -> ProfileContents:
     stripped = {word.strip() for word in words}
     stated = [word in stripped for word in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES)]
     return ProfileContents(names, stated[0], stated[1], stated[2], usual=metrics is None)
+
+
+def parse_run_metrics(metrics: Sequence[str] | None) -> ProfileContents:
+    """Split requested metrics like parse_metrics; raise BadArgument for counters over time, which are never run."""
+    asked = parse_metrics(metrics)
+    if asked.counter_samples:
+        raise BadArgument(
+            "Counters over time are not collected by this tool",
+            "AMD warns that SPM, a beta feature, may reboot the machine",
+            'plan_profile with metrics ["counter_samples"] states the command to run by hand, and what it needs',
+        )
+    return asked

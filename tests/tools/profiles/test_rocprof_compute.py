@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import shutil
+from dataclasses import replace
 
 import pytest
 from rooflens.analysis.base.problems import BadInput
@@ -333,3 +334,28 @@ def test_samples_beside_counters_are_those_of_the_launches_that_their_run_repeat
     (folder / "ps_file_results.json").write_text('{"rocprofiler-sdk-tool": [{"buffer_records"')
     done = bench.load(folder)
     assert done.samples == 0 and any("Its samples were skipped" in warning for warning in done.warnings)
+
+
+def test_samples_of_many_processes_are_one_profile(bench):
+    """Since 3.9, each process has a file with its pid."""
+    folder = bench.folder / "app" / "MI300X"
+    folder.mkdir(parents=True)
+    for pid in (31, 4711):
+        as_json(folder / f"{pid}_ps_file_results.json", replace(LAUNCHES, pid=pid), SAMPLES)
+    bench.sysinfo(folder.relative_to(bench.folder))
+    done = bench.load(folder)
+    assert done.samples == 2000 and done.warnings == []
+    launches = dict(bench.rows(done, "dispatches", "dispatch_id, pid"))
+    sums = {31: 0, 4711: 0}
+    for number, count in bench.rows(done, "samples", "dispatch_id, count"):
+        sums[launches[number]] += count
+    assert sums == {31: 1000, 4711: 1000}
+
+
+def test_samples_of_another_process_beside_csv_files_are_named(bench):
+    folder = bench.workload(SQ_WAVES=[16, 32, 64], Kernel_Name=["dots.kd"] * 3, Grid_Size=[32, 128, 64])
+    for pid in (31, 4711):
+        as_json(folder / f"{pid}_ps_file_results.json", replace(LAUNCHES, pid=pid), SAMPLES)
+    done = bench.load(folder)
+    assert done.samples == 1000
+    assert any("4711_ps_file_results.json holds samples of another process" in text for text in done.warnings)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
 _REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
 _RESULT_FILE = re.compile(r"results_(?P<name>pmc_perf_(?P<number>\d+)|pmc_perf_(?P<level>\w*LEVEL\w*?)(_ACCUM)?)")
-_SAMPLES = "ps_file_results.json"
+_SAMPLES = re.compile(r"(\d{1,10}_)?ps_file_results\.json")
+"""Record of PC sampling; since 3.9 one for each process, with its pid."""
 _OWN_FILE = re.compile(f"(results_)?pmc_perf(_\\w+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
 _MAIN = ("pmc_perf.csv", "pmc_perf.csv.gz")
 _UNTIMED = "timestamps"
@@ -84,9 +85,9 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def sample_records(folder: Path) -> list[Path]:
-    """Return the record of PC sampling, if the folder has one."""
-    file = folder / _SAMPLES
-    return [file] if file.is_file() and is_inside(file, folder) else []
+    """Return the records of PC sampling in the folder, one for each process."""
+    files = [file for file in sorted(folder.glob("*ps_file_results.json")) if _SAMPLES.fullmatch(file.name)]
+    return [file for file in files if file.is_file() and is_inside(file, folder)]
 
 
 def _results(folder: Path) -> list[Path]:

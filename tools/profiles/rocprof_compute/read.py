@@ -261,7 +261,11 @@ def _read_counters(files: ProfileFiles, folder: Path) -> Profile:
     main, *others = read_passes(files.con, sources, files.work)
     operators = operator_ranges(files, folder, main)
     sampled = None
-    for file in sample_records(folder):
+    for number, file in enumerate(sample_records(folder)):
+        if number:
+            text = f"{file.name} holds samples of another process, which were skipped: import them separately."
+            left_out.append(Note("left_out", text))
+            continue
         work = files.work / "samples"
         work.mkdir()
         try:
