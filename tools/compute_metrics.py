@@ -368,7 +368,7 @@ def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> list[str]
 
 def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> list[str]:
     gpu = targets.find_target(manifest.arch)
-    notes = [_borrowed(manifest.arch)] if gpu is None and manifest.arch else []
+    notes = [_note_on_borrowed_formulas(manifest.arch)] if gpu is None and manifest.arch else []
     if any(f.peak is not None for f in figures):
         read = references({f.metric.peak for f in figures if f.metric.peak and f.peak is not None}).values()
         facts = {name: fact.value for name, fact in (gpu.facts if gpu else {}).items()} | manifest.facts
@@ -397,7 +397,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
     return notes
 
 
-def _borrowed(arch: str) -> str:
+def _note_on_borrowed_formulas(arch: str) -> str:
     """Say whose formulas the figures of a target without a file are, and what they lack."""
     return (
         f"{arch} has no file: these are the formulas of {targets.nearest(arch, catalog.targets_with_metrics())}, which "

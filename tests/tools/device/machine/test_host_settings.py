@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rooflens.analysis.base.problems import MissingTool
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor.examination import examine
+from rooflens.tools import check_counters as checking
 from rooflens.tools.device.machine.host_settings import HostSetting, host_settings, torch_hip, unsound
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
 from rooflens.tools.device.machine.survey import survey
@@ -192,7 +194,7 @@ def checks(machine: Any, folder: Any) -> dict[str, tuple[str, str]]:
 
 
 def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anything_runs(
-    machine: Any, tmp_path: Any
+    machine: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.gpu(1, **RX_9070)
     host(machine, governor="powersave")
@@ -207,6 +209,9 @@ def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anythin
     notes = answer(Store(tmp_path / "store"), found).notes
     assert any("echo profile_standard" in note for note in notes)
     assert any("zero_wave_cycles" in note and "governor" not in note for note in notes)
+    monkeypatch.setattr(checking, "Roots", lambda: machine.roots)
+    with pytest.raises(MissingTool, match="counters of this GPU are stopped.*echo profile_standard"):
+        checking.check_counters(Store(tmp_path / "store"))
     choice = choose(found, None, "auto", {})
     assert {one.code for one in choice.settings if not one.sound} == {"power_level", "governor"}
 

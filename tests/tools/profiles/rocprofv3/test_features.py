@@ -22,7 +22,8 @@ def test_the_help_of_a_real_rocprofv3_tells_its_features(shared: Path) -> None:
     assert (found.definitions, found.signal_option, found.kernel_replay) == ("list", True, ())
     assert {"SQ_WAVES", "TCC_HIT_sum", "SQ_LEVEL_WAVES"} <= found.counters
     assert "SQC_DCACHE_INFLIGHT_LEVEL" not in found.counters
-    assert found.attaching and found.attached_output
+    assert found.attaching and found.attached_output and found.attached_sampling and not found.into_containers
+    assert found.tracing == ("--runtime-trace", "--kfd-trace")
 
 
 @pytest.mark.parametrize(
