@@ -17,6 +17,7 @@ from rooflens.tests.fuzz.profiles import Spoilt
 from rooflens.tests.tools.profiles.chrome.made import step, trace
 from rooflens.tests.tools.profiles.nsys import made as nsys_made
 from rooflens.tests.tools.profiles.perfetto import made as perfetto_made
+from rooflens.tests.tools.profiles.xplane import made as xplane_made
 
 _LANES = [
     {"args": {"name": n}, "ph": "M", "pid": p, "name": "process_name"} for p, n in ((2, "CPU HIP API"), (6, "GPU0"))
@@ -45,6 +46,12 @@ def chrome(draw: Draw) -> Spoilt:
 @st.composite
 def perfetto(draw: Draw) -> Spoilt:
     return Spoilt({"t.pftrace": octets(draw, perfetto_made.trace(), 1)}, draw(st.sampled_from(["", "t.pftrace"])), 20)
+
+
+@st.composite
+def xplane(draw: Draw) -> Spoilt:
+    content = octets(draw, xplane_made.space(), 1)
+    return Spoilt({"t.xplane.pb": content}, draw(st.sampled_from(["", "t.xplane.pb"])), 20)
 
 
 _ODD = ["text", b"\xff\xfe\x00", 2**62, -(2**63), -1, 0, 1e308, float("inf"), None, "", "k" * 5000, "\x00", 1.5]
@@ -100,6 +107,6 @@ def rocprofv3_traces(draw: Draw) -> Spoilt:
 
 
 READERS: dict[str, Callable[[], st.SearchStrategy[Spoilt]]] = {
-    **profiles.READERS, "Chrome trace": chrome, "Perfetto": perfetto, "Nsight Systems": nsys,
+    **profiles.READERS, "Chrome trace": chrome, "Perfetto": perfetto, "XPlane": xplane, "Nsight Systems": nsys,
     "rocprofv3 traces": rocprofv3_traces, **samples.READERS,
 }  # fmt: skip

@@ -214,12 +214,12 @@ class _SpaceReader:
                 else:
                     stated[number] = value
             name = text(stated.get(2, b"")) or text(stated.get(11, b""))
-            place = self._place(plane.name, name, int(gpu[1]) if gpu else None, signed_integer(stated.get(1, 0)))
+            place = self._place(plane.name, name, int(gpu[1]) if gpu else None, _whole(stated.get(1)))
             if place is None:
                 self.skipped[f"{plane.name} {name}" if gpu else plane.name] += len(events)
                 continue
             for event in events:
-                self._event(plane, place, signed_integer(stated.get(3, 0)), event)
+                self._event(plane, place, _whole(stated.get(3)), event)
 
     def _place(self, plane: str, line: str, device: int | None, number: int) -> _Place | None:
         """Return what a line holds; None if a timeline has no place for it."""
@@ -243,7 +243,7 @@ class _SpaceReader:
             else:
                 known[number] = value
         name = plane.events.get(known.get(1, 0), "")
-        offset, length = (signed_integer(known.get(n, 0)) for n in (2, 3))
+        offset, length = (_whole(known.get(n)) for n in (2, 3))
         start, end = base_ns + offset // 1000, base_ns + (offset + length) // 1000
         if 5 in known or not -_LARGEST < start <= end < _LARGEST:
             self.skipped["totals and impossible times"] += 1
@@ -273,6 +273,11 @@ def _range_role(name: str, values: Mapping[str, Any]) -> str:
     if "step_num" in values:
         return "user"
     return "xla" if "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name) else "user"
+
+
+def _whole(value: Any) -> int:
+    """Return a whole number of a message; 0, which is not written, is its default."""
+    return signed_integer(value) if isinstance(value, int) else 0
 
 
 def _small(value: Any) -> int | None:
