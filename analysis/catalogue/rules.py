@@ -111,7 +111,7 @@ class Part(CatalogueModel):
     """A part of an account; the parts of a family and view add up to 100 %, with what was not counted.
 
     ``on.<family>`` lists the expressions of its share in percent, best first. A part that ``stands_for`` others is used
-    if one of them was not counted.
+    if one of those that the family has was not counted.
     """
 
     name: str
@@ -161,7 +161,12 @@ def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
     """The parts of the accounts that a target's metrics can show, each with its expressions, by name."""
     family = targets.gpu(target).family
     stated = [files.validate_entry(Part, e, f"The part {e.get('name')}") for e in _entries("part")]
-    here = {part.name: (part, part.on[family]) for part in stated if family in part.on}
+    names = {part.name for part in stated if family in part.on}
+    here = {
+        part.name: (part.model_copy(update={"stands_for": [n for n in part.stands_for if n in names]}), part.on[family])
+        for part in stated
+        if part.name in names
+    }
     trees([expression for _, every in here.values() for expression in every])
     known = {name: (part, tuple(e for e in every if usable(target, e))) for name, (part, every) in here.items()}
     return {name: each for name, each in known.items() if each[1]}

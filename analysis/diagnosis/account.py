@@ -90,8 +90,10 @@ def _shares_of_parts(target: str, view: str, values: Values) -> list[tuple[str, 
     here = [(part, every) for part, every in rules.parts(target).values() if part.view == view]
     pct = {part.name: next((v for e in every if (v := values.get(e)) is not None), None) for part, every in here}
     replaced: set[str] = set()
-    for part, _ in here:
-        if part.stands_for:
+    for part, _ in here:  # a part comes after those that stand for it
+        if part.name in replaced:
+            replaced.update(part.stands_for)
+        elif part.stands_for:
             members = [pct.get(name) for name in part.stands_for]
             apart = pct[part.name] is None or all(p is not None and p >= _WHOLE - IMPOSSIBLE for p in members)
             replaced.update([part.name] if apart else part.stands_for)

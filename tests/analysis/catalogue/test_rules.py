@@ -89,5 +89,11 @@ def test_nothing_against_nothing_is_no_comparison() -> None:
 
 
 def test_the_preset_diagnosis_is_what_the_rules_read() -> None:
+    """The accumulators and latencies that only divide the waiting of AMD GPUs need passes of their own."""
     read = {name for target in {*TARGETS, "sm_80"} for name in rules.all_metrics(target)}
-    assert set(catalog.presets()["diagnosis"]) == read
+    dividing = {
+        "latency.vmem_cycles", "latency.lds_cycles", "latency.smem_cycles", "lds.instructions",
+        "salu.memory_instructions", "vl1d.instructions", "vl1d.l2_read_latency_cycles", "vl1d.l2_read_req",
+        "fabric.read_latency_cycles", "fabric.chart_read_req", "latency.counter_wait_pct",
+    }  # fmt: skip
+    assert set(catalog.presets()["diagnosis"]) | dividing == read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,22 @@ def test_parts_of_more_than_the_whole_are_contradictory_and_not_clamped(tmp_path
 
 def test_without_its_counters_there_is_no_account() -> None:
     assert wave_time_account("sm_90", {}) == wave_time_account("gfx90a", {}) == []
+
+
+def test_amd_waiting_is_divided_by_level_where_latencies_were_counted() -> None:
+    """MI200 counts every level, MI300X no latency of L2, MI100 nothing in flight, RDNA no levels."""
+    place = SHARED / "workloads"
+    if not place.is_dir():
+        pytest.skip(f"{place} is not there")
+    expected = {
+        "workloads/vcopy/MI200": {"memory_latency", "l2_latency", "l1_latency", "lds_latency", "scalar_data"},
+        "workloads/vcopy/MI300X_A1": {"memory_latency", "cache_latency", "lds_latency", "scalar_data"},
+        "workloads/vcopy/MI100": {"dependency"},
+        "workloads38/vcopy__RDNA35_HALO": {"memory_counters", "instruction_fetch", "barrier"},
+    }
+    for path, waiting in expected.items():
+        with tempfile.TemporaryDirectory() as folder:
+            (_, parts) = accounts_of(Path(folder), SHARED / path)
+        shares = {part.name: part.pct or 0.0 for part in parts}
+        assert shares.keys() - {"issuing", "ready", "other_results"} == waiting, path
+        assert sum(shares.values()) == pytest.approx(100, abs=0.5)
