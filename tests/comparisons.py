@@ -25,11 +25,12 @@ def workload(
     arch: str | None = "gfx90a",
     facts: Mapping[str, float] = MI250X,
     samples: Sequence[Row] = (),
+    events: Sequence[tuple[str, str, int, int]] = (),
     **stated: Any,
 ) -> Manifest:
     """Publish a workload of one launch a row: kernel, duration_ns, launch columns, and counters by their names.
 
-    ``samples`` are rows of the table clocks.
+    ``samples`` are rows of the table clocks; ``events`` have a kind, a name, a start and an end in ns.
     """
     fixed = {"kernel", "duration_ns", *LAUNCH}
     counters = list(dict.fromkeys(name for row in rows for name in row if name not in fixed))
@@ -49,9 +50,16 @@ def workload(
         names = ", ".join(["dispatch_id", "kernel", "duration_ns", *LAUNCH])
         write_table(con, f"SELECT {names} FROM t", folder / "dispatches.parquet")
         device_clocks.save(con, folder, samples)
+        if events:
+            con.execute("CREATE TABLE e (kind VARCHAR, name VARCHAR, start_ns BIGINT, end_ns BIGINT)")
+            con.executemany("INSERT INTO e VALUES (?, ?, ?, ?)", events)
+            direction = "CASE kind WHEN 'copy' THEN 'd2h' END AS direction, 0 AS device_id, 1 AS pid"
+            write_table(
+                con, f"SELECT row_number() OVER () AS event_id, *, {direction} FROM e", folder / "events.parquet"
+            )
         known = {"name": "w", "format": "test", "vendor": "amd", "arch": arch, "facts": dict(facts)} | stated
         kernels = len({row["kernel"] for row in rows})
-        made = {**known, "counters": counters, "dispatches": len(rows), "kernels": kernels}
+        made = {**known, "counters": counters, "dispatches": len(rows), "kernels": kernels, "events": len(events)}
         return store.publish(folder, Manifest.model_validate(made))
 
 

@@ -24,7 +24,7 @@ from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.limits import limits_of_kernels
 from ..workload import Workload
 from . import work
-from .compare import ComparedPair, Comparison
+from .compare import ComparedPair, Comparison, launch_values
 from .time_ratio import TimeVerdict
 from .work import DIFFERENT, SAME
 
@@ -42,18 +42,19 @@ class ResultClaim(NamedTuple):
 
 
 def judge_claims(comparison: Comparison) -> list[ResultClaim]:
-    """Judge the claims of the candidate in the pair that takes the most time of the baseline; empty without a pair.
+    """Judge the claims of the candidate in the pair that takes the most time of the baseline.
 
-    Claims about which neither profile has any data are omitted.
+    Claims about which neither profile has any data are omitted. Without a pair, only the launches are judged.
     """
-    main = comparison.main
+    main, launched = comparison.main, _kernels_launched(comparison)
     if main is None:
-        return []
+        return [launched]
     judges: tuple[Callable[[Comparison, ComparedPair], ResultClaim | None], ...] = (
         _same_work, _same_types, _output_written, _launched_again, _own_kernels, _possible_rates, _existing_lds,
-        _waited_for,
+        _waited_for, _same_harness, _stated_work,
     )  # fmt: skip
-    return [claim for judge in judges if (claim := judge(comparison, main)) is not None]
+    judged = [claim for judge in judges if (claim := judge(comparison, main)) is not None]
+    return judged if launched.verdict == "holds" else [launched, *judged]
 
 
 def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:
@@ -64,6 +65,20 @@ def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:
 def verdict_with_claims(main: ComparedPair | None, against: Sequence[ResultClaim]) -> TimeVerdict:
     """The verdict of a pair, withheld (inconclusive) if its profile contradicts a claim, or without a pair."""
     return "inconclusive" if main is None or against else main.verdict
+
+
+def _kernels_launched(comparison: Comparison) -> ResultClaim:
+    """Whether the candidate launches kernels at all, and something in the place of the baseline's longest kernel."""
+    sql = _dispatch_sql(comparison, None, "count(*) AS launches")
+    before, after = comparison.before.kernels, comparison.after.kernels
+    if before and not after:
+        return ResultClaim("launches_kernels", "contradicted", "no kernel is launched", sql)
+    longest = next(iter(before), None)
+    gone = longest is not None and longest in comparison.matching.only_before
+    if gone and after.keys() <= before.keys():
+        why = f"{short(longest or '')} is no longer launched, and no new kernel is"
+        return ResultClaim("launches_kernels", "not_shown", why, sql)
+    return ResultClaim("launches_kernels", "holds", "kernels are launched", sql)
 
 
 def _same_work(comparison: Comparison, main: ComparedPair) -> ResultClaim:
@@ -132,9 +147,12 @@ def _ratio(main: ComparedPair, quantity: str) -> float | None:
 
 def _launched_again(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
     """Whether every call does the work: the same command launches as often, or each launch does more."""
-    before, after = (sum(k.launches for k in side.kernels) for side in (main.before, main.after))
+    sides = (main.before, main.after)
+    alike = len(main.pair.before) == len(main.pair.after)
+    # Fused kernels are launched less often, so rounds are counted: launches of the kernel that is launched least.
+    before, after = ((sum if alike else min)(k.launches for k in side.kernels) for side in sides)
     first, second = comparison.before.workload.manifest, comparison.after.workload.manifest
-    if first.sampled or second.sampled or len(main.pair.before) != len(main.pair.after):
+    if first.sampled or second.sampled:
         return None
     sql = _dispatch_sql(comparison, main, "count(*) AS launches")
     if after >= before:
@@ -216,31 +234,133 @@ def _existing_lds(comparison: Comparison, main: ComparedPair) -> ResultClaim | N
 
 
 def _waited_for(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
-    """Whether the program waits for all of its kernels, so that a measured interval can contain them."""
-    late = [_late_kernels(version.workload) for version in (comparison.before, comparison.after)]
+    """Whether the program waits for all of its kernels, so that a measured interval can contain them.
+
+    A synchronisation that returns while a kernel of another stream runs is normal in a pipeline, and a way to hide work
+    from a clock: it is not shown which of them it is.
+    """
+    versions = (comparison.before.workload, comparison.after.workload)
+    late, beside = ([count(version) for version in versions] for count in (_late_kernels, _kernels_across_waits))
     if late[0] is None or late[1] is None:
         return None
+    # A copy to the host waits as a synchronisation does.
     sql = (
         "SELECT name, count(*) AS launches FROM events AS e WHERE workload = "
-        f"{sql_literal(comparison.after.id)} AND kind = 'kernel' AND start_ns > (SELECT max(end_ns) FROM events "
-        "WHERE workload = e.workload AND kind = 'sync') GROUP BY name"
+        f"{sql_literal(comparison.after.id)} AND kind = 'kernel' AND end_ns > {_wait_slack_ns()} + (SELECT max(end_ns) "
+        f"FROM events WHERE workload = e.workload AND {_WAIT}) GROUP BY name"
     )
-    if late[1] > late[0]:
-        why = f"{count_text(late[1], 'launch')} start after the last synchronisation, {late[0]} before"
+    if late[1] and not late[0]:
+        why = f"{count_text(late[1], 'launch')} end after everything that the host waits for, none before"
         return ResultClaim("waits_for_its_work", "contradicted", why, sql)
-    return ResultClaim("waits_for_its_work", "holds", "no more launches than before start after the last wait", sql)
+    if beside[1] and not beside[0]:
+        why = f"{count_text(beside[1], 'launch')} still run when a wait of the host returns, none before"
+        return ResultClaim("waits_for_its_work", "not_shown", f"{why}: time the whole program", sql)
+    return ResultClaim("waits_for_its_work", "holds", "the host waits for its kernels as before", sql)
+
+
+_WAIT = "(kind = 'sync' OR (kind = 'copy' AND direction = 'd2h'))"
+
+
+def _wait_slack_ns() -> int:
+    return int(_claims()["waits"]["slack_ns"])
 
 
 def _late_kernels(workload: Workload) -> int | None:
-    """How many kernels start after the last synchronisation; None without a timeline that has both."""
+    """How many kernels end after everything that the host waits for; None without a timeline that has both."""
     if not workload.has("events"):
         return None
     events = workload.relation("events")
-    rows = workload.rows(f"SELECT max(end_ns) FILTER (kind = 'sync'), count(*) FILTER (kind = 'kernel') FROM {events}")
+    rows = workload.rows(f"SELECT max(end_ns) FILTER ({_WAIT}), count(*) FILTER (kind = 'kernel') FROM {events}")
     last, kernels = rows[0]
     if last is None or not kernels:
         return None
-    return int(workload.rows(f"SELECT count(*) FROM {events} WHERE kind = 'kernel' AND start_ns > {last}")[0][0])
+    late = f"kind = 'kernel' AND end_ns > {last} + {_wait_slack_ns()}"
+    return int(workload.rows(f"SELECT count(*) FROM {events} WHERE {late}")[0][0])
+
+
+def _kernels_across_waits(workload: Workload) -> int:
+    """How many kernels run when a synchronisation of the host returns."""
+    if not workload.has("events"):
+        return 0
+    events = workload.relation("events")
+    return int(
+        workload.rows(
+            f"SELECT count(*) FROM (SELECT start_ns, end_ns - {_wait_slack_ns()} AS until FROM {events} "
+            f"WHERE kind = 'kernel') AS k ASOF JOIN (SELECT end_ns FROM {events} WHERE kind = 'sync') AS s "
+            "ON k.until > s.end_ns WHERE s.end_ns > k.start_ns"
+        )[0][0]
+    )
+
+
+def _same_harness(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether kernels that are not part of the change run as fast as before.
+
+    A harness whose own kernels became slower makes a ratio to them look better. What the kernel filter of both profiles
+    leaves out is the harness; without a filter, any other kernel may be slower for good reasons.
+    """
+    before, after = comparison.before.workload, comparison.after.workload
+    limits, ours = _claims()["harness"], {*main.pair.before, *main.pair.after}
+    common = [name for name in comparison.before.kernels if name in comparison.after.kernels and name not in ours]
+    times = {n: [v.kernels[n] for v in (comparison.before, comparison.after)] for n in common}
+    timed = {n: pair for n, pair in times.items() if min(one.timed for one in pair) >= limits["least_launches"]}
+    if not timed or before.manifest.kernel_filter != after.manifest.kernel_filter:
+        return None
+    ratios = {n: (b.total_ns / b.timed) / (a.total_ns / a.timed) for n, (a, b) in timed.items()}
+    name, ratio = max(ratios.items(), key=lambda pair: pair[1])
+    sql = _dispatch_sql(comparison, None, "avg(duration_ns) AS duration_ns")
+    if ratio < limits["slower"]:
+        return ResultClaim("same_harness", "holds", "other kernels are not slower than before", sql)
+    pattern = after.manifest.kernel_filter
+    why = f"{short(name)}, which is not part of the change, takes {figure(ratio, 3)} times as long as before"
+    shapes = [launch_values(workload, [name]).get(name) for workload in (before, after)]
+    if pattern is None or name in after.select(pattern).kernels or shapes[0] != shapes[1]:
+        return ResultClaim("same_harness", "not_shown", why, sql)
+    return ResultClaim("same_harness", "contradicted", f"{why}: ratios to it do not count", sql)
+
+
+def _stated_work(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+    """Whether the candidate moves and computes at least what its shapes require, if tags state that.
+
+    The tags ``work.bytes=4.3e9`` and ``work.flop=1e12`` of the candidate, else those of the baseline, are for one run
+    of the program. Bytes count where most of them pass, because caches serve a part.
+    """
+    after = comparison.after
+    tags = [tag for v in (after, comparison.before) for tag in v.workload.manifest.tags if tag.startswith("work.")]
+    stated: dict[str, float] = {}
+    for tag in tags:
+        name, _, text = tag.removeprefix("work.").partition("=")
+        if name in ("bytes", "flop") and re.fullmatch(r"[0-9.]+(?:[eE]\+?[0-9]+)?", text):
+            stated.setdefault(name, float(text))
+    if not stated:
+        return None
+    sql = _counter_sql(comparison, main, "flop")
+    done = {name: _amount_of_all(comparison, name) for name in stated}
+    texts = [
+        f"{figure(done[n] or 0.0, 3)} of {figure(least, 3)} {n}" for n, least in stated.items() if done[n] is not None
+    ]
+    least_ratio = _claims()["stated"]["least_ratio"]
+    if any((amount := done[name]) is not None and amount < least_ratio * least for name, least in stated.items()):
+        return ResultClaim("stated_work", "contradicted", f"counted {', '.join(texts)} that were stated", sql)
+    if any(amount is None for amount in done.values()):
+        return ResultClaim("stated_work", "not_shown", "not every launch and kind of operation was counted", sql)
+    return ResultClaim("stated_work", "holds", f"counted {', '.join(texts)} that were stated", sql)
+
+
+def _amount_of_all(comparison: Comparison, name: str) -> float | None:
+    """The bytes or floating-point operations of one run of the candidate; None if not all of it was counted."""
+    version = comparison.after
+    formulas = work.expressions([version.workload])
+    wanted = [o.name for o in work.operations(version.workload.arch) if o.kind == "flop" and not o.optional]
+    if name == "bytes":
+        wanted = [level for level in ("hbm", "l2", "vl1d", "vl1d.asked") if level in formulas]
+    collected = work.collect_work(version.workload, list(version.kernels), formulas)
+    done = {one.kernel: one for one in collected.groups}
+    side = work.Side(tuple(version.kernels.values()), tuple(done.get(n) for n in version.kernels), version.runs)
+    amounts = [side.amount(one) for one in wanted]
+    known = [amount for amount in amounts if amount is not None]
+    if name == "bytes":
+        return max(known, default=None)
+    return sum(known) if known and len(known) == len(wanted) else None
 
 
 def _dispatch_sql(comparison: Comparison, main: ComparedPair | None, columns: str) -> str:

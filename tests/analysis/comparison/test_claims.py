@@ -87,6 +87,85 @@ def test_an_honest_version_is_not_accused(store: Store, version: dict[str, Any])
     assert contradicted_claims(list(judged(store, **version).values())) == []
 
 
+def claims_of(store: Store, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, ResultClaim]:
+    """The claims of a version against another, of ``k`` in 2 and in 1 ms unless the rows are given."""
+    made = [
+        workload(store, **{"rows": launches("k", [ms * 1e6] * 6, **WORK), **side})
+        for ms, side in ((2, before), (1, after))
+    ]
+    comparison = compare(*(Workload(store, one) for one in made))
+    return {claim.claim: claim for claim in judge_claims(comparison)}
+
+
+RUN = ("kernel", "k", 0, 1_000_000)
+WAITED = [RUN, ("sync", "hipDeviceSynchronize", 10_000, 1_010_000)]
+ENDS_LATE = [RUN, ("sync", "hipEventSynchronize", 10_000, 200_000)]
+COPIED = [("sync", "hipEventSynchronize", -9_000, -5_000), RUN, ("copy", "hipMemcpyDtoH", 1_000_000, 1_020_000)]
+PIPELINE = [
+    RUN, ("kernel", "k", 100_000, 1_900_000), ("sync", "hipStreamSynchronize", 20_000, 1_000_500),
+    ("sync", "hipDeviceSynchronize", 1_100_000, 1_900_500),
+]  # fmt: skip
+
+
+def test_work_that_ends_after_everything_that_is_waited_for_is_contradicted(store: Store) -> None:
+    told = claims_of(store, {"events": WAITED}, {"events": ENDS_LATE})["waits_for_its_work"]
+    assert told.verdict == "contradicted" and query_counters(store, told.sql).table.rows
+
+
+def test_a_copy_to_the_host_waits_and_a_pipeline_of_streams_is_not_accused(store: Store) -> None:
+    assert claims_of(store, {"events": WAITED}, {"events": COPIED})["waits_for_its_work"].verdict == "holds"
+    told = claims_of(store, {"events": WAITED}, {"events": PIPELINE})["waits_for_its_work"]
+    assert told.verdict == "not_shown" and "time the whole program" in told.why
+    assert claims_of(store, {"events": PIPELINE}, {"events": PIPELINE})["waits_for_its_work"].verdict == "holds"
+
+
+def harness(ms: float, name: str = "reference") -> list[dict[str, Any]]:
+    return [*launches("k", [1e6] * 6, **WORK), *launches(name, [ms * 1e6] * 6, **WORK)]
+
+
+def test_a_slower_harness_is_contradicted_only_where_a_filter_says_what_the_harness_is(store: Store) -> None:
+    filtered = {"kernel_filter": "^k$"}
+    slower = claims_of(store, {"rows": harness(0.3), **filtered}, {"rows": harness(0.9), **filtered})["same_harness"]
+    assert slower.verdict == "contradicted" and "reference" in slower.why
+    assert claims_of(store, {"rows": harness(0.3)}, {"rows": harness(0.9)})["same_harness"].verdict == "not_shown"
+    warm = claims_of(store, {"rows": harness(0.3), **filtered}, {"rows": harness(0.33), **filtered})["same_harness"]
+    assert warm.verdict == "holds"
+
+
+def test_less_than_the_stated_work_is_contradicted_and_the_baseline_may_state_it(store: Store) -> None:
+    """Six launches of 1 GB and 1e10 operations."""
+    stated = ["work.bytes=6e9", "work.flop=6e10"]
+    assert claims_of(store, {}, {"tags": stated})["stated_work"].verdict == "holds"
+    few = launches("k", [1e6] * 6, **{**WORK, **flop(1e9)})
+    told = claims_of(store, {"tags": stated}, {"rows": few})["stated_work"]
+    assert told.verdict == "contradicted" and "flop" in told.why
+    empty = launches("k", [1e6] * 6, **{**WORK, **traffic(0.1)})
+    assert claims_of(store, {"tags": ["work.bytes=6e9"]}, {"rows": empty})["stated_work"].verdict == "contradicted"
+    assert "stated_work" not in claims_of(store, {"tags": ["v2"]}, {})
+
+
+def test_a_kernel_that_vanishes_without_a_successor_is_told_but_not_accused(store: Store) -> None:
+    both = [*launches("k", [2e6] * 6, **WORK), *launches("sum", [1e5] * 6, **WORK)]
+    told = claims_of(store, {"rows": both}, {"rows": launches("sum", [1e5] * 6, **WORK)})["launches_kernels"]
+    assert told.verdict == "not_shown" and told.why.startswith("k is no longer launched")
+    assert "launches_kernels" not in claims_of(store, {"rows": both}, {"rows": both})
+
+
+def test_fused_kernels_whose_results_are_kept_are_contradicted(store: Store) -> None:
+    three = [row for name in ("a", "b", "c") for row in launches(name, [1e6] * 6, **WORK)]
+    fused = {name: 3 * value for name, value in WORK.items()}
+    made = [
+        workload(store, three, command="./v0 -n 8"),
+        workload(store, launches("abc", [2e6], **fused), command="./v1 -n 8"),
+        workload(store, launches("abc", [2e6] * 6, **fused), command="./v1 -n 8"),
+    ]
+    group = {"abc": ["a|b|c", "abc"]}
+    for after, verdict in ((made[1], "contradicted"), (made[2], "holds")):
+        comparison = compare(Workload(store, made[0]), Workload(store, after), groups=group)
+        claims = {claim.claim: claim for claim in judge_claims(comparison)}
+        assert claims["every_call_works"].verdict == verdict, claims
+
+
 def test_that_a_library_does_the_work_is_said(store: Store) -> None:
     claim = judged(store, kernel=LIBRARY)["own_kernels"]
     assert claim.verdict == "not_shown" and "library of the vendor" in claim.why
