@@ -40,7 +40,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..base.notes import Reason
-from ..base.problems import BadInput
+from ..base.problems import Problem
 from ..catalogue.rules import BOUNDS, Bound
 from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import Level, WorkOperation
@@ -220,7 +220,7 @@ def roof_shares(workload: Workload) -> dict[str, float]:
         return {}
     try:
         views = limits_of_kernels(prepare_inputs(workload, RooflineRequest()))
-    except BadInput:  # a device without formulas
+    except Problem:  # a device without formulas or without rooflines, such as a CPU
         return {}
     return {view.kernel: share for view in views if (share := _roof_share(view)) is not None}
 

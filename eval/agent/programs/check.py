@@ -24,7 +24,7 @@ def programs():
 
 def judge(program, version, options, limit_s=LIMIT_S):
     """Judge one version in a process of its own; a failure is a report with ``right`` false and its last words."""
-    words = [sys.executable, str(HERE / "judge.py"), str(program), str(version)]
+    words = [sys.executable, "-B", str(HERE / "judge.py"), str(program), str(version)]
     words += ["--seed", str(options.seed), "--repeat", str(options.repeat), *(["--small"] if options.small else [])]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s, check=False)

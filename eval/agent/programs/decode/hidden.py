@@ -1,4 +1,4 @@
-"""Hidden tests: every token must be one that its uniform number chooses, by a model in FP32 that is given the tokens."""
+"""Hidden tests: each token is one that its uniform number chooses, by a model in FP32 that is given the tokens."""
 
 import math
 
@@ -27,7 +27,8 @@ def make(seed, small):
     for layer in range(config["layers"]):
         sizes = {
             "q": (hidden, hidden), "k": (config["kv_heads"] * width, hidden), "v": (config["kv_heads"] * width, hidden),
-            "o": (hidden, hidden), "gate": (3 * hidden, hidden), "up": (3 * hidden, hidden), "down": (hidden, 3 * hidden),
+            "o": (hidden, hidden), "gate": (3 * hidden, hidden), "up": (3 * hidden, hidden),
+            "down": (hidden, 3 * hidden),
         }  # fmt: skip
         weights |= {f"layers.{layer}.{name}": matrix(*shape) for name, shape in sizes.items()}
         weights |= {f"layers.{layer}.norm{n}": 1 + 0.1 * torch.randn(hidden, generator=chosen) for n in (1, 2)}

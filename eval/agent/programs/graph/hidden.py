@@ -48,7 +48,7 @@ def check(case, result, device):
     if ranks.shape != (len(case["queries"]), case["nodes"]):
         return f"ranks have the shape {ranks.shape}"
     counted = np.bincount(case["sources"].numpy(), minlength=case["nodes"])
-    for of_query, seeds in list(zip(ranks, case["queries"]))[:: 1 if len(ranks) < 4 else 5]:
+    for of_query, seeds in list(zip(ranks, case["queries"], strict=True))[:: 1 if len(ranks) < 4 else 5]:
         restart = np.zeros(case["nodes"])
         restart[seeds.numpy()] = 1 / len(seeds)
         lost = of_query[counted == 0].sum()

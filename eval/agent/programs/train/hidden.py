@@ -72,7 +72,8 @@ def check(case, result, device):
     for batch in case["batches"]:
         x = w["embedding.weight"][events[batch]]
         for n in range(case["layers"]):
-            own = {k: w[f"layers.{n}.{k}"] for k in ("norm.weight", "norm.bias", "into.weight", "into.bias", "out.weight", "out.bias")}  # fmt: skip
+            names = [f"{part}.{kind}" for part in ("norm", "into", "out") for kind in ("weight", "bias")]
+            own = {k: w[f"layers.{n}.{k}"] for k in names}  # fmt: skip
             y = F.layer_norm(x, (case["hidden"],), own["norm.weight"], own["norm.bias"])
             u, g = F.linear(y, own["into.weight"], own["into.bias"]).chunk(2, dim=-1)
             x = x + F.linear(u * torch.sigmoid(g), own["out.weight"], own["out.bias"])

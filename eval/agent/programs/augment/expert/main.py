@@ -59,7 +59,7 @@ def _blur(images, hows):
 def run(case, device):
     """``means`` of every output image, and ``images``, the last batch."""
     means, last = [], None
-    for images, hows in zip(case["batches"], case["hows"]):
+    for images, hows in zip(case["batches"], case["hows"], strict=True):
         x = images.to(device).permute(0, 3, 1, 2).float()
         x = _blur(_jitter(_crop(_equalise(x), hows, case["size"]), hows), hows)
         mean, deviation = (x.new_tensor(values).view(1, 3, 1, 1) for values in (MEAN, DEVIATION))

@@ -29,7 +29,5 @@ def jitter(image, contrast, saturation):
 
 def normalise(image):
     """Values as networks expect them."""
-    mean, deviation = (
-        torch.tensor(x, device=image.device, dtype=image.dtype).view(3, 1, 1) for x in (MEAN, DEVIATION)
-    )
+    mean, deviation = (torch.tensor(x, device=image.device, dtype=image.dtype).view(3, 1, 1) for x in (MEAN, DEVIATION))
     return (image / 255 - mean) / deviation

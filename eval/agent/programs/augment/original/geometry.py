@@ -17,5 +17,7 @@ def crop(image, angle, centre, scale, size):
     """An image (3, H, W) rotated about a centre and sampled at size x size places."""
     matrix = rotation(angle, centre, scale).to(image.device)
     grid = F.affine_grid(matrix[None], [1, 3, size, size], align_corners=False)
-    sampled = F.grid_sample(image[None].to(grid.dtype), grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+    sampled = F.grid_sample(
+        image[None].to(grid.dtype), grid, mode="bilinear", padding_mode="reflection", align_corners=False
+    )
     return sampled[0]

@@ -18,8 +18,8 @@ def augment(image, how, size):
 def run(case, device):
     """``means`` and ``images``: the mean of every output image, and the last batch."""
     means, last = [], None
-    for images, hows in zip(case["batches"], case["hows"]):
+    for images, hows in zip(case["batches"], case["hows"], strict=True):
         on_device = images.float().permute(0, 3, 1, 2).contiguous().to(device)
-        last = torch.stack([augment(one, how, case["size"]) for one, how in zip(on_device, hows)])
+        last = torch.stack([augment(one, how, case["size"]) for one, how in zip(on_device, hows, strict=True)])
         means.append(last.mean((1, 2, 3)).cpu())
     return {"means": torch.cat(means), "images": last}

@@ -80,6 +80,6 @@ class Decoder:
     def logits(self, tokens, start):
         """The logits after the last of these tokens, which begin at position ``start``."""
         x = F.embedding(tokens, self.embedding).to(torch.bfloat16)
-        for block, cache in zip(self.blocks, self.caches):
+        for block, cache in zip(self.blocks, self.caches, strict=True):
             x = block(x, cache, start)
         return self.head(self.norm(x))[:, -1].float()

@@ -8,7 +8,7 @@ def sample(logits, uniform, k, temperature):
     """One token for each row: the first whose cumulative probability among the top k exceeds its uniform number."""
     rows = logits.cpu().numpy().astype(np.float64)
     chosen = []
-    for row, number in zip(rows, uniform.tolist()):
+    for row, number in zip(rows, uniform.tolist(), strict=True):
         order = np.argsort(-row, kind="stable")[:k]
         scaled = row[order] / temperature
         weights = np.exp(scaled - scaled.max())

@@ -1,6 +1,5 @@
 """The network."""
 
-import torch
 import torch.nn.functional as F
 from gated import Gated
 from torch import nn

@@ -15,7 +15,7 @@ class Momentum:
         """One update; the gradients are dropped."""
         norm = sum(p.grad.pow(2).sum().item() for p in self.parameters) ** 0.5
         scale = min(1.0, self.most / (norm + 1e-6))
-        for p, speed in zip(self.parameters, self.speeds):
+        for p, speed in zip(self.parameters, self.speeds, strict=True):
             speed.mul_(self.momentum).add_(p.grad * scale)
             p.sub_(self.rate * speed)
             p.grad = None
