@@ -269,6 +269,15 @@ def test_a_counter_of_a_json_file_that_is_no_finite_number_is_told(bench, value)
     assert any("1 counter values are not finite numbers" in w for w in done.warnings)
 
 
+@pytest.mark.parametrize(("value", "shown"), [(float("nan"), "NaN"), (float("-inf"), "-Infinity"), (2**63, str(2**63))])
+def test_a_time_of_a_json_file_that_is_no_number_of_64_bits_is_shown_as_the_file_spells_it(bench, value, shown):
+    def change(tool):
+        tool["callback_records"]["counter_collection"][1]["dispatch_data"]["end_timestamp"] = value
+
+    done = bench.load(as_json(Writer(bench.folder).json("1_results.json", RUN), change))
+    assert any(f"1 times are not whole numbers of 64 bits (for instance {shown!r})" in w for w in done.warnings)
+
+
 @pytest.mark.parametrize("text", ["1_000", "nan", "inf", "0x10", "1e400", "９"])
 def test_a_count_of_perf_that_is_no_number_is_not_measured(bench, text):
     lines = [{"counter-value": text, "unit": "", "event": "cycles", "pcnt-running": 100.0},

@@ -102,10 +102,17 @@ class JsonRun:
 
 @dataclass
 class InvalidValues:
-    """Counter of values that are not finite numbers."""
+    """Counter of values that cannot be used, with what is wrong with them."""
 
+    what: str = "counter values are not finite numbers"
     count: int = 0
     example: str = ""
+
+    def time(self, value: Any) -> None:
+        """Record a time that is not a whole number of 64 bits, unless it is null."""
+        if value is not None and _whole(value) is None:
+            self.example = self.example or _spelled(value)
+            self.count += 1
 
     def number(self, value: Any) -> float | None:
         """Convert a value to a number; None otherwise, which is recorded unless it is null, meaning not measured."""
@@ -124,7 +131,7 @@ class InvalidValues:
         """Return a warning if there were any."""
         if not self.count:
             return []
-        text = f"{file.name}: {self.count} counter values are not finite numbers (for instance "
+        text = f"{file.name}: {self.count} {self.what} (for instance "
         return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are treated as not collected.")]
 
 
@@ -134,8 +141,11 @@ def _spelled(value: Any) -> str:
     return text[:40]
 
 
-def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], InvalidValues]:
-    """Spool the file's records; return its processes. Handles, which may be addresses, become small numbers."""
+def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], list[Note]]:
+    """Spool the file's records; return its processes, and warnings about values that are no numbers.
+
+    Handles, which may be addresses, become small numbers.
+    """
 
     def descends_into(path: KeyPath) -> bool:
         return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTER_COLLECTION[0]))
@@ -156,7 +166,7 @@ def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonR
         intake.close()
     if not intake.runs:
         raise BadInput(f"{file.name} is not an output of rocprofv3", f"it has no object {_TOOL}")
-    return intake.runs, intake.strange
+    return intake.runs, intake.strange.notes(file) + intake.times.notes(file)
 
 
 class _RecordSpooler:
@@ -165,7 +175,7 @@ class _RecordSpooler:
     def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[int], None]) -> None:
         """``on_batch`` is called after a batch has been written, with the number of rows so far."""
         self.runs: list[JsonRun] = []
-        self.strange = InvalidValues()
+        self.strange, self.times = InvalidValues(), InvalidValues("times are not whole numbers of 64 bits")
         self._spools, self._on_batch = spools, on_batch
         self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
         self._counters: dict[Any, int] = {}
@@ -280,6 +290,8 @@ class _RecordSpooler:
         info = _part(data, "dispatch_info")
         agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
         identity = _whole(info.get("dispatch_id")), agent
+        for name in ("start_timestamp", "end_timestamp"):
+            self.times.time(data.get(name))
         self._spool_row("launch", self._run_number, int(counted), *identity, *_launch(value, data, info))
         return identity
 
@@ -420,7 +432,7 @@ def read_json(
     Also returns a warning about invalid counter values. Raises BadInput if the file is truncated or another JSON.
     """
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
-    runs, strange = collect_records(file, spools)
+    runs, warnings = collect_records(file, spools)
     launch, value, symbol, counter, markers, *others = (parquet(spool.close()) for spool in spools.values())
     acts, sample_parts, spm = others[:2], others[2:-1], others[-1]
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
@@ -467,7 +479,6 @@ def read_json(
         item.sampled = json_samples(number, *sample_parts) if run.sampled else None
         recordings.append(item)
     describe_recordings(con, recordings)
-    warnings = strange.notes(file)
     if unread := sum(run.driver_events for run in runs):
         text = f"{file.name}: {count_text(unread, 'event')} of the kernel driver (page faults, migrations, evictions) "
         warnings.append(Note("not_read", f"{text}lack their kind in JSON: use the database (--output-format rocpd)."))
