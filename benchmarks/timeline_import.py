@@ -82,6 +82,12 @@ def write(path: Path, events: int, shape: str) -> None:
         out.write("\n]}\n")
 
 
+def _peak_kib() -> int:
+    """Return the most memory that this process had; unlike ru_maxrss it does not count what its parent had."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
+
+
 def main() -> int:
     """Import a trace into a store of its own, and say what that took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -102,7 +108,7 @@ def main() -> int:
         took, used = time.perf_counter() - began, time.process_time() - cpu
         manifest = store.resolve(done.workload)
         stored = sum(manifest.files.values())
-    memory = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    memory = (_peak_kib() + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024
     print(f"{path.name}, {size / 1e6:,.0f} MB: {took:.1f} s ({used:.1f} s of CPU time), {memory:,.0f} MiB")
     print(f"{manifest.events:,} events and {manifest.dispatches:,} launches stored in {stored / 1e6:,.0f} MB")
     print("\n".join(done.notes))

@@ -18,7 +18,7 @@ SEVERAL = {
     ("analysis/comparison/time_ratio.py", "n[1]"), ("analysis/comparison/sentences.py", "compared.rounds[1]"),
     ("analysis/comparison/sentences.py", "counts[1]"), ("analysis/launches/coverage.py", "self.launches"),
     ("analysis/plot/timeline_content.py", "name"), ("analysis/plot/roofline_content.py", "inputs.formulas.words.wave"),
-    ("tools/answers/comparison_tables.py", "min(changes.samples)"), ("tools/profiles/chrome/read.py", "len(runs)"),
+    ("tools/answers/comparison_tables.py", "min(changes.totals)"), ("tools/profiles/chrome/read.py", "len(runs)"),
     ("tools/profiles/perf/read.py", "means[0]"), ("tools/profiles/rocprofv3/pc_samples.py", "rows"),
     ("tools/profiles/checks/impossible_values.py", "launches"), ("tools/diagnose_bottleneck.py", "manifest.ranks"),
     ("analysis/comparison/gate.py", "len(known)"), ("analysis/store/dispatch_ids.py", "high"),

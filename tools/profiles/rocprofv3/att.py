@@ -266,7 +266,11 @@ def _doubts_about_waves(trace: ThreadTrace) -> list[Note]:
     if trace.unread:
         return [Note("left_out", f"{name}: {count_text(trace.unread, 'file')} of waves could not be read; {_PART}")]
     if seen != all_executed:
-        return [Note("left_out", f"{name}: the waves executed {seen:,} of {all_executed:,} instructions; {_PART}")]
+        return [
+            Note(
+                "left_out", f"{name}: the waves executed {seen:,} of {count_text(all_executed, 'instruction')}; {_PART}"
+            )
+        ]
     return []
 
 

@@ -301,7 +301,7 @@ class DatabaseActivity:
         ).fetchone() or (0, 0, 0, 0)
         if lost and launches:
             text = (
-                f"{self.staging.db.path.name}: {lost} of {stated} kernels of graphs are missing, in "
+                f"{self.staging.db.path.name}: {lost} of {count_text(stated, 'kernel')} of graphs are missing, in "
                 f"{count_text(replayed, 'replay')}: the profiler counted them and recorded no launch."
             )
             self.warnings.append(Note("lost_nodes", text))
