@@ -40,28 +40,6 @@ PROMISED = [
     "collectives",
     "log",
 ]
-PROMISED += [
-    "events",
-    "ranges",
-    "samples",
-    "instructions",
-    "source_lines",
-    "kernel_stats",
-    "ceilings",
-    "clocks",
-    "facts",
-    "metrics",
-    "findings",
-    "loads",
-    "accounts",
-    "steps",
-    "phases",
-    "lanes",
-    "gaps",
-    "operators",
-    "collectives",
-    "log",
-]
 
 
 def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:
