@@ -7,6 +7,8 @@ import torch.nn.functional as F
 
 SLACK = 0.08
 """How far a cumulative probability may be off: logits in BF16."""
+MOST_WRONG = 0.05
+"""Share of tokens that may differ: right versions with weights in BF16 chose 2.2 and 2.6 % of them otherwise on an H200."""
 
 
 def make(seed, small):
@@ -86,4 +88,4 @@ def check(case, result, device):
     # Neighbours with almost the same logit may change places.
     right = at.sum(-1).bool() & (number >= lower - SLACK) & (number <= upper + SLACK)
     wrong = 1 - right.double().mean().item()
-    return None if wrong <= 0.02 else f"{100 * wrong:.1f} % of the tokens are not what the uniform numbers choose"
+    return None if wrong <= MOST_WRONG else f"{100 * wrong:.1f} % of the tokens are not what the uniform numbers choose"
