@@ -8,7 +8,7 @@ import torch.nn.functional as F
 SLACK = 0.08
 """How far a cumulative probability may be off: logits in BF16."""
 MOST_WRONG = 0.05
-"""Share of tokens that may differ: right versions with weights in BF16 chose 2.2 and 2.6 % of them otherwise on an H200."""
+"""Share of tokens that may differ: right versions in BF16 chose 2.2 and 2.6 % of them otherwise on an H200."""
 
 
 def make(seed, small):
