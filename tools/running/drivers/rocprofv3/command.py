@@ -100,11 +100,6 @@ def add_sampling_methods(features: Rocprofv3Features, text: str) -> Rocprofv3Fea
     return replace(features, sampled=pc_sampling.parse_sampling_methods(text))
 
 
-def samples_lines(features: Rocprofv3Features) -> bool:
-    """Return whether instructions can be sampled: this version can, and it lists a method for this machine."""
-    return features.pc_sampling and bool(features.sampled)
-
-
 def with_progress(step: Step) -> Step:
     """Return the step unchanged: rocprofv3 always prints its progress."""
     return step
