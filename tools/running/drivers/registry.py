@@ -126,8 +126,10 @@ class ListingDriver(Protocol):
 
 @runtime_checkable
 class LineDriver(Protocol):
-    """A profiler that may take samples of instructions without being asked to; rocprofv3 may not, because AMD warns that
-    its sampling can freeze a GPU."""
+    """A profiler that may take samples of instructions without being asked to.
+
+    rocprofv3 may not, because AMD warns that its sampling can freeze a GPU.
+    """
 
     def samples_lines(self, features: Any) -> bool:
         """Return whether this version can take samples on this machine."""
