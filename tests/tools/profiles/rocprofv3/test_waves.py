@@ -115,7 +115,8 @@ def captured(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("captured")
     (archive,) = (shared / "public" / "att_mi300x").glob("*.tar.xz")
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters.
+        packed.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return next(folder.iterdir())
 
 
