@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -192,3 +193,21 @@ def test_names_and_manifests_of_a_lying_server_lead_nowhere(
     assert written and all(path.is_relative_to(tmp_path / "cache") for path in written)
     assert not [path for path in written if SECRET.encode() in path.read_bytes() or "evil" in path.name]
     assert SECRET not in caplog.text + "".join(broken)
+
+
+def test_tables_that_are_no_parquet_files_are_refused_though_their_checksums_are_right(
+    s3: str, four: Store, tmp_path: Path
+) -> None:
+    """Whoever can write to the bucket can write a manifest that fits whatever else lies there."""
+    lying = Store(tmp_path / "lying")
+    manifest = four.resolve("yax_before")
+    folder = tmp_path / "lying" / f"workload={manifest.id}"
+    shutil.copytree(four.folder(manifest), folder)
+    table = folder / "passes.parquet"
+    table.write_bytes(bytes(table.stat().st_size))
+    shared = Store.locate(s3)
+    shared.add(lying, [lying.resolve(manifest.id)])
+    shutil.rmtree(shared.root)
+    with pytest.raises(StoreProblem, match="passes.parquet.*is damaged"):
+        shared.folder(shared.resolve(manifest.id))
+    assert not list(shared.root.glob("workload=*"))

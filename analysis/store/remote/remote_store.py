@@ -37,6 +37,7 @@ from ..manifest import (
     check_room,
     check_table_names,
     read_manifest,
+    refuse_unusual_table,
 )
 from ..store import ProgressListener, Store, quiet, refuse_other_workload, sha256_of, write_atomically
 from .objects import Objects
@@ -284,6 +285,7 @@ class RemoteStore(Store):
                         "its SHA-256 differs: it was damaged in transfer, or changed in the shared store",
                         "Try again; if this persists, push the workload again from a store that has it",
                     )
+                refuse_unusual_table(draft / name)
             (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
             target = self.root / f"{PREFIX}{manifest.id}"
             if target.is_dir():

@@ -25,6 +25,10 @@ _HEADER = re.compile(rb'"?ID"?,"?Process ID"?,|"?Process ID"?,"?Process Name"?,"
 _ROW = re.compile(rb'"?\d+"?,"?\d*"?,')
 _UNITS = re.compile(rb'(?:(?:"")?,){2}')
 _MISGROUPED = re.compile(rb'"[+-]?(?!\d{1,3}(?:,\d{3})*(?:\.\d*)?")[\d.]*,[\d.,]*"')
+_DECIMAL_COMMA = re.compile(rb'"[+-]?(?:\d+,(?!\d{3}")\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})"')
+"""A number that can only have a decimal comma or points between its thousands: 65,77 or 27.595.520."""
+_DECIMAL_POINT = re.compile(rb'"[+-]?\d+\.(?:\d{2}|\d{4,})"')
+"""A number that can only have a decimal point. One digit after it may be a version, three may be thousands."""
 NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
 """Cells without a value."""
 _LOOKED_AT = 1 << 20
@@ -42,6 +46,8 @@ class NcuPage:
     foreign: int = 0
     doubtful: bool = False
     """Whether a cell may be a number in another notation (1_000, 2.230,5), which DuckDB would misread."""
+    decimal_comma: bool | None = None
+    """Whether its numbers have a decimal comma, as ncu writes them in some languages; None while no cell shows it."""
 
     def cells(self) -> Iterator[list[str]]:
         """Yield the parsed rows; BadInput if a row has too few or too many cells."""
@@ -90,6 +96,8 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
                 out.write(line if line.endswith(b"\n") else line + b"\n")
                 pages[-1].rows += 1
                 pages[-1].doubtful = pages[-1].doubtful or _MISGROUPED.search(line) is not None
+                if pages[-1].decimal_comma is not False:
+                    _look_at_notation(pages[-1], line)
                 quoted = odd
                 progress.report(f"read {count_text(pages[-1].rows, 'row')} of {source.name}")
             elif match := _HEADER.search(line):
@@ -111,7 +119,22 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
         raise damaged_page(source, "it ends within a row")
     if not pages:
         raise BadInput(f"{source.name} contains no page of ncu", "it has no header with ID and Process ID")
+    for page in pages:
+        if page.decimal_comma:
+            raise BadInput(
+                f"The numbers in {source.name} have a decimal comma",
+                "a time of 117.344 ns may be 117 ns or 117344 ns there, so nothing of it can be trusted",
+                "Write it again with decimal points: LC_ALL=C ncu --import FILE.ncu-rep --csv --page raw",
+            )
     return pages
+
+
+def _look_at_notation(page: NcuPage, row: bytes) -> None:
+    """Decide from a row whether the page has decimal points or commas, if the row shows it."""
+    if _DECIMAL_POINT.search(row):
+        page.decimal_comma = False
+    elif _DECIMAL_COMMA.search(row):
+        page.decimal_comma = True
 
 
 def damaged_page(source: Path, why: str) -> BadInput:

@@ -124,6 +124,19 @@ def test_two_scalings_of_one_value_are_the_same_number(bench, raw_page):
     assert one == pytest.approx(two, rel=1e-12) and one == pytest.approx((1.5e6, 1.5e6, 2e6))
 
 
+def test_a_page_with_decimal_commas_is_refused_because_its_points_may_be_thousands(bench, raw_page):
+    """117.344 ns on such a page are 117344 ns, and nothing in that cell tells."""
+    times = {"gpu__time_duration.sum": ("ns", ["117.344", "98.112"])}
+    shares = {"dram__throughput.avg.pct_of_peak_sustained_elapsed": ("%", ["65,77", "8,1"])}
+    for other in (shares, {"dram__bytes.sum": ("byte", ["27.595.520", "512"])}):
+        with pytest.raises(BadInput, match="decimal comma") as refused:
+            bench.load(raw_page({**times, **other}))
+        assert "LC_ALL=C" in refused.value.fix
+    known = {"dram__throughput.avg.pct_of_peak_sustained_elapsed": ("%", ["65.77", "8.1"])}
+    done = bench.load(raw_page({**times, **known}, "b/p.csv"))
+    assert bench.column(done, "dispatches", "duration_ns") == [pytest.approx(117.344), pytest.approx(98.112)]
+
+
 @pytest.mark.parametrize("missing", ["", "nan", "n/a", "no data", "(!) nan", "inf"])
 def test_a_cell_without_a_number_is_null_and_not_zero(bench, raw_page, missing):
     page = raw_page({"gpu__time_duration.sum": ("ns", ["10", "20"]), "sm__inst_executed.sum": ("inst", [missing, "0"])})
