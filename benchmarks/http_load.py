@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 

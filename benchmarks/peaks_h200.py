@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+
 from rooflens.tools.device.benchmarks.cuda import Cuda
 from rooflens.tools.device.benchmarks.gpu import measure_ceilings
 from rooflens.tools.device.benchmarks.outcomes import CeilingOutcome

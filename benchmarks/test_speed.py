@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile

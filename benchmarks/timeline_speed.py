@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import duckdb
+
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.isolation.limits import keep_freed_memory

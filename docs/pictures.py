@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot

@@ -21,6 +21,7 @@ import questions
 from frameworks import truths
 from interventions import diagnoses
 from mcp.client import Client
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app
 

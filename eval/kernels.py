@@ -14,6 +14,7 @@ from typing import Any
 
 from mcp.client import Client
 from questions import CHARACTERS_PER_TOKEN
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
+
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.launches import device_clocks
 from rooflens.analysis.store.store import Manifest, Store, write_table

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests import nursery, once, proved, recordings, selection, thorough, waiting
 from rooflens.tools.isolation import child, fork_server

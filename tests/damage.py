@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+
 from rooflens.analysis.base.database import sql_literal, sql_name, sql_path
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose

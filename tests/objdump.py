@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.code_objects.disassembly import disassemblers, instructions
 
 _CODE, _SPAN = Path(__file__).parent / "tools" / "code_objects" / "data" / "lines_gfx942.hsaco", (0x1C00, 0x1C10)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+
 from rooflens.analysis.plot.style import Picture
 
 STORED = Path(__file__).parent / "data" / "plots"

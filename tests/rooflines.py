@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
+
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.catalogue import counter_names
 from rooflens.analysis.catalogue import metrics as catalog

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens import __version__
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.server.cli import parser

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue.targets import gpu, products, targets
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,6 +8,7 @@ import io
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
 from rooflens.analysis.rooflines import flop as roofline

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
 from rooflens.tools.query_counters import query_counters

@@ -17,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.targets import product

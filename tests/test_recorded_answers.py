@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 
 import pytest
+
 from rooflens.server.mcp import toolbox
 from rooflens.tests.recorded_answers import recording
 from rooflens.tests.recorded_answers.cases import CASES, Case

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests import selection
 from rooflens.tests.selection import (
     FAST_CASE_SECONDS,

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests import proved, thorough
 from rooflens.tests.thorough import Repetition, repetitions
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.notes import Reason
 from rooflens.tests.recorded_answers.cases import CASES, Case
 from rooflens.tests.recorded_answers.facts import codes_for_words, facts

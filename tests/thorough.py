@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests import selection
 
 THOROUGH = "ROOFLENS_THOROUGH"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+
 from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Manifest, Store, write_table
 

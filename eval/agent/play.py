@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+
 from rooflens.analysis.store.store import Store
 from rooflens.eval.agent.games import asking, kernels, scores, tasks
 from rooflens.eval.agent.games.server import Toolbox, serving

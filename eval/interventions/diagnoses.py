@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp.client import Client
+
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

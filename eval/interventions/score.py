@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from interventions import diagnoses, scoring
+
 from rooflens.analysis.store.store import Store
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 from mcp import StdioServerParameters
 from mcp.client import Client
+
 from rooflens.server.demo import loop
 
 

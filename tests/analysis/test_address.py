@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.remote.address import Bucket, Lake, mask_secrets, parse_address
 from rooflens.analysis.store.store import Store

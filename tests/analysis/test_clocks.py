@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.launches import device_clocks
 from rooflens.analysis.launches.device_clocks import ClockState
 from rooflens.analysis.store.store import Manifest, Store

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base import database
 
 ROOT = Path(__file__).resolve().parents[2]

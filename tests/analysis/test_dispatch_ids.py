@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded
 from rooflens.analysis.store.dispatch_ids import MOST_RANGES, condition, ranges
 from rooflens.analysis.store.store import Manifest, Store, write_table

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.notes import Note
 from rooflens.analysis.engine.evaluation import Figure, FigureRequest, figures
 from rooflens.analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt, Doubts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.comparison.experiment_log import (
     ExperimentEntry,
     ExperimentOutcome,

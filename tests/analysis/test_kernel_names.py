@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.kernel_names import SHORT, distinct, names_shortened_to, short
 from rooflens.tests.waiting import at_most
 from rooflens.tools.profiles.merging.demangled_names import demangle_name

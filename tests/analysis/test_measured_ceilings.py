@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store import measured_ceilings as peaks
 from rooflens.analysis.store.schema import relation
 from rooflens.analysis.store.store import Manifest, Store

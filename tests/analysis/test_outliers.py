@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.launches.outliers import notes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

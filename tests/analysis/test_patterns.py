@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base import kernel_names
 from rooflens.analysis.base.kernel_names import PATTERN_LENGTH, matching
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, near

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base import problems
 from rooflens.analysis.base.problems import BadInput, Problem
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.store.schema import columns, manifest_rows, pass_times, relation, render, schema
 from rooflens.analysis.store.store import TABLES, Manifest, Store, write_table

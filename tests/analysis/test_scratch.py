@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base import temporary_files
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.analysis.base.temporary_files import scratch

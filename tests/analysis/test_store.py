@@ -16,6 +16,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base import temporary_files
 from rooflens.analysis.base.database import sql_path
 from rooflens.analysis.base.problems import BadArgument, NotAllowed, NotFound, StoreProblem

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 import rooflens
 from rooflens.analysis.store.store import Store
 

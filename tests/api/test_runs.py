@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 import rooflens
 from rooflens.analysis.store.store import Store
 from rooflens.api import store

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 import rooflens
 
 Profile = Callable[..., Path]

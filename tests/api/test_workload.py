@@ -11,6 +11,7 @@ import matplotlib.figure
 import numpy as np
 import pandas as pd
 import pytest
+
 import rooflens
 from rooflens.analysis.store.store import Store
 from rooflens.api.display import _series

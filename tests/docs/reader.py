@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server import demo

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.docs.reader import ROOT, Block, Reader, Wrong, agrees, blocks, commands, pages
 

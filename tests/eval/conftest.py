@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+
 from rooflens.server.mcp import calls
 from rooflens.tools.isolation.channel import Channel
 

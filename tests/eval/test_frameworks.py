@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.store.store import Store

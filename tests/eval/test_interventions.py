@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
 

@@ -10,6 +10,7 @@ import evaluate
 import kernels
 import pytest
 from mcp.client import Client
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app
 

@@ -11,6 +11,7 @@ import evaluate
 import pytest
 import questions
 from mcp.client import Client
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app, toolbox
 

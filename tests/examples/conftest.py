@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests import once
 
 SOURCES = Path(__file__).resolve().parents[2] / "examples" / "kernels"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.commands.verbs import answers

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
+
 from rooflens.analysis.base.database import sql_name, sql_path
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Manifest, Store

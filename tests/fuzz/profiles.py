@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack
 from hypothesis import strategies as st
+
 from rooflens.tests.fuzz.mutations import CELLS, Draw, few, lines, octets, packed, table, tree
 from rooflens.tests.tools.code_objects.test_codeobject import BUNDLE, HSACO, elf, note
 from rooflens.tests.tools.profiles.conftest import SYSINFO

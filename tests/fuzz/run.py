@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+
 from rooflens.tests.fuzz.judge import Tally, judge
 from rooflens.tests.fuzz.timelines import READERS, Spoilt
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from hypothesis import strategies as st
+
 from rooflens.tests.fuzz.mutations import Draw, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
 from rooflens.tests.tools.profiles.rocprofv3 import made_samples

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+
 from rooflens.tests.fuzz.judge import Tally, judge
 from rooflens.tests.fuzz.timelines import READERS
 

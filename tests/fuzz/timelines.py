@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import strategies as st
+
 from rooflens.tests.fuzz import profiles, samples
 from rooflens.tests.fuzz.mutations import Draw, few, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt

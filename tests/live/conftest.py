@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import python_with
 from rooflens.tools.device.machine.model import Roots

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 
 import pytest
+
 from rooflens.eval.agent.games import kernels
 from rooflens.eval.agent.games.tasks import Task, tasks
 from rooflens.eval.agent.games.workbench import Limits

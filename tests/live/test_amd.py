@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.check_counters import check_counters
 from rooflens.tools.device.benchmarks.hip import clangs

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import Ended, asked, deviations, profiled, records, told, wall_s

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import profiled, told
 from rooflens.tools.device.machine.model import Roots

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import Ended, asked, deviations, printed_by, profiled, python_with, records, stated
 from rooflens.tests.live.measuring import told as tell

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.live.conftest import PROGRAMS
 from rooflens.tests.live.measuring import Ended, asked, printed_by, profiled, records, stated, told

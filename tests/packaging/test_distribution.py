@@ -16,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from rooflens import __version__
 from rooflens.tests.waiting import END_S
 

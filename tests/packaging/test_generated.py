@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
 from rooflens import __version__
 from rooflens.server.cli import parser
 from rooflens.server.mcp.resources import prompts

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotAllowed
 from rooflens.server.mcp import access
 from rooflens.server.mcp.http import serve

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.notes import Note
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, Problem
 from rooflens.analysis.store.store import Store

@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.server.doctor import bundle as module

@@ -17,6 +17,7 @@ import anyio.to_thread
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
+
 from rooflens.analysis.base.problems import LimitExceeded, Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import calls

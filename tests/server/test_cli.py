@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server import demo
 from rooflens.server.cli import main

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.server.commands import command

@@ -19,6 +19,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app
 from rooflens.tests.perf_stand_in import install

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.waiting import END_S
 from rooflens.tools.sql.export import export_db

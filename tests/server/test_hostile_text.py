@@ -21,6 +21,7 @@ import duckdb
 import pytest
 from markdown_it import MarkdownIt
 from mcp.client import Client
+
 from rooflens.analysis.base import text as texts
 from rooflens.analysis.base.kernel_names import names_shortened_to
 from rooflens.analysis.base.problems import Problem

@@ -20,6 +20,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import access, app, http
 from rooflens.server.mcp.admission import ServerLimits

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
 from rooflens.server.terminal import log

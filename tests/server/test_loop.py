@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.demo import loop
 from rooflens.server.mcp import app

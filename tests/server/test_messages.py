@@ -15,6 +15,7 @@ from mcp.types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
+
 from rooflens.server.mcp import messages
 from rooflens.tests.server.malformed import MALFORMED
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound, Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server import cli

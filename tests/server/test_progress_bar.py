@@ -12,6 +12,7 @@ import sys
 import termios
 
 import pytest
+
 from rooflens.tests.waiting import END_S
 
 WORK = """

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pydantic
 import pytest
 from mcp.client import Client
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
 from rooflens.analysis.store import schema

@@ -17,6 +17,7 @@ import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Request
+
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app, toolbox

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import stdio
 from rooflens.tests.server.malformed import HOSTILE, MALFORMED, NOT_FOR_US

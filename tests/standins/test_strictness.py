@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.tests.standins import application
 from rooflens.tests.standins.install import install
 from rooflens.tests.standins.options import VERSIONS

@@ -19,6 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.waiting import END_S, until
 from rooflens.tools.import_profile import import_profile
@@ -131,6 +132,7 @@ def _new_database(postgres: str, template: str = "template1") -> str:
 def _execute(database: str, statement: str, *, transaction: bool = True) -> None:
     """Let PostgreSQL execute a statement."""
     import duckdb
+
     from rooflens.analysis.store.remote.extensions import load
 
     with duckdb.connect() as con:

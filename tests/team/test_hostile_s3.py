@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import StoreProblem
 from rooflens.analysis.store.remote import s3 as s3_module
 from rooflens.analysis.store.remote.address import Bucket

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, Problem, StoreProblem
 from rooflens.analysis.store.manifest import PREFIX
 from rooflens.analysis.store.remote import catalogue, extensions

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import NotAllowed, NotFound, Problem, StoreProblem
 from rooflens.analysis.store.manifest import PREFIX
 from rooflens.analysis.store.remote import s3 as s3_module

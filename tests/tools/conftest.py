@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.store.store import Manifest, Store, write_table
 

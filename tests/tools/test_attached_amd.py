@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.tests.tools.test_profile_amd import FEW, Node, node  # noqa: F401  a fixture
 from rooflens.tests.waiting import ended, until

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.comparison.experiment_log import earlier_experiments, entries
 from rooflens.analysis.launches.device_clocks import COLUMNS

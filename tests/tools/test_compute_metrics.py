@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store

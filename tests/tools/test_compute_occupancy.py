@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound, Problem
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.eval.interventions.diagnoses import COUNTERS, TIMES

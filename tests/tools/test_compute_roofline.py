@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.server.rendering import render

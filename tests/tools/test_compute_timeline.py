@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.comparison.timeline_changes import change, notes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.timeline import application

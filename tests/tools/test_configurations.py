@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.tests.comparisons import flop, traffic, workload

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.database import sql_path
 from rooflens.analysis.base.problems import BadInput, Problem, StoreProblem
 from rooflens.analysis.store.integrity import damage, readable_workloads

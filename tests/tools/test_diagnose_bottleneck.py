@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, NotFound
 from rooflens.analysis.catalogue.metrics import SUBSYSTEMS
 from rooflens.analysis.comparison import experiment_log

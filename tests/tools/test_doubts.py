@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.diagnosis.findings import diagnose
 from rooflens.analysis.store.doubts import Doubt
 from rooflens.analysis.store.store import Store

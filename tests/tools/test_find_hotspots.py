@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, NotFound, Problem
 from rooflens.analysis.hotspots.kernels import sampled_kernels
 from rooflens.analysis.hotspots.ranking import quotes

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.catalogue.vocabulary import in_vendor_terms
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox

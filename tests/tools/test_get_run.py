@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.running import start as launch

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tests.standins.write_json import SAMPLES
 from rooflens.tests.tools.test_profile_amd import FEW, Node

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from rooflens.analysis.base.notes import Note
 from rooflens.analysis.base.problems import BadArgument, BadInput, LimitExceeded, NotFound, StoreProblem
 from rooflens.tools.import_profile import import_profile

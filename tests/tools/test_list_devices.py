@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.server.mcp import toolbox

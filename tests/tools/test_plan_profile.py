@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.plot import roofline
 from rooflens.analysis.plot.roofline_content import RooflinePicture, of_device

@@ -19,6 +19,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Manifest, Store

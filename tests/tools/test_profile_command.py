@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.analysis.store.store import Store

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.store import Store
 from rooflens.tests.standins.ncu import install

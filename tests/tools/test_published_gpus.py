@@ -9,6 +9,7 @@ import io
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Manifest, Store

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+
 from rooflens.analysis.base.problems import LimitExceeded, NotFound
 from rooflens.analysis.base.temporary_files import private_folder
 from rooflens.analysis.store.store import Store

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.counter_names import block_of, events_of

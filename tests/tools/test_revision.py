@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.query_counters import query_counters

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.server.rendering import render

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.database import connect
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.store import measured_ceilings as peaks

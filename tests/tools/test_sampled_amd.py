@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.tools.test_profile_amd import APP, THREE, Node, launching, node  # noqa: F401  a fixture
 from rooflens.tools.import_profile import import_profile

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.launches import coverage
 from rooflens.analysis.store.store import Store

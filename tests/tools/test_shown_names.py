@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.metrics import no_formulas, targets_with_metrics

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.tools.test_profile_amd import COPY, FEW, Node
 from rooflens.tools.compute_timeline import compute_timeline

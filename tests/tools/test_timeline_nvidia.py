@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool
 from rooflens.tests.tools.profiles.cupti.conftest import kits  # noqa: F401  a fixture
 from rooflens.tests.tools.test_profile_nvidia import COUNTER, INNER, Node

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio.to_thread
+
 from rooflens.eval.agent.games import workbench
 from rooflens.eval.agent.games.dialogue import Cost, Dialogue
 from rooflens.eval.agent.games.server import Refused, Toolbox, serving

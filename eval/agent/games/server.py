@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp import MCPError, StdioServerParameters
 from mcp.client import Client
+
 from rooflens.eval.agent.players.turn import Call, Offer, Result
 
 Gate = Callable[[Call], dict[str, Any]]

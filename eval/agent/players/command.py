@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
+
 from rooflens.eval.agent.players.turn import PlayerFailed, Position, Reply, Usage, calls_of
 
 LINE_BYTES = 8_000_000

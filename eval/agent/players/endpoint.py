@@ -15,6 +15,7 @@ from email.message import Message as Headers
 from typing import IO, Any
 
 import anyio.to_thread
+
 from rooflens.eval.agent.players.dialects import DIALECTS
 from rooflens.eval.agent.players.turn import PlayerFailed, Position, Reply
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.catalogue.counter_names import canonical, names, other_names, spelling
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.catalogue.counter_names import block_of, events_of, in_total, level_of, per_instance
 
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.store.store import Store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.catalogue.formula import compares_quantities, paths, thresholds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.targets import ProfilerDefect, as_on_target, find_target, gpu, holds
 

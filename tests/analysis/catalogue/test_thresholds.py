@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue.thresholds import count_threshold, threshold, thresholds
 from rooflens.analysis.engine.evaluation import IMPOSSIBLE_PCT
 from rooflens.analysis.rooflines import flop, limits, loads

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from rooflens.analysis.comparison.gate import by_time, certain
 from rooflens.analysis.comparison.time_ratio import Effect, ShapeTimes, effect
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims
 from rooflens.analysis.comparison.compare import compare
 from rooflens.analysis.comparison.experiment_log import entries

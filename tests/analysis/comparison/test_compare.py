@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.notes import Reason
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.compare import compare

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from rooflens.analysis.comparison.time_ratio import (
     ENOUGH,
     LAUNCHES_DIFFER,

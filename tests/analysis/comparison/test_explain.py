@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rooflens.analysis.comparison.compare import ComparedPair, compare
 from rooflens.analysis.comparison.explain import envelope
 from rooflens.analysis.store.store import Store

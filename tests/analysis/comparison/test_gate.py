@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.comparison.gate import PROGRAM, Gate, Item, gate
 from rooflens.analysis.comparison.gate_limits import GateLimits, StatedLimits, limits, metric_limit, percent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.comparison.matching import Pair, base_name, match, pair_groups
 from rooflens.analysis.comparison.time_ratio import KernelTotals

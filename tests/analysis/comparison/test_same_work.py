@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.comparison.compare import ComparedPair, compare
 from rooflens.analysis.comparison.sentences import summary
 from rooflens.analysis.store.store import Store

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.account import AccountPart, device_time_account, wave_time_account

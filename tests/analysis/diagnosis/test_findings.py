@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base import database
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.diagnosis import evidence

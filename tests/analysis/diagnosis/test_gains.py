@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.diagnosis.gains import expected_gain, least_of

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog

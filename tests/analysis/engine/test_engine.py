@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.engine.evaluation import NORMALIZATIONS, Figure
 from rooflens.analysis.store.store import Manifest, Store, write_table

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.engine.evaluation import Figure, FigureRequest, figures
 from rooflens.analysis.engine.launching_ranges import MOST_RANGES, range_times

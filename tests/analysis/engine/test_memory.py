@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
 

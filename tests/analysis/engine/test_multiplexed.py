@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.engine.work_sums import WorkSelection, collect
 from rooflens.analysis.store.store import Manifest, Store, write_table

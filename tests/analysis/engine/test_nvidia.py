@@ -7,6 +7,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.work_formulas import formulas
 from rooflens.analysis.engine.evaluation import Figure, Normalization

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
 from rooflens.tests.figures import evaluate

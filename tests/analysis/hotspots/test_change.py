@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.hotspots.profile_changes import LineChanges, changes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+
 from rooflens.analysis.base.notes import Note
 from rooflens.analysis.hotspots.code import CODE, advice, ways
 from rooflens.analysis.store.manifest import Manifest

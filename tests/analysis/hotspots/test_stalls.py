@@ -5,6 +5,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.hotspots import ranking
 
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.occupancy import occupancy
 
 HEADERS = sorted(Path("/usr/local").glob("cuda*/include/cuda_occupancy.h"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.occupancy import Occupancy, occupancy

@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rooflens.analysis.planning.packing import Block, least_passes, pack, union
 
 

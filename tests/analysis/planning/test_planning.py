@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets, work_formulas

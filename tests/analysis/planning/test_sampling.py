@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.planning.sampling import ConfigurationTime, Cost, choose_launches, least_choice
 
 STEP = [

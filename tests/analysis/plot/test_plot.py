@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import matplotlib
 import pytest
+
 from rooflens.analysis.comparison.work import Answer
 from rooflens.analysis.occupancy import occupancy
 from rooflens.analysis.plot import bars, roofline

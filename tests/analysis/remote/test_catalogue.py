@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import StoreProblem
 from rooflens.analysis.store.remote.address import Lake
 from rooflens.analysis.store.remote.catalogue import Catalogue

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.manifest import Manifest
 from rooflens.analysis.store.remote.objects import Folder
 from rooflens.analysis.store.remote.remote_store import MARKERS, RemoteStore, marker

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis import workload as database
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue.targets import identify, product, products

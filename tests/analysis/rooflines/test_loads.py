@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose

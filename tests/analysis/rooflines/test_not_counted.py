@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets, work_formulas
 from rooflens.analysis.catalogue.work_formulas import WorkOperation

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue.work_formulas import LEVELS
 from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
 from rooflens.analysis.rooflines import flop as roofline

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.notes import Reason
 from rooflens.analysis.base.problems import BadArgument, BadInput
 from rooflens.analysis.catalogue.work_formulas import formulas

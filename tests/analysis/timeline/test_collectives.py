@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.collectives import CollectiveRow, collectives

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.workload import Workload

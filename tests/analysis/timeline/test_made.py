@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.rules import rules

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.rooflines.ceilings import Ceilings, choose
 from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.busy import Busy, Within
 from rooflens.analysis.timeline.busy import busy as busy_times

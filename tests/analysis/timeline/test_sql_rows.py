@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.sql_rows import gap_rows, lane_rows, step_rows

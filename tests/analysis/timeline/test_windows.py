@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests.analysis.timeline.test_made import CASES, MS, US, told
 from rooflens.tests.timelines import Made
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.eval.agent import arms
 from rooflens.eval.agent.arms import ArmGame, Limits
 

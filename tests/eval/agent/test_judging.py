@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.eval.agent.games.judging import Truth, right, said
 
 TIME = Truth("number", 3.911136, "ms", 0.002)

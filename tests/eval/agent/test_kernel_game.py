@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.eval.agent import play as program
 from rooflens.eval.agent.games import kernels, scores, workbench

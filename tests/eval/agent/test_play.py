@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.eval.agent import play
 from rooflens.eval.agent.games import asking
 from rooflens.eval.agent.games.tasks import NoTask, tasks

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.eval.agent.games.dialogue import Dialogue
 from rooflens.eval.agent.games.server import Toolbox
 from rooflens.eval.agent.games.transcript import Scrubber, Transcript

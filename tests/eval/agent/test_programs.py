@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from rooflens.eval.agent.arms import PROGRAMS
 
 FOLDERS = sorted(path.parent for path in PROGRAMS.glob("*/hidden.py"))

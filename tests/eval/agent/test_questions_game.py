@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.eval.agent.games import asking, recorded, scores
 from rooflens.eval.agent.games.server import serving

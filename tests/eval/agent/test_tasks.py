@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from rooflens.eval.agent.games.tasks import FOLDER, Task, tasks
 
 pytestmark = pytest.mark.proves("eval/agent/games", "eval/agent/tasks", "examples/kernels")

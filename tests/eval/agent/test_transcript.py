@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rooflens.eval.agent.games.transcript import BLOT, Scrubber, Transcript
 
 ENVIRONMENT = {"MY_API_KEY": "correct-horse-battery", "HF_TOKEN": "short", "PATH": "/usr/bin:/usr/local/bin"}

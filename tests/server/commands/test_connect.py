@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from rooflens.server.cli import main
 from rooflens.server.connect.clients import clients
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.server.cli import main
 from rooflens.server.terminal import outcome

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.terminal.outcome import OK, REFUSED, USAGE

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from rooflens.server.cli import main
 from rooflens.server.terminal.outcome import OK, REFUSED
 from rooflens.tests.waiting import END_S

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.commands.verbs import BY_NAME, BY_TOOL, VERBS

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+
 from rooflens.analysis.base.problems import NotAllowed, NotFound
 from rooflens.server.cli import parser
 from rooflens.server.connect.clients import Client, StartCommand, client, clients

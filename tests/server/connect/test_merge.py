@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
 from rooflens.server.connect.clients import _LARGEST, BACKUP, StartCommand, client, write
 

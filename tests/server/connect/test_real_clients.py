@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from rooflens.server.cli import main
 from rooflens.server.connect.clients import StartCommand, client
 from rooflens.tests.waiting import END_S

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
+
 from rooflens.analysis.comparison.gate import Gate, Item
 from rooflens.server.gate import gate_text
 from rooflens.server.gate.gate_text import junit

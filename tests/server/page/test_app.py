@@ -10,6 +10,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app
 from rooflens.server.mcp.page_app import PAGE, SHOWN_FOR

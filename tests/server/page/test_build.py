@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.text import visible_lines
 from rooflens.server.page.build import pack_document, page
 from rooflens.tools.base.results import table

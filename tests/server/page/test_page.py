@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.server.demo.loop import RECORDING
 from rooflens.server.mcp.toolbox import functions

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base.profile_files import check_text, head, open_text

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgpack
 import pytest
 import zstandard
+
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, Problem
 from rooflens.tests.waiting import at_most
 from rooflens.tools.code_objects.bundle import code_objects

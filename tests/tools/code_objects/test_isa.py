@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis import hotspots
 from rooflens.analysis.base.database import sql_literal
 from rooflens.tools.code_objects import isa

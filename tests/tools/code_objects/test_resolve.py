@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests import objdump
 from rooflens.tools.code_objects.disassembly import disassemblers

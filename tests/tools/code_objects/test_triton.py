@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests.waiting import at_most
 from rooflens.tools.code_objects import triton
 from rooflens.tools.code_objects.triton import TritonSource, caches, sources

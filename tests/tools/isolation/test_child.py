@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.tests.tools.isolation import works
 from rooflens.tests.waiting import END_S
 from rooflens.tools.isolation import child as isolation

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.tests.tools.isolation import works
 from rooflens.tests.tools.isolation.test_child import gone, running
 from rooflens.tests.waiting import END_S, cpu_s, slowness, until

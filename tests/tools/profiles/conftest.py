@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tools.import_profile import ImportResult, import_profile
 

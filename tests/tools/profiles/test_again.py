@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import duckdb
+
 from rooflens.tools.profiles.merging.matching import pair_repeated_launches
 
 

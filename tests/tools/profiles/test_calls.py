@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+
 from rooflens.tools.profiles.timelines.call_kinds import categories, category_of, is_call, kind_of
 
 CALLS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
 from rooflens.tools.device.machine.survey import Machine

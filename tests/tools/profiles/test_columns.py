@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.tools.base.untrusted_text import plain_text
 from rooflens.tools.profiles.parsing.sheet import classify, role_of
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.planning.sampling import Cost
 from rooflens.analysis.store.store import Store
 from rooflens.tests.tools.profiles.test_counting import Run, run  # noqa: F401  a fixture

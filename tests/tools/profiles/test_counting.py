@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store

@@ -8,6 +8,7 @@ import random
 import resource
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, Problem
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base.untrusted_text import KERNEL_LIMIT

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.doubts import DURATION
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

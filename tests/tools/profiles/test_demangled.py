@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.tools.profiles.merging import demangled_names as module
 from rooflens.tools.profiles.merging.demangled_names import demangle_name
 

@@ -6,6 +6,7 @@ import re
 from typing import get_args
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.tools.device.machine.profilers import programs as sought
 from rooflens.tools.running.drivers import registry as programs

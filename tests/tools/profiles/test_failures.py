@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound, Problem
 from rooflens.tools.device.machine.host_settings import Setting
 from rooflens.tools.running import known_failures

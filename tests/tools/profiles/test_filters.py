@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tools.running.request import ProfileRequest, checked_pattern, launch_range, name_parts
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store.store import write_table
 from rooflens.tools.base.profile_files import WORK
 from rooflens.tools.profiles.merging.contract import parquet, row_of

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import counter_names, metrics, rules
 from rooflens.analysis.catalogue.targets import gpu
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose

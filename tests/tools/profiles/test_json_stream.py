@@ -7,6 +7,7 @@ import json
 import random
 
 import pytest
+
 from rooflens.tools.profiles.parsing import json_stream
 from rooflens.tools.profiles.parsing.json_stream import JsonCut, elements
 

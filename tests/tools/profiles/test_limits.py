@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, Problem
 from rooflens.tests.tools.profiles.ncu.conftest import LAUNCH
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, repeated, run

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.store.manifest import Manifest
 from rooflens.tools.profiles.import_to_store import missing_line_info, shares_without_lines
 

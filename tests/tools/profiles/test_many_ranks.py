@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.chrome.made import step, trace, write
 from rooflens.tests.tools.profiles.conftest import Bench

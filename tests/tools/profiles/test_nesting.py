@@ -6,6 +6,7 @@ import random
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tools.profiles.parsing import spool
 from rooflens.tools.profiles.timelines import nesting

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.running.drivers import registry as programs
 from rooflens.tools.running.drivers.registry import launcher_lines
 from rooflens.tools.running.request import ProfileRequest

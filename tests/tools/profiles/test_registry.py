@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, BadInput
 from rooflens.tools.device.machine.profilers import programs
 from rooflens.tools.profiles.registry import formats, reader_for

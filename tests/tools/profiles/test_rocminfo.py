@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.tools.profiles.rocprof.read import agent_of, parse_agents, read_agents
 
 

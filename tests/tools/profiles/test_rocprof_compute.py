@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.rocprofv3.made_samples import LAUNCHES, SAMPLES, as_json
 

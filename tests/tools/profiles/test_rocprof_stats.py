@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 
 HEADER = ["Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from rooflens.tools.running.range_filter import (
     LONGEST_NAME,
     choose_iterations,

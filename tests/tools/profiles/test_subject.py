@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from rooflens.analysis.base.problems import NotAllowed
 from rooflens.tools.running.profiled_program import listens, subject
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.query_counters import query_counters

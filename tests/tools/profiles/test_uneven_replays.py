@@ -7,6 +7,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload

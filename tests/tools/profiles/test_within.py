@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.tools.running.range_filter import range_condition
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.engine.compile import FormulaScope
 from rooflens.analysis.workload import Workload

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue.metrics import by_name, targets_with_metrics
 from rooflens.analysis.catalogue.targets import gpu

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tests.waiting import END_S
 from rooflens.tests.waiting import until as seen

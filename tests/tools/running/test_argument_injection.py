@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tools.running.command import check_command, inherited_environment
 from rooflens.tools.running.drivers import registry

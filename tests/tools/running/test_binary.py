@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.running.program_revision import identify_binary
 
 

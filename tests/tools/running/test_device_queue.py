@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import NotAllowed
 from rooflens.tools.running.device_queue import QueuePlace, lock_folder
 

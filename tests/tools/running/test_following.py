@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.running import profiler_progress
 from rooflens.tools.running.profiler_progress import Follower, ProfilerProgress
 

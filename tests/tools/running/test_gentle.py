@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+
 from rooflens.tests.waiting import END_S, LONG_S
 from rooflens.tools.running import run_state as runs
 from rooflens.tools.running.child import programs

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.running.job import CallStep, Step
 from rooflens.tools.running.processes import MARKER
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
+
 from rooflens.tests.waiting import END_S, until
 from rooflens.tools.running.processes import (
     ProcessEntry,

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotAllowed, NotFound, Problem
 from rooflens.tools.running.command import (
     HIDDEN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.server.doctor.bundle import Scrubber
 from rooflens.tools.running.command import HIDDEN
 

@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+
 from rooflens.analysis.base.problems import NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store.store import Store
 from rooflens.tools.base.progress import Activity, listening

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.running import run_state as runs
 from rooflens.tools.running import saving
 from rooflens.tools.running import start as launch

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 import rooflens
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem
 from rooflens.analysis.store.store import Store

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import LimitExceeded, Problem
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests import nursery
@@ -404,6 +405,7 @@ def test_names_in_a_workload_are_data_and_no_sql(tmp_path: Path) -> None:
 
 def test_no_setting_of_the_database_tells_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     import duckdb
+
     from rooflens.tools.sql import worker
 
     monkeypatch.setenv("HOME", f"/home/{CANARY}")

@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pytest
+
 from rooflens.analysis.diagnosis.findings import Diagnosis
 from rooflens.analysis.store import measured_ceilings
 from rooflens.analysis.store.schema import columns, schema

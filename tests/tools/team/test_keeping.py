@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.database import connect
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, StoreProblem
 from rooflens.analysis.store.manifest import MANIFEST

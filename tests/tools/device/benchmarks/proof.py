@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.occupancy import occupancy
 from rooflens.tools.code_objects.kernels import CodeKernel, read
 from rooflens.tools.device.benchmarks.specs import BenchmarkSpec

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tools.device.benchmarks.data import Array, noise
 from rooflens.tools.device.benchmarks.runtime import DeviceFailure, OpenGpu

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.tools.device.benchmarks import cpu
 from rooflens.tools.device.benchmarks.cpu import CpuLoops

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from rooflens.tools.device.benchmarks import data
 from rooflens.tools.device.benchmarks.specs import BenchmarkSpec, ceilings
 

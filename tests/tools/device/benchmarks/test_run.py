@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.launches.device_clocks import ClockState
 from rooflens.tools.device.benchmarks import gpu as run

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from rooflens.analysis.base.problems import LimitExceeded, MissingTool
 from rooflens.tools.device.benchmarks import cuda, hip, outcomes, runtime, specs
 from rooflens.tools.device.benchmarks import gpu as run

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tools.device.benchmarks import specs
 from rooflens.tools.device.benchmarks.cuda import Cuda

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tools.device.benchmarks import hip
 from rooflens.tools.device.benchmarks import specs as table

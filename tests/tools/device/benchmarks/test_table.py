@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.work_formulas import work_formulas

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from rooflens.analysis.counter_check.known_kernels import KnownLaunch
 
 LANES = 64

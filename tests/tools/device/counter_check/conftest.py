@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.catalogue import files, targets
 from rooflens.analysis.counter_check import known_kernels
 from rooflens.analysis.counter_check.known_kernels import KnownLaunch

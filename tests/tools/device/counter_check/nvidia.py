@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+
 from rooflens.analysis.counter_check.known_kernels import KnownLaunch
 
 SMS, GHZ, LANES = 132, 1.755, 32

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.counter_check import known_kernels

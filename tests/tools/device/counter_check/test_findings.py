@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.counter_check import check_records
 from rooflens.analysis.counter_check.known_kernels import solve_expressions

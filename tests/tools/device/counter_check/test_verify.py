@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.counter_check import known_kernels
 from rooflens.analysis.counter_check.known_kernels import KnownLaunch

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.device.machine.model import Roots
 
 DEVICES = Path(__file__).resolve().parents[5] / "shared" / "devices"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.catalogue.targets import identify
 from rooflens.tools.device.machine import amd as kfd
 from rooflens.tools.device.machine.model import Device

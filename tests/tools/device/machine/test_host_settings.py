@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor.examination import examine

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from rooflens.tests.waiting import END_S
 from rooflens.tools.device.machine import nvidia, nvidia_child
 from rooflens.tools.device.machine.programs import ProgramAnswer

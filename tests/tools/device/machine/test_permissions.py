@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.tools.device.machine import permissions
 
 SYS_ADMIN, PERFMON = 1 << 21, 1 << 38

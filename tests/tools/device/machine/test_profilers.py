@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rooflens.tests.waiting import END_S, LONG_S
 from rooflens.tools.device.machine import profilers
 from rooflens.tools.device.machine.permissions import CounterPermission

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.tests.waiting import END_S, LONG_S
 from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.device.machine.programs import ask, find

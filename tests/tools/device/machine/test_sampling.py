@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from rooflens.analysis.launches.device_clocks import COLUMNS
 from rooflens.tools.device.machine import sensors
 from rooflens.tools.device.machine.sensors import Sensor, SensorReading, SensorSampler

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from rooflens.tools.device.machine import sensors
 from rooflens.tools.device.machine.sensors import SensorReading
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+
 import rooflens
 from rooflens.analysis.base.problems import BadInput, LimitExceeded
 from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.running.drivers.cupti.build import Recorder, recorder
 
 STANDIN = Path(__file__).parents[3] / "standins" / "cupti"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.query_counters import query_counters
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tools.running.drivers.cupti import build
 from rooflens.tools.running.drivers.cupti.build import cupti_candidates, python_of, recorder, times

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tools.query_counters import query_counters
 

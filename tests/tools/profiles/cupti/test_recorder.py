@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.waiting import until
 from rooflens.tools.profiles.cupti.records import SUFFIX

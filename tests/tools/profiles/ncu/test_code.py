@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, Problem
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
 from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.profiles.ncu import report
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.standins.ncu_filters import DEFAULT, Launch, matches
 from rooflens.tools.running.drivers.ncu.command import expressions, options

@@ -7,6 +7,7 @@ import gzip
 import importlib.util
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample
 from rooflens.tools.profiles.ncu.pages import number, scale

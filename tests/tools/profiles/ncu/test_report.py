@@ -7,6 +7,7 @@ import importlib.util
 import random
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, MissingTool
 from rooflens.tools.profiles.ncu import report
 

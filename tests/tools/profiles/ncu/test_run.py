@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.running.drivers import registry
 from rooflens.tools.running.drivers.ncu.command import (

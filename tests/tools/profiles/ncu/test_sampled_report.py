@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample

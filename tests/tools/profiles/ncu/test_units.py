@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
+
 from rooflens.tools.profiles.ncu.pages import number, scale
 
 

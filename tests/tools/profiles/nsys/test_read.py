@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.nsys.made import PID, TABLES, THREAD, export, further
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput, LimitExceeded
 
 PUBLISHED = """

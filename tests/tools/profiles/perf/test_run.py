@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.tools.running.drivers.perf import explain, features, features_of, steps
 from rooflens.tools.running.job import Step

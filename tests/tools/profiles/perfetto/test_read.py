@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.perfetto.made import begin, end, message, named, packet, slice_, thread, trace
 

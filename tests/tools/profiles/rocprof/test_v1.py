@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tools.running.drivers.rocprof import V1
 from rooflens.tools.running.request import ProfileRequest

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests.tools.profiles.rocprofv3.made import Writer
 
 

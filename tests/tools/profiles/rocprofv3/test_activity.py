@@ -7,6 +7,7 @@ import itertools
 import shutil
 
 import pytest
+
 from rooflens.tools.base.profile_files import is_inside
 
 _HOST = "kind IN ('api', 'sync', 'alloc')"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.hotspots.kernels import sampled_kernels
 from rooflens.analysis.workload import Workload

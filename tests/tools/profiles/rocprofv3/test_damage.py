@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, repeated, run
 from rooflens.tests.tools.profiles.rocprofv3.made_rocpd import write_rocpd

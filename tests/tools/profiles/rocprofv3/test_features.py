@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool
 from rooflens.tools.running.drivers.rocprofv3.command import features, features_of
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, run
 
 KINDS = ["NONE", "HIP_GRAPH", "HIP_EVENT", "HIPFILE_API", "ROCSHMEM_API", "KFD"]

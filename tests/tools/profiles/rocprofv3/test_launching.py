@@ -14,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from rooflens.tests.standins import application
 from rooflens.tests.standins.install import install
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, repeated, run

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Run, repeated, run
 from rooflens.tests.tools.profiles.rocprofv3.made_rocpd import write_rocpd

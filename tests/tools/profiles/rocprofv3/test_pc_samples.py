@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import NotFound, Problem
 from rooflens.tests import objdump
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, run

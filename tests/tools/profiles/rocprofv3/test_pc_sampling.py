@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool
 from rooflens.tools.running.drivers.rocprofv3.command import add_sampling_methods, features, features_of, notes, steps
 from rooflens.tools.running.drivers.rocprofv3.features import Rocprofv3Features

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rooflens.tests.tools.profiles.rocprofv3.made_schemas import VERSIONS, Recorder, database
 
 HIP = "HIP_RUNTIME_API_EXT"

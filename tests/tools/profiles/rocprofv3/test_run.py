@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+
 from rooflens.analysis.base.problems import BadArgument, MissingTool
 from rooflens.analysis.planning.plan import plan
 from rooflens.tests.standins.options import VERSIONS as RELEASES

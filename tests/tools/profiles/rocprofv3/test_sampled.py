@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Run, repeated, run
 from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample
 from rooflens.tools.running.drivers.rocprofv3.command import features_of, steps

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rooflens.analysis.base.problems import Problem
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, run
 from rooflens.tests.tools.profiles.rocprofv3.test_att import CODE, UI, written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tests.tools.profiles.xplane.made import PID, Plane, part, space, write
 
