@@ -108,9 +108,10 @@ $(VENV)/documented: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[docs]'
 	@touch $@
 
-# Spoilt profiles of every format for FUZZ_SECONDS each (60), with random seeds; see docs/reference/fuzzing.md.
+# Spoilt profiles of every format with random seeds, FUZZ_SECONDS (60) in all; see docs/reference/fuzzing.md.
+FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/tested
-	$(BIN)/python -m rooflens.tests.fuzz.run
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m rooflens.tests.fuzz.run
 
 # On a machine with an AMD GPU: doctor, check of counters, benchmarks and live tests, in one file to send.
 REPORT ?= rooflens-amd.txt

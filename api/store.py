@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from .answers import ComparisonAnswer, OccupancyAnswer, PlanAnswer
 
 
-_SHOWN = 10
-
-
 class OpenStore(DisplayedObject):
     """A store of workloads, as returned by ``rooflens.open()``.
 

@@ -45,10 +45,6 @@ from .running.profiler_choice import choose, facts
 from .running.request import ProfileRequest, launch_range
 from .running.run_state import ProfileRun
 
-_HELP_S = 20.0
-_NAMED = 8
-"""Maximum metrics named in a note; plan_profile names all of them."""
-_COMMAND = 2000
 _ATTACHED_S = 10.0
 """Default time in seconds to stay attached to a process."""
 _LONGEST_S = 7 * 86_400.0

@@ -110,6 +110,11 @@ def near(name: str, known: Iterable[str], n: int = 5) -> str:
     return f"Near names: {', '.join(shorten(hit, _SHOWN) for hit in hits)}" if hits else ""
 
 
+def command_advice(words: str, command: str) -> str:
+    """``words`` with a command below them that keeps its case and stands on a line of its own, ready to be copied."""
+    return f"{words}:\n  {command}"
+
+
 def _capitalize(part: str) -> str:
     """``part`` as the beginning of a sentence: words are capitalised; names, paths and code stay unchanged."""
     part = part.strip()
@@ -119,4 +124,5 @@ def _capitalize(part: str) -> str:
 
 def _sentence(part: str) -> str:
     part = part.strip()
-    return part if part.endswith((".", "!", "?", ":")) else part + "."
+    ends_in_command = part.rpartition("\n")[2].startswith("  ")
+    return part if ends_in_command or part.endswith((".", "!", "?", ":")) else part + "."

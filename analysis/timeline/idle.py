@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .trace import Flags, Ints, Trace
+    from .trace import Flags, Ints
 
 
 _LAUNCHES = 10

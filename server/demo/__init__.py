@@ -45,10 +45,11 @@ Connect an assistant (the same works for any MCP client):
 Then ask: "Which kernel of yax_before takes longest, and is it limited by memory?\""""
 
 
-def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
+def demo(store: Store | None, facts: dict[str, Any], *, benchmark: bool = False) -> Iterator[str]:
     """Yield the lines of the demonstration: imports, kernels, metrics, one SQL answer, and how to connect.
 
-    ``facts`` is filled for programs: the store if it is kept, the workloads by name, the pictures.
+    ``facts`` is filled for programs: the store if it is kept, the workloads by name, the pictures. ``benchmark`` also
+    measures this machine, which takes a minute on a processor.
     """
     with _store(store) as where:
         yield "1. Import two profiles of a kernel, before and after a change (MI250X, rebuilt from published figures)\n"
@@ -75,7 +76,8 @@ def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
         yield from (f"   {picture}" for picture in pictures)
         yield ""
         yield from _loop(where)
-        yield from _ceilings(where)
+        if benchmark:
+            yield from _ceilings(where)
         kept = store is not None
         facts |= {
             "store": where.address if kept else None,

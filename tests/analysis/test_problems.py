@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.base import problems
-from rooflens.analysis.base.problems import BadInput, Problem
+from rooflens.analysis.base.extensions import install_command
+from rooflens.analysis.base.problems import BadInput, Problem, command_advice
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {name for name, kind in vars(problems).items() if isinstance(kind, type) and issubclass(kind, Problem)}
@@ -41,6 +42,13 @@ def test_what_happened_may_begin_with_the_name_of_the_callers_thing() -> None:
     assert BadInput("copy is damaged", "it ends early").text == "copy is damaged. It ends early."
 
 
+def test_a_command_keeps_its_case_and_stands_on_a_line_of_its_own() -> None:
+    problem = Problem("It cannot be read", "a package is missing", command_advice("Install it", "uv pip install numpy"))
+    assert problem.text == "It cannot be read. A package is missing. Install it:\n  uv pip install numpy"
+    command = install_command("numpy")
+    assert Problem("It failed", "", command_advice("Install it", command)).text.splitlines()[1].strip() == command
+
+
 def literal(node: ast.expr) -> Iterator[str]:
     """What is said for certain in an argument; X for what is filled in, which keeps a name apart from words."""
     if isinstance(node, ast.IfExp):
@@ -52,8 +60,9 @@ def literal(node: ast.expr) -> Iterator[str]:
         yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
 
 
-def test_no_message_of_the_product_goes_on_in_lower_case_after_a_stop() -> None:
-    parts = [
+def messages() -> list[tuple[str, int, str]]:
+    """Every reason and remedy of the product that is known before it runs, with its place."""
+    return [
         (path.name, call.lineno, text)
         for folder in ("analysis", "tools", "server", "api")
         for path in (ROOT / folder).rglob("*.py")
@@ -62,6 +71,18 @@ def test_no_message_of_the_product_goes_on_in_lower_case_after_a_stop() -> None:
         for given in [*call.args[1:], *(k.value for k in call.keywords if k.arg in ("why", "fix"))]
         for text in literal(given)
     ]
+
+
+COMMAND = re.compile(r"\b(uv pip|pip install|sudo|chmod|modprobe|apt-get|ncu --\w+|nsys export)\b")
+
+
+def test_no_message_of_the_product_has_a_command_within_a_sentence() -> None:
+    sentences = [(*place, re.sub(r"`[^`]*`", "", text)) for *place, text in messages()]
+    assert [entry for entry in sentences if COMMAND.search(entry[-1])] == []
+
+
+def test_no_message_of_the_product_goes_on_in_lower_case_after_a_stop() -> None:
+    parts = messages()
     assert len(parts) > 500
     wrong = [
         (*place, found[1])

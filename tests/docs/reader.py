@@ -147,8 +147,7 @@ class Reader:
         self.patch.setenv("XDG_DATA_HOME", str(self.folder / "data"))
         self.patch.setenv("MPLBACKEND", "Agg")
         self.patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        # Both measure this machine or walk the recorded loop; they have tests of their own.
-        self.patch.setattr(demo, "_ceilings", lambda store: [])
+        # It walks the recorded loop, which has tests of its own.
         self.patch.setattr(demo, "_loop", lambda store: [])
 
     def follow(self, page: list[Block]) -> int:

@@ -1,4 +1,4 @@
-"""Fuzz every reader for FUZZ_SECONDS with random seeds (``make fuzz``); keeps the files that cause a breach."""
+"""Fuzz the readers for FUZZ_SECONDS in all, with random seeds (``make fuzz``); keeps the files that cause a breach."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def main() -> int:
     import faulthandler
 
     faulthandler.enable()
-    seconds = float(os.environ.get("FUZZ_SECONDS", "60"))
+    readers = sys.argv[1:] or [*READERS]
+    seconds = float(os.environ.get("FUZZ_SECONDS", "60")) / len(readers)
     keep = Path(os.environ.get("FUZZ_KEEP", "fuzz_breaches")).resolve()
     failed = False
     print(f"{'reader':16} examples  imports  problems  slowest  memory  breaches", flush=True)
-    for reader in sys.argv[1:] or READERS:
+    for reader in readers:
         faulthandler.dump_traceback_later(seconds + _HANG_S, exit=True)
         tally, breaches = fuzz(reader, seconds, keep)
         problems = sum(tally.problems.values())

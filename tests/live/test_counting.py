@@ -55,16 +55,6 @@ def test_progress_tells_the_launch_and_how_many_there_are(sampled: Ended) -> Non
     assert numbers == sorted(numbers) and numbers[0] >= 1 and numbers[-1] <= 60
 
 
-def test_what_counting_took_is_known_to_the_next_plan(node: Store, launching: str, sampled: Ended) -> None:
-    estimated = [note for note in sampled.result.notes if "Estimate:" in note]
-    again = profiled(node, [launching, "many", "80"], metrics=METRICS, launches=2, budget_s=60, timeout_s=240)
-    told("estimates", {"first": estimated, "second": [n for n in again.result.notes if "Estimate:" in n]})
-    counting_s = sampled.took_s["pass_1"]
-    assert counting_s > 0
-    if (node.root / "costs").is_dir():
-        assert any("measured on this device" in note for note in again.result.notes)
-
-
 def figures(store: Store, run: Ended, called: Callable[[str], str]) -> dict[str, dict[str, float]]:
     """What a kernel is called -> time, bytes of device memory and operations of a launch, and how many are known."""
     points = records(compute_roofline(store, str(run.result.workload), levels=["hbm"], datatype="f32", limit=9).points)

@@ -69,11 +69,6 @@ def allowing(roots: Sequence[Path]) -> Iterator[None]:
         _roots.reset(token)
 
 
-def is_any_folder_allowed() -> bool:
-    """Return whether the user allowed any folder."""
-    return bool(_roots.get())
-
-
 def source_lines(file: str, line: int, context: int = 0) -> SourceText:
     """Return line ``line`` of a file that a profile names, with ``context`` lines before and after it.
 

@@ -26,7 +26,7 @@ LEVEL_NAMES, VERSIONS, GROUPS, PATTERNS = 20, 100, 50, 50
 WORDS, WORD_CHARACTERS, VARIABLES = 10_000, 131_072, 1_000
 """Limits of a command and its environment; the length of a word is what Linux accepts for one argument."""
 LONGEST_ASKED_S, LONGEST_RUN_S = 3_600.0, 604_800.0
-MOST_ROWS, MOST_SKIPPED = 100_000, 10**9
+MOST_SKIPPED = 10**9
 LARGEST_RATE = 1e15
 """In GB/s or GFLOP/s: a million times the rate of any existing machine."""
 _FILE_NAME_BYTES = 255

@@ -93,7 +93,7 @@ _OWN_FORMATS = (  # in the order in which format="auto" tries them
 )
 _LOOKED_AT = 200
 _SUFFIXES = {  # file name suffix -> description of a file that cannot be read
-    ".nsys-rep": "a report of NVIDIA Nsight Systems: convert it with nsys export --type sqlite",
+    ".nsys-rep": "a report of NVIDIA Nsight Systems, which `nsys export --type sqlite` converts",
     ".pftrace": "not a Perfetto trace, although its name says so",
     ".otf2": "an OTF2 trace",
     ".att": RAW_TRACE,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from ...analysis.base.problems import BadArgument, NotAllowed, NotFound, near
+from ...analysis.base.problems import BadArgument, NotAllowed, NotFound, command_advice, near
 
 _PASSED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
@@ -146,7 +146,11 @@ def _refuse_missing(program: str, folder: Path, path: str) -> None:
             beside = near(place.name, _names(place.parent))
             raise NotFound(f"The program {program[:_SHOWN]} does not exist", f"looked for {place}. {beside}".strip())
         if not (place.is_file() and os.access(place, os.X_OK)):
-            raise NotAllowed(f"{place} cannot be run", "it is not an executable file", f"chmod +x {place}")
+            raise NotAllowed(
+                f"{place} cannot be run",
+                "it is not an executable file",
+                command_advice("Allow it", f"chmod +x {place}"),
+            )
         return
     if shutil.which(program, path=os.pathsep.join(e for e in path.split(os.pathsep) if e.startswith("/"))):
         return

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import pydantic
 
 from ...analysis.base.database import sql_path
 from ...analysis.base.kernel_names import matching
@@ -29,9 +25,8 @@ from ...analysis.planning.sampling import (
     cover_time,
     least_choice,
 )
-from ...analysis.store.store import Store, write_atomically
+from ...analysis.store.store import Store
 from ..base.profile_files import HOTSPOTS_STEP, WORK, database
-from ..profiles.merging.merge import StoredProfile
 from ..profiles.registry import reader_for
 from ..profiles.writer import read_into
 from .drivers import registry
@@ -40,111 +35,8 @@ from .job import Step
 from .range_filter import NoRanges, RangeFilter, range_condition, range_filter_of_recording
 from .range_filter import choose_iterations as numbers_of
 from .request import LaunchSample, ProfileRequest
-from .run_state import ProfileRun, RunState, read_record, read_state
+from .run_state import ProfileRun, read_record, read_state
 from .worker import CallProgress
-
-FOLDER = "costs"
-_KEPT = 9
-"""Number of runs whose measured costs are kept, newest last."""
-_MOST_BYTES = 1 << 16
-_LEAST_TELLING_S = 1.0
-"""Minimum seconds spent counting for a useful measurement; less is lost in the noise of the program's startup."""
-_FEWEST = 5
-"""Minimum number of launches for a useful measurement."""
-_ABSURD = 1000.0
-
-
-class _MeasuredCost(pydantic.BaseModel):
-    """One run: the measured time of counting divided by the built-in estimate."""
-
-    factor: float = pydantic.Field(gt=1 / _ABSURD, lt=_ABSURD, allow_inf_nan=False)
-
-
-class _CostFile(pydantic.BaseModel):
-    """The content of a cost file."""
-
-    profiler: str = pydantic.Field(max_length=100)
-    version: str | None = pydantic.Field(default=None, max_length=100)
-    runs: list[_MeasuredCost] = pydantic.Field(default=[], max_length=1000)
-
-
-def corrected_estimate(store: Store, run: ProfileRun, estimate: Cost) -> Cost:
-    """Return the estimate, corrected by earlier runs on the same device with the same profiler, if there are any."""
-    factors = [one.factor for one in _read(_path(store, run)).runs]
-    if not factors:
-        return estimate
-    factor = statistics.median(factors)
-    runs = f"{len(factors)} run{'s' * (len(factors) > 1)}"
-    known_by = f"measured on this device in {runs}"
-    if _by_launch(run):
-        return replace(estimate, launch_s=estimate.launch_s * factor, known_by=known_by)
-    return Cost(estimate.run_s * factor, estimate.launch_s * factor, known_by)
-
-
-def learn(store: Store, run: ProfileRun, state: RunState, merged: StoredProfile) -> float | None:
-    """Store how long the counting of a run took; return the ratio to the built-in estimate, or None if it is not known.
-
-    Nothing happens if the store cannot be written to.
-    """
-    factor = _factor(run, state, merged)
-    if factor is None or not 1 / _ABSURD < factor < _ABSURD:
-        return None
-    path = _path(store, run)
-    runs = [*_read(path).runs, _MeasuredCost(factor=factor)][-_KEPT:]
-    content = _CostFile(profiler=run.profiler[:100], version=(run.profiler_version or "")[:100] or None, runs=runs)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content.model_dump_json(indent=1))
-    except OSError:
-        return None
-    return factor
-
-
-def _factor(run: ProfileRun, state: RunState, merged: StoredProfile) -> float | None:
-    """Ratio of measured to estimated seconds of the counting steps; for kernel replay, without program startup."""
-    driver = registry.sampler(run.profiler)
-    alone_s = state.took_s.get("timing")
-    counting = {name: rows for name, rows in _counted_passes(merged) if name in state.took_s and name != HOTSPOTS_STEP}
-    if driver is None or alone_s is None or "timing" in state.cut or not counting:
-        return None
-    asked = {**run.counters, **state.counters}
-    passes = tuple(tuple(asked.get(name, ())) for name in counting)
-    estimate = driver.cost(ProfileRequest((), passes, replay=driver.REPLAY), alone_s)
-    spent_s, launches = sum(state.took_s[name] for name in counting), sum(counting.values())
-    if _by_launch(run):
-        spent_s -= estimate.run_s
-        return spent_s / (estimate.launch_s * launches) if spent_s >= _LEAST_TELLING_S and launches >= _FEWEST else None
-    return spent_s / estimate.estimate_s(launches) if spent_s >= _LEAST_TELLING_S else None
-
-
-def _counted_passes(merged: StoredProfile) -> Iterator[tuple[str, int]]:
-    """Yield the name of every pass with counters, and its number of launches."""
-    return ((one.name, one.table.rows) for one in merged.passes if one.name != "timing")
-
-
-def _by_launch(run: ProfileRun) -> bool:
-    """Whether the cost of counting grows with the launches (kernel replay) rather than with the runs of the program."""
-    driver = registry.sampler(run.profiler)
-    return driver is not None and driver.REPLAY == run.request.replay == "kernel"
-
-
-def _path(store: Store, run: ProfileRun) -> Path:
-    key = [
-        run.profiler,
-        run.profiler_version or "",
-        run.request.replay,
-        run.device_uuid or f"{run.request.target} {run.host}",
-    ]
-    return store.root / FOLDER / f"{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:32]}.json"
-
-
-def _read(path: Path) -> _CostFile:
-    try:
-        with path.open("rb") as file:
-            return _CostFile.model_validate_json(file.read(_MOST_BYTES))
-    except (OSError, pydantic.ValidationError):
-        return _CostFile(profiler="")
-
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
 """Kernels that wait for kernels on other GPUs: ncu replays a kernel alone, so they would wait forever."""
@@ -218,7 +110,7 @@ def plan_counting(
     budget_s, most_s = _budget(run, took_s)
 
     def cost_of(request: ProfileRequest) -> Cost:
-        return corrected_estimate(store, record, driver.cost(request, took_s))
+        return driver.cost(request, took_s)
 
     run, without_lines = _affordable_lines(run, launches, cost_of, most_s)
     run, more = _fitting(run, cost_of(run.request), budget_s)

@@ -149,7 +149,7 @@ def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) ->
     why = first.why if first else "it is not installed: neither on PATH nor in the usual places"
     fix = (first.fix if first else "") or "See list_devices"
     without = '. Times (metrics=[]) and a timeline (["timeline"]) do not need it' if own else ""
-    raise MissingTool(f"{name} cannot profile {_title(device)} here", why or "", f"{fix.rstrip('.')}{without}")
+    raise MissingTool(f"{name} cannot profile {_title(device)} here", f"{why}{without}", fix)
 
 
 def _title(device: Device) -> str:

@@ -16,7 +16,6 @@ from ..profiles.import_to_store import import_to_store
 from ..profiles.merging.merge import StoredProfile
 from ..profiles.registry import reader_for
 from ..profiles.writer import read_into
-from . import counting
 from .program_revision import native
 from .run_state import CLOCKS, UNFINISHED, ProblemText, ProfileRun, RunState, read_record, read_state
 from .worker import CallProgress
@@ -73,7 +72,6 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
         return manifest.model_copy(update=known), notes
 
     manifest, merged = import_to_store(store, folder / run.out, "auto", amend, samples, native(run.binary))
-    counting.learn(store, run, state, merged)
     if run.hypothesis or run.change:
         about = ExperimentEntry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
         record(store, about.model_copy(update={"binary": run.binary}))

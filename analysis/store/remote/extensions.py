@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...base.database import sql_literal
 from ...base.extensions import install_command, packages_of
-from ...base.problems import MissingTool
+from ...base.problems import MissingTool, command_advice
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,7 +59,6 @@ def _missing(name: str, why: str = "it is not installed") -> MissingTool:
     import duckdb
 
     version = duckdb.__version__
-    fitting = f"`{install_command(*packages_of('team'))}` installs it, with DuckDB {_PACKAGED}"
-    fetched = f"or set {INSTALL}=1 to let DuckDB download it from its own server"
+    words = f"Set {INSTALL}=1 to let DuckDB download it from its own server, or install it with DuckDB {_PACKAGED}"
     return MissingTool(f"A DuckLake store needs DuckDB's extension {name}", f"DuckDB is {version} here, and {why}",
-                       f"{fitting}; {fetched}")  # fmt: skip
+                       command_advice(words, install_command(*packages_of("team"))))  # fmt: skip

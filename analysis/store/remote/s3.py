@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.extensions import install_command, packages_of
-from ...base.problems import MissingTool, StoreProblem, Unreachable
+from ...base.problems import MissingTool, StoreProblem, Unreachable, command_advice
 from ...base.text import count_text
 from .address import Bucket
 from .objects import StoredObject, missing, wrong_size
@@ -61,7 +61,9 @@ class S3Objects:
             import boto3
         except ImportError as error:
             raise MissingTool(
-                "Stores in S3 need the package boto3", "it is not installed", install_command(*packages_of("s3"))
+                "Stores in S3 need the package boto3",
+                "it is not installed",
+                command_advice("Install it", install_command(*packages_of("s3"))),
             ) from error
         return boto3.Session(region_name=os.environ.get("AWS_REGION"))  # boto3 reads AWS_DEFAULT_REGION alone
 

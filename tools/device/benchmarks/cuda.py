@@ -10,11 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from ....analysis.base.extensions import install_command
-from ....analysis.base.problems import MissingTool, NotFound
+from ....analysis.base.problems import MissingTool, NotFound, command_advice
 from ....analysis.catalogue.targets import find_target
 from .runtime import DeviceFailure, OpenGpu, driver_and_partition
 
-_FIX = f"Run {install_command('cuda-bindings', 'nvidia-cuda-nvrtc')}"
+_FIX = command_advice("Install them", install_command("cuda-bindings", "nvidia-cuda-nvrtc"))
 
 
 def modules() -> tuple[Any, Any]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ....analysis.base.problems import MissingTool, NotFound
+from ....analysis.base.extensions import install_command
+from ....analysis.base.problems import MissingTool, NotFound, command_advice
 from ....analysis.catalogue.targets import identify
 from ..machine import amd as kfd
 from ..machine.model import Device, Roots
@@ -58,7 +59,7 @@ def compile_for(arch: str, source: str, defines: Mapping[str, str], version: int
     raise MissingTool(
         f"Kernels cannot be compiled for {arch}",
         "; ".join(refusals),
-        "Install ROCm, or a clang that supports the target (Debian: apt-get install clang-22 lld-22)",
+        command_advice("Install ROCm, or on Debian a clang for the target", "apt-get install clang-22 lld-22"),
     )
 
 
@@ -139,7 +140,9 @@ def bindings() -> Any:
         from hip import hip
     except ImportError as error:
         raise MissingTool(
-            "AMD GPUs cannot be measured", f"hip-python is missing ({error})", "Install it: pip install hip-python"
+            "AMD GPUs cannot be measured",
+            f"hip-python is missing ({error})",
+            command_advice("Install it", install_command("hip-python")),
         ) from error
     return hip
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pydantic
 
+from ....analysis.base.extensions import install_command
+from ....analysis.base.problems import command_advice
 from ....analysis.store.manifest import link
 from . import sysfs
 from .model import Device, Roots
@@ -28,10 +30,10 @@ _ADVICE = {
         "The driver was updated while the old one is still loaded: reboot, or reload the nvidia modules."
     ),
     "NVMLError_DriverNotLoaded": (
-        "The nvidia kernel module is not loaded: load it (modprobe nvidia), or run on a node with a GPU."
+        command_advice("The nvidia kernel module is not loaded: use a node with a GPU, or load it", "modprobe nvidia")
     ),
     "NVMLError_LibraryNotFound": "Install the driver's libraries; a container gets them with its GPUs (--gpus all).",
-    "ImportError": "Install it: pip install nvidia-ml-py.",
+    "ImportError": command_advice("Install it", install_command("nvidia-ml-py")),
 }
 """Advice by the name of the NVML error."""
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....analysis.base.problems import command_advice
 from .model import Roots
 from .sysfs import listing, path_exists, read, whole_number
 
@@ -15,6 +16,7 @@ SYS_PTRACE = 19
 _SYS_ADMIN, _PERFMON = 21, 38
 _PERFMON_DRIVER = 565
 """First NVIDIA driver that accepts CAP_PERFMON."""
+_ALLOW = "sudo sysctl kernel.perf_event_paranoid=2"
 _CPU_PMU = re.compile(r"cpu(_core|_atom)?|cpum_cf|armv\d\w*|apple_\w+")
 
 
@@ -52,7 +54,7 @@ def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
         return CounterPermission(
             True,
             f"kernel.perf_event_paranoid is {level} (above 2) without CAP_PERFMON: some counters may silently stay 0",
-            "sudo sysctl kernel.perf_event_paranoid=2, or give the profiler CAP_PERFMON",
+            command_advice("Give the profiler CAP_PERFMON, or allow it", _ALLOW),
         )
     return CounterPermission(True)
 
@@ -106,7 +108,7 @@ def cpu(roots: Roots) -> CounterPermission:
         return CounterPermission(
             False,
             f"kernel.perf_event_paranoid is {level}: ordinary users cannot count events",
-            "sudo sysctl kernel.perf_event_paranoid=2 (1 counts the kernel's share too), or give perf CAP_PERFMON",
+            command_advice("Give perf CAP_PERFMON, or allow it (a level of 1 counts the kernel's share too)", _ALLOW),
         )
     if process_status(roots, "Seccomp") == "2":
         return CounterPermission(
@@ -134,8 +136,11 @@ def _closed_to_us(path: Path, shown: str) -> CounterPermission:
     return CounterPermission(
         False,
         f"this user cannot read and write {shown}",
-        f"sudo usermod -aG {group},video $USER and log in again; in a container: --group-add with the host's number "
-        f"for the group {group}",
+        command_advice(
+            f"In a container: --group-add with the host's number for the group {group}. On the machine itself, "
+            "join the group and log in again",
+            f"sudo usermod -aG {group},video $USER",
+        ),
     )
 
 

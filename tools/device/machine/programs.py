@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ....analysis.base.extensions import install_command
+from ....analysis.base.problems import command_advice
 from .model import Check, Device, Roots
 from .sysfs import clean
 
@@ -194,7 +195,7 @@ def hip(needed: bool) -> Check:
         description = (
             f"not importable ({lines[-1] if lines else answer.complaint}); peak benchmarks on AMD GPUs need it"
         )
-        fix = "pip install hip-python, in the version that matches your ROCm"
+        fix = command_advice("Install it in the version that matches your ROCm", install_command("hip-python"))
     elif answer.code == 0:
         version = re.search(r"(\d{1,12})\s*$", answer.out)
         runtime_version = readable_version(int(version[1])) if version else "of unknown version"

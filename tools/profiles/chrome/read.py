@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -34,9 +34,6 @@ from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .collect import ROLES, Traces, listed
 
-if TYPE_CHECKING:
-    pass
-
 _SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
 _HEAD = 1 << 18
 _EVENTS, _PHASE = b'"traceEvents"', re.compile(rb'"ph"\s*:\s*"')
@@ -47,7 +44,6 @@ _OTHERS = b'"rocprofiler-sdk-tool"'
 _MOST_FILES = 1024
 _NAMED = 4
 _RANGES = ("torch", "user", "python", "roctx")
-_DEVICE = ("kernel", "copy", "fill")
 _ROCPROF = "rocprof"
 _UNSTATED = "chrome"
 """Source of ranges from other programs."""

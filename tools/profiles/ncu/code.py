@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import tomli
 
-from ....analysis.base.problems import BadInput
+from ....analysis.base.problems import BadInput, command_advice
 from ....analysis.base.text import count_text, visible
 from ...base import progress
 from ...base.profile_files import check_text, head, is_gzip, open_regular
@@ -48,6 +48,7 @@ _MOST_REMEMBERED = 100_000
 """Instructions that are cached for the next launch of the same code."""
 _LARGEST = 1 << 52
 _SHORT = 24
+_WRITE_VIEW = "ncu --import FILE.ncu-rep --page source --csv --print-units base"
 
 
 @dataclass
@@ -159,7 +160,7 @@ def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]
         raise BadInput(
             f"{source.name} is not a view of instructions",
             "it has no columns Address and Source: it may show only the source text or PTX",
-            "Write it with ncu --import FILE.ncu-rep --page source --csv --print-source sass --print-units base",
+            command_advice("Write it with its instructions", f"{_WRITE_VIEW} --print-source sass"),
         )
 
 
@@ -241,7 +242,7 @@ def _damaged_page(source: Path, why: str) -> BadInput:
     return BadInput(
         f"{source.name} is damaged",
         why,
-        "Write it again: ncu --import FILE.ncu-rep --page source --csv --print-units base",
+        command_advice("Write it again", _WRITE_VIEW),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import tomli
 
-from ....analysis.base.problems import BadInput
+from ....analysis.base.problems import BadInput, command_advice
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import check_text, head, is_gzip, open_regular
@@ -32,6 +32,7 @@ _DECIMAL_POINT = re.compile(rb'"[+-]?\d+\.(?:\d{2}|\d{4,})"')
 NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
 """Cells without a value."""
 _LOOKED_AT = 1 << 20
+_WRITE_PAGE = "ncu --import FILE.ncu-rep --csv --page raw"
 
 
 @dataclass
@@ -124,7 +125,7 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
             raise BadInput(
                 f"The numbers in {source.name} have a decimal comma",
                 "a time of 117.344 ns may be 117 ns or 117344 ns there, so nothing of it can be trusted",
-                "Write it again with decimal points: LC_ALL=C ncu --import FILE.ncu-rep --csv --page raw",
+                command_advice("Write it again with decimal points", f"LC_ALL=C {_WRITE_PAGE}"),
             )
     return pages
 
@@ -142,7 +143,7 @@ def damaged_page(source: Path, why: str) -> BadInput:
     return BadInput(
         f"{source.name} is damaged",
         why,
-        "Check that the run and the copy were complete. Write it again: ncu --import FILE.ncu-rep --csv --page raw",
+        command_advice("Check that the run and the copy were complete, or write it again", _WRITE_PAGE),
     )
 
 
@@ -156,13 +157,13 @@ def _check_header(page: NcuPage) -> None:
         raise BadInput(
             f"{name} is a summary of ncu",
             "it states minimum, maximum and mean values over launches, not the launches",
-            "Write the page without --print-summary: ncu --import FILE.ncu-rep --csv --page raw",
+            command_advice("Write the page without --print-summary", _WRITE_PAGE),
         )
     if "Metric Name" in columns:
         raise BadInput(
             f"{name} is a details page of ncu",
             "its values are rounded, and its labels differ by version",
-            "Add --page raw, or write the raw page: ncu --import FILE.ncu-rep --csv --page raw",
+            command_advice("Write the raw page", _WRITE_PAGE),
         )
     if twice := sorted(h for h, n in Counter(h.casefold() for h in columns).items() if n > 1):
         raise BadInput(f"{name} has duplicate columns", plain_text(", ".join(twice[:8])), "Remove one of each")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.extensions import install_command
-from ....analysis.base.problems import BadInput, LimitExceeded, MissingTool
+from ....analysis.base.problems import BadInput, LimitExceeded, MissingTool, command_advice
 from ...base import size_limits
 from ...base.profile_files import head, is_gzip, open_regular, open_text
 from ...base.untrusted_text import plain_text
@@ -89,8 +89,9 @@ _WAIT_FACTOR = 2.0
 """Time to wait for a report, as a multiple of its limit of CPU time."""
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)(?:\.\d+)? \(build \d+\)")
 _BLOCK = 1 << 20
-_EXPORT = (
-    "ncu --import {} --csv --page raw --print-units base > page.csv, on a machine with Nsight Compute, and import that"
+_EXPORT = command_advice(
+    "On a machine with Nsight Compute, write a page and import that",
+    "ncu --import {} --csv --page raw --print-units base > page.csv",
 )
 
 
@@ -116,20 +117,18 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     """
     from . import report_worker
 
-    export = _EXPORT.format(source.name)
+    export = _EXPORT.format(source.name.removesuffix(".gz"))
     if head(source, len(MAGIC)) != MAGIC:
         raise BadInput(f"{source.name} is not a report of Nsight Compute", "it does not start like one")
     plain = _unpack(source, folder / f"{stem}_unpacked{SUFFIX}") if is_gzip(source) else source
     if is_cut(plain):
-        raise BadInput(
-            f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
-        )
+        raise BadInput(f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again. {export}")
     library = library_folder(Roots())
     if library is None:
         raise MissingTool(
             f"{source.name} needs the package ncu-report",
             "it is not installed",
-            f"{install_command('ncu-report')}; or {export}",
+            f"{command_advice('Install it', install_command('ncu-report'))}\n{export}",
         )
     page_file, code, text = (folder / f"{stem}_{what}.csv" for what in ("report", "code", "text"))
     outcome = _read_in_child(plain, (page_file, code, text), library, mangled=mangled)
@@ -148,7 +147,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
         )
     if problem:
         raise BadInput(
-            f"{source.name} is damaged", message or "the library that reads it failed", f"Copy it again; or {export}"
+            f"{source.name} is damaged", message or "the library that reads it failed", f"Copy it again. {export}"
         )
     page = read_pages(page_file, folder, f"{stem}_rows")[0]
     page_file.unlink()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.problems import BadInput, Problem, command_advice
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
@@ -94,9 +94,8 @@ def read(files: ProfileFiles) -> Profile:
     exports = _files(path) or ([path] if path.is_file() else [])
     if len(exports) != 1:
         what = "more than one export" if exports else "no SQLite export"
-        raise BadInput(
-            f"{path.name} contains {what} of Nsight Systems", fix="nsys export --type sqlite REPORT.nsys-rep"
-        )
+        advice = command_advice("Export the report", "nsys export --type sqlite REPORT.nsys-rep")
+        raise BadInput(f"{path.name} contains {what} of Nsight Systems", fix=advice)
     (file,) = exports
     with open_database(file) as db:
         if not db.parts(_STRINGS):

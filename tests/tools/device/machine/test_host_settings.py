@@ -211,7 +211,7 @@ def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anythin
     assert any("echo profile_standard" in note for note in notes)
     assert any("zero_wave_cycles" in note and "governor" not in note for note in notes)
     monkeypatch.setattr(checking, "Roots", lambda: machine.roots)
-    with pytest.raises(MissingTool, match="counters of this GPU are stopped.*echo profile_standard"):
+    with pytest.raises(MissingTool, match="(?s)counters of this GPU are stopped.*echo profile_standard"):
         checking.check_counters(Store(tmp_path / "store"))
     choice = choose(found, None, "auto", {})
     assert {one.code for one in choice.settings if not one.sound} == {"power_level", "governor"}

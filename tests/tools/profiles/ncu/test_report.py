@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from rooflens.analysis.base.extensions import install_command
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, MissingTool
 from rooflens.tools.profiles.ncu import report
 
@@ -30,6 +31,21 @@ def test_a_packed_report_is_read_like_the_plain_one(bench, recorded, tmp_path):
     (tmp_path / "small.ncu-rep.gz").write_bytes(gzip.compress((recorded / "small.ncu-rep").read_bytes()))
     packed, plain = bench.load(tmp_path / "small.ncu-rep.gz"), bench.load(recorded / "small.ncu-rep")
     assert (packed.format, packed.dispatches, packed.counters) == ("ncu", plain.dispatches, plain.counters)
+
+
+def test_without_the_package_both_ways_to_read_a_report_are_commands_on_lines_of_their_own(
+    bench, recorded, tmp_path, monkeypatch
+):
+    (tmp_path / "small.ncu-rep.gz").write_bytes(gzip.compress((recorded / "small.ncu-rep").read_bytes()))
+    monkeypatch.setattr(report, "library_folder", lambda roots: None)
+    with pytest.raises(MissingTool) as refusal:
+        bench.load(tmp_path / "small.ncu-rep.gz")
+    assert refusal.value.text.splitlines() == [
+        "small.ncu-rep.gz needs the package ncu-report. It is not installed. Install it:",
+        f"  {install_command('ncu-report')}",
+        "On a machine with Nsight Compute, write a page and import that:",
+        "  ncu --import small.ncu-rep --csv --page raw --print-units base > page.csv",
+    ]
 
 
 def test_a_packed_report_whose_end_is_missing_is_refused(bench, recorded, tmp_path):

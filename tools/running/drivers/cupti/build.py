@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .....analysis.base.problems import MissingTool
+from .....analysis.base.problems import MissingTool, command_advice
 from ....base.profile_files import head
 from ....base.untrusted_text import plain_text
 from ....device.machine.programs import ask
@@ -206,7 +206,7 @@ def _private_folder(folder: Path) -> Path:
         raise MissingTool(
             "The recorder of kernel times is not loaded from a folder that others can write to",
             f"{folder} belongs to another user or is writable by others",
-            f"chmod 700 {folder}, or set XDG_CACHE_HOME",
+            command_advice("Set XDG_CACHE_HOME, or close the folder to others", f"chmod 700 {folder}"),
         )
     return folder
 
