@@ -1,12 +1,15 @@
 """Draws the pictures of the documents from what is shipped: python docs/pictures.py, after a change of how they look.
 
 They are kept in the repository, so that pages have them wherever they are read, and have few colours, so that they
-are small.
+are small. The picture of the report needs Chromium.
 """
 
 from __future__ import annotations
 
 import gzip
+import shutil
+import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -32,6 +35,10 @@ PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "timeline": ("timeline", PROGRAM, {}),
 }  # fmt: skip
 """Name of the file -> kind of picture, workload, options of the tool plot."""
+REPORT = "report"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WINDOW = (1280, 1010)
+"""Pixels of the report that are shown: its answer, the bars of its time, and its timeline."""
 COLOURS = 64
 
 
@@ -43,11 +50,36 @@ def main() -> None:
         store = _filled(Path(folder))
         for name, (kind, workload, options) in PICTURES.items():
             drawn = plot(store, kind, workload, **options)  # type: ignore[arg-type]
-            with Image.open(drawn.png_path) as picture:
-                # Coverage rather than frequency: a thin line keeps its colour.
-                few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
-            few.save(target / f"{name}.png", optimize=True)
-            print(target / f"{name}.png")
+            _save(Path(drawn.png_path), target / f"{name}.png")
+        _save(_photographed_report(store, Path(folder)), target / f"{REPORT}.png")
+
+
+def _save(drawn: Path, target: Path) -> None:
+    with Image.open(drawn) as picture:
+        # Coverage rather than frequency: a thin line keeps its colour.
+        few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    few.save(target, optimize=True)
+    print(target)
+
+
+def _photographed_report(store: Store, folder: Path) -> Path:
+    """The first screen of the report of the timeline, as a browser shows it."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise SystemExit("The picture of the report needs Chromium, which is not on PATH")
+    page, picture = folder / "report.html", folder / "report.png"
+    subprocess.run([sys.executable, "-m", "rooflens", "report", PROGRAM, "-o", str(page), "--store", str(store.root)],
+                   check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    # A taller window than the picture: Chromium paints the last rows of a page late.
+    options = (
+        "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000",
+        f"--window-size={WINDOW[0]},{2 * WINDOW[1]}", f"--user-data-dir={folder / 'browser'}",
+        f"--screenshot={picture}",
+    )  # fmt: skip
+    subprocess.run([browser, *options, page.as_uri()], check=True, stderr=subprocess.DEVNULL, timeout=120)
+    with Image.open(picture) as whole:
+        whole.crop((0, 0, *WINDOW)).save(picture)
+    return picture
 
 
 def _filled(folder: Path) -> Store:

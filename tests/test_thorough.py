@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.tests import proved, thorough
+from rooflens.tests import proved, selection, thorough
 from rooflens.tests.thorough import Repetition, repetitions
 
 
@@ -41,3 +41,8 @@ def test_a_changed_file_is_proved_anew(tmp_path: Path, monkeypatch: pytest.Monke
     assert proved.digest.__wrapped__(("sources",)) != before
     (tmp_path / "sources" / "a.cu").write_text("one")
     assert proved.digest.__wrapped__(("sources",)) == before
+
+
+def test_every_page_of_the_documents_is_followed_in_every_run() -> None:
+    omitted = {one.tests for one in repetitions()} | selection.read_names(selection.RECORD)
+    assert [name for name in omitted if name.startswith("tests/docs/")] == []

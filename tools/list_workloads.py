@@ -190,22 +190,8 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         columns, rows = _launches(workload) if by == "launch" and manifest.dispatches else _kernels(workload)
     passes = _rows(workload, "passes", _BY_PASS)
     shown = table(columns, rows, limit=limit, offset=offset)
-    detail = WorkloadDetail(
-        id=manifest.id,
-        name=manifest.name,
-        created=iso(manifest.created_ns),
-        arch=manifest.arch,
-        device=manifest.device,
-        host=manifest.host,
-        commit=manifest.commit,
-        branch=manifest.branch,
-        command=manifest.command,
-        tool=manifest.tool,
-        tool_version=manifest.tool_version,
-        tags=manifest.tags,
-        facts=manifest.facts,
-        passes=table(_PASSES, passes),
-    )
+    shared = {name: getattr(manifest, name) for name in WorkloadDetail.model_fields if hasattr(manifest, name)}
+    detail = WorkloadDetail(**shared, created=iso(manifest.created_ns), passes=table(_PASSES, passes))
     return WorkloadsResult(
         answer=_of_one(manifest, columns, rows),
         workload=detail,
@@ -218,7 +204,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
             *([_NO_LAUNCHES] if columns is _SAMPLED else []),
             *(w.text for w in manifest.warnings),
         ],
-        next=_next(workload, by) if manifest.dispatches else _lines(workload),
+        next=_next(workload, by),
     )
 
 
@@ -227,17 +213,17 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
     contents = ""
     if rows and "total_ns" in columns and "calls" in columns:
         first = dict(zip(columns, rows[0], strict=False))
-        times = [row[list(columns).index("total_ns")] or 0 for row in rows]
-        launches = sum(row[list(columns).index("calls")] or 0 for row in rows)
+        ns, calls = map(list(columns).index, ("total_ns", "calls"))
+        launches = sum(row[calls] or 0 for row in rows)
         kernels = count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row")
         contents = sentence(
             "workloads.detail_time",
             launches=count_text(launches, "launch"),
             kernels=kernels,
-            time=short_time(sum(times)),
+            time=short_time(sum(row[ns] or 0 for row in rows)),
         )
         if first.get("kernel") and first.get("pct") is not None:
-            contents += sentence("workloads.longest", kernel=short(str(first["kernel"])), share=first["pct"])
+            contents += sentence("workloads.longest", kernel=short(first["kernel"]), share=first["pct"])
     elif manifest.events:
         contents = sentence("workloads.events", events=count_text(manifest.events, "event"))
     elif manifest.samples:
@@ -264,7 +250,7 @@ def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> list[str]:
     """Return a note if the times of the first two rows are too close for their order to matter."""
     if len(rows) < 2 or not {"total_ms", "rank"} <= columns.keys():
         return []
-    at, share = list(columns).index("total_ms"), list(columns).index("pct")
+    at, share = map(list(columns).index, ("total_ms", "pct"))
     first, second = rows[0][at], rows[1][at]
     if not first or not second or first - second > _NEAR_TIE * first:
         return []
@@ -278,37 +264,26 @@ def _outliers(workload: Workload, by: By) -> list[Note]:
 
 
 def _next(workload: Workload, by: By) -> list[NextCall]:
-    """Suggest the metrics of the kernel with the most time, and the configurations of kernels that have several."""
-    longest = next(iter(workload.kernels.values()))
-    calls = [
-        NextCall(
-            tool="compute_metrics",
-            arguments={"workload": workload.id, "kernel": f"#{longest.number}"},
-            why=f"metrics of #{longest.number}, which takes the largest share of the time",
-        )
-    ]
+    """Suggest the timeline, hot lines, metrics of the kernel with the most time, configurations, and ranges."""
+    calls = []
+
+    def suggest(tool: str, why: str, **arguments: str) -> None:
+        calls.append(NextCall(tool=tool, arguments={"workload": workload.id, **arguments}, why=why))
+
+    if workload.manifest.events:
+        suggest("compute_timeline", "where the wall time goes, and whether the GPU is the limit")
+    if not workload.manifest.dispatches:
+        if has_code(workload):
+            suggest("find_hotspots", "the lines and instructions that cost the time")
+        return calls
+    if workload.manifest.counters or not workload.manifest.events:
+        longest = f"#{next(iter(workload.kernels.values())).number}"
+        suggest("compute_metrics", f"metrics of {longest}, which takes the largest share of the time", kernel=longest)
     if workload.by == "kernel" and any(k.configurations > 1 for k in workload.kernels.values()):
-        calls.append(
-            NextCall(
-                tool="list_workloads",
-                arguments={"workload": workload.id, "by": "launch"},
-                why="launch configurations separately, with their sizes and times",
-            )
-        )
+        suggest("list_workloads", "launch configurations separately, with their sizes and times", by="launch")
     if by != "range" and workload.has("ranges"):
-        calls.append(
-            NextCall(
-                tool="list_workloads",
-                arguments={"workload": workload.id, "by": "range"},
-                why="time by the ranges that the program marks",
-            )
-        )
+        suggest("list_workloads", "time by the ranges that the program marks", by="range")
     return calls
-
-
-def _lines(workload: Workload) -> list[NextCall]:
-    why = "the lines and instructions that cost the time"
-    return [NextCall(tool="find_hotspots", arguments={"workload": workload.id}, why=why)] if has_code(workload) else []
 
 
 def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:

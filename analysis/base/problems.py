@@ -28,8 +28,8 @@ _NEAR_WORK = 3_000_000
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _WORD = re.compile(r"[a-z]+(?= [\w'\"(#])")
 _WORDLIKE = {
-    "chmod", "clang", "cpu", "cuda", "duckdb", "git", "hip", "hipcc", "hiprtc", "libcuda", "libcupti", "localhost",
-    "ncu", "nsys", "nvcc", "perf", "pip", "python", "rocprof", "rooflens", "torch", "uvx",
+    "clang", "cpu", "cuda", "duckdb", "git", "hip", "hipcc", "hiprtc", "libcuda", "libcupti", "localhost",
+    "ncu", "nsys", "nvcc", "perf", "python", "rocprof", "rooflens", "torch", "uvx",
 }  # fmt: skip
 """Names that look like words; they keep their case at the beginning of a sentence."""
 _LONGEST = 2000

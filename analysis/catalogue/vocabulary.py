@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,12 @@ from typing import Any
 import tomli
 
 from .targets import find_target
+
+_SENTENCES = {
+    "advice", "answer", "causes", "claim", "do", "evidence", "falsify", "limit", "loads", "notes", "sentence", "then",
+    "title", "undecided", "view",
+}  # fmt: skip
+"""Fields of answers that contain sentences and terms of our own."""
 
 
 def in_vendor_terms(text: str, target: str | None, data: Iterable[str] = ()) -> str:
@@ -28,6 +34,18 @@ def in_vendor_terms(text: str, target: str | None, data: Iterable[str] = ()) -> 
     if quoted:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, quoted))})(?!\w)|{pattern.pattern}")
     return pattern.sub(lambda match: match[0] if match[0] in quoted else _with_case_of(match[0], words), text)
+
+
+def document_in_vendor_terms(value: Any, target: str | None, names: Set[str], field: str = "") -> Any:
+    """Return a document of plain data with its sentences in the words of the vendor of ``target``.
+
+    ``names``, which the sentences quote, tables, and fields with names and codes stay as they are.
+    """
+    if isinstance(value, dict) and "columns" not in value:
+        return {key: document_in_vendor_terms(part, target, names, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [document_in_vendor_terms(part, target, names, field) for part in value]
+    return in_vendor_terms(value, target, names) if field in _SENTENCES and isinstance(value, str) else value
 
 
 def limit_words(subsystem: str) -> str:

@@ -36,9 +36,7 @@ _APART = ("answer", "notes", "next")
 def words_of(result: Result) -> str:
     """Return the text: the answer, the other fields or the result's own blocks, notes, and next calls."""
     digits = _EXACT_DIGITS if result.NAMES_AS_STORED else _DIGITS
-    target = getattr(result, "arch", None) or getattr(result, "gpu", None)
-
-    data = set(_data_of(result)) if target else set()
+    target, data = vendor_context(result)
 
     def own_words(text: str) -> str:
         return inert(in_vendor_terms(text, target, data))
@@ -56,6 +54,12 @@ def words_of(result: Result) -> str:
         calls = (f"- {c.tool} {inert(json.dumps(c.arguments))}: {own_words(c.why)}" for c in result.next)
         parts.append("next\n" + "\n".join(calls))
     return "\n\n".join(p for p in parts if p)
+
+
+def vendor_context(result: Result) -> tuple[str | None, set[str]]:
+    """The target whose vendor's terms apply to an answer, and the names and code that its sentences may quote."""
+    target = getattr(result, "arch", None) or getattr(result, "gpu", None)
+    return target, set(_data_of(result)) if target else set()
 
 
 def _data_of(value: Any, called: str = "") -> Iterator[str]:

@@ -14,8 +14,9 @@ from ...analysis.base.kernel_names import distinct
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert, reads_like_a_sentence, shorten, visible_lines
+from ...analysis.catalogue.vocabulary import document_in_vendor_terms
 from ...tools.base.results import NextCall, Result, Table
-from .layout import words_of
+from .layout import vendor_context, words_of
 
 CHARACTERS = 32_000
 """The maximum number of characters of an answer, about 8,000 tokens."""
@@ -86,8 +87,8 @@ def _rename_kernels(value: Any, names: dict[str, str], field: str = "") -> Any:
 
 
 def structured_content(result: Result) -> dict[str, Any]:
-    """The result as data for JSON, without NaN, hidden characters and active markup."""
-    dumped = result.model_dump(mode="python")
+    """The result as data for JSON in the terms of its vendor, without NaN, hidden characters and active markup."""
+    dumped = document_in_vendor_terms(result.model_dump(mode="python"), *vendor_context(result))
     return {name: clean(value, visible_lines if name in result.EXACT else inert) for name, value in dumped.items()}
 
 

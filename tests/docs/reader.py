@@ -8,11 +8,13 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -30,8 +32,15 @@ LONGEST_S = 120
 _SHELL = re.compile(r"[|<>;&$`\\*~()#]")
 _QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
 """Words in which a shell changes nothing."""
+_PROGRESS = re.compile(r"^\d+ s .*\n", re.MULTILINE)
+"""Lines that only a slow machine prints: how long a command has taken, and what it is doing."""
 _REACHABLE = ("server", "examples", "eval")
 """What a page may name below the folder of the checkout."""
+RECORDED = {
+    "trace.json.gz": ROOT.parent / "shared" / "traces" / "dataloader.json.gz",
+    "report.ncu-rep": ROOT.parent / "shared" / "ncu" / "small.ncu-rep",
+}
+"""Files of a reader in blocks marked ``recorded``, which run where the recorded profiles are."""
 
 
 class Wrong(AssertionError):
@@ -40,7 +49,7 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its language, what stands behind that, its text, its line, and the paragraph before it."""
+    """A block of code: its language, what stands behind that, its text, its line, the paragraph or comment before it."""
 
     language: str
     marks: tuple[str, ...]
@@ -51,6 +60,17 @@ class Block:
     @property
     def runs(self) -> bool:
         return "no-run" not in self.marks
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The recorded profiles that the block reads, by the names that it gives them."""
+        return {name: file for name, file in RECORDED.items() if name in self.text} if "recorded" in self.marks else {}
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this machine has all that the block reads."""
+        library = find_spec("ncu_report") is not None
+        return all(file.exists() and (library or file.suffix != ".ncu-rep") for file in self.files.values())
 
 
 def pages() -> list[Path]:
@@ -67,6 +87,8 @@ def blocks(text: str) -> list[Block]:
         if token.type in ("heading_open", "heading_close"):
             heading = token.type == "heading_open"
         elif token.type == "inline" and not heading:
+            before = token.content
+        elif token.type == "html_block":
             before = token.content
         elif token.type in ("fence", "code_block"):
             language, *marks = token.info.split() or [""]
@@ -145,6 +167,7 @@ class Reader:
         self.patch.chdir(self.folder)
         self.patch.setenv("ROOFLENS_STORE", str(self.folder / "store"))
         self.patch.setenv("XDG_DATA_HOME", str(self.folder / "data"))
+        self.patch.setenv("HOME", str(self.folder / "home"))
         self.patch.setenv("MPLBACKEND", "Agg")
         self.patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         # It walks the recorded loop, which has tests of its own.
@@ -152,9 +175,11 @@ class Reader:
 
     def follow(self, page: list[Block]) -> int:
         """Run every block that runs; how many commands and queries that were. Raises Wrong."""
-        return sum(self._block(block) for block in page if block.runs)
+        return sum(self._block(block) for block in page if block.runs and block.is_readable)
 
     def _block(self, block: Block) -> int:
+        for name, file in block.files.items():
+            shutil.copyfile(file, self.folder / name)
         if block.language == "console":
             return self._console(block)
         if block.language == "python":
@@ -210,7 +235,7 @@ class Reader:
                 self.status = main(words)
             except SystemExit as end:  # argparse: --help, and usage
                 self.status = int(end.code or 0)
-        return out.getvalue()
+        return _PROGRESS.sub("", out.getvalue())
 
     def _ask(self, block: Block) -> None:
         own = self.folder / "store"

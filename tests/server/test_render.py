@@ -127,3 +127,25 @@ def test_kernels_in_findings_and_in_tables_have_the_same_short_names() -> None:
 def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with() -> None:
     result = _Rows(table=table({"kernel": None}, [[MONSTER.format("FillFunctor")]]))
     assert MONSTER.format("FillFunctor") in render.text(result)
+
+
+class Verdict(Result):
+    """A result about one GPU, with a sentence of our own and names of the profile."""
+
+    arch: str
+    kernel: str
+    claim: str
+    subsystem: str
+
+
+def test_structured_content_has_the_terms_of_the_vendor_and_names_as_they_are() -> None:
+    claim = "work-groups of waves wait for LDS, and the grid takes 1.6 waves of blocks"
+    said = {
+        arch: render.structured_content(Verdict(arch=arch, kernel="waves", claim=claim, subsystem="lds"))
+        for arch in ("sm_90", "gfx942")
+    }
+    assert said["gfx942"]["claim"] == claim
+    # The kernel is called like a term, so sentences that quote the name keep it.
+    assert said["sm_90"]["kernel"] == "waves" and said["sm_90"]["subsystem"] == "lds"
+    other = render.structured_content(Verdict(arch="sm_90", kernel="copy", claim=claim, subsystem="lds"))
+    assert other["claim"] == "thread blocks of warps wait for shared memory, and the grid takes 1.6 waves of blocks"

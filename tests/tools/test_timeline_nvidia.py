@@ -46,7 +46,7 @@ def test_without_ncu_or_the_right_to_count_a_program_is_still_recorded(
     assert (run.next[0].tool == "compute_timeline") == bool(metrics)
     with pytest.raises(MissingTool, match="ncu cannot profile") as told:
         node.profile()
-    assert '["timeline"]' in told.value.fix
+    assert '["timeline"]' in told.value.why
 
 
 def test_one_run_holds_timeline_and_counters(node: Node) -> None:

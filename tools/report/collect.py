@@ -21,7 +21,7 @@ from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.base.text import count_text
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
-from ...analysis.catalogue.vocabulary import in_vendor_terms, limit_words
+from ...analysis.catalogue.vocabulary import document_in_vendor_terms, limit_words
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
 from ..answers.verdict_text import kernel_sentence
@@ -41,11 +41,6 @@ _HOT_KERNELS, _HOT_LINES = 5, {"top_n": 30, "context": 8, "detail": "full"}
 _HOT_INSTRUCTIONS = {"by": "instruction", "top_n": 250, "detail": "full"}
 _ACCOUNTS = {"device_time": "The time of the device", "wave_time": "The lifetime of its waves"}
 """Fields of a diagnosed kernel that divide a time completely -> what they divide."""
-_OWN_WORDS = {
-    "advice", "answer", "causes", "claim", "do", "evidence", "falsify", "limit", "loads", "notes", "sentence", "then",
-    "title", "undecided", "view",
-}  # fmt: skip
-"""Fields with sentences and terms of our own, which are put into the words of the vendor."""
 Document = dict[str, Any]
 Arguments = Mapping[str, Any]
 Tools = Mapping[str, Callable[..., Result]]
@@ -156,7 +151,7 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     return {
         **about,
         "vendor": gpu.vendor if gpu else None,
-        **_own_words(shown, manifest.arch, _quoted_names(shown)),
+        **document_in_vendor_terms(shown, manifest.arch, _quoted_names(shown)),
         "hotspots": hotspots,
         "meanings": _meanings(manifest.arch, shown),
         "events": drawn,
@@ -220,15 +215,6 @@ def _meanings(arch: str | None, shown: Document) -> Document:
     known = catalog.by_name(arch)
     names = {name.removeprefix("pct_of_peak.") for name in _texts(shown, {"name", "metric"})}
     return {n: [known[n].title, known[n].unit, known[n].description] for n in sorted(names & known.keys())}
-
-
-def _own_words(value: Any, arch: str | None, names: Set[str], called: str = "") -> Any:
-    """Return a document with its sentences in the words of the vendor; ``names`` and tables stay as they are."""
-    if isinstance(value, dict):
-        return value if "columns" in value else {key: _own_words(part, arch, names, key) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_own_words(part, arch, names, called) for part in value]
-    return in_vendor_terms(value, arch, names) if called in _OWN_WORDS and isinstance(value, str) else value
 
 
 def _quoted_names(shown: Document) -> set[str]:

@@ -99,7 +99,7 @@ def cuda_pinned(number: str, source: str, target: str) -> str:
 
 
 def direction_of(name: str) -> str:
-    """Return SQL for the direction that a name of a copy states, one of DIRECTIONS of timeline_tables.py."""
+    """Return SQL for the direction that a name of a copy states, h2d, d2h, d2d, p2p, h2h or other."""
     cases = " ".join(f"WHEN regexp_matches(lower({name}), '{fits}') THEN '{way}'" for way, fits in _WAYS.items())
     return f"CASE {cases} ELSE 'other' END"
 

@@ -42,7 +42,6 @@ RANGE = {
     "correlation": "BIGINT",  # id with which device work may refer to the range directly
     "arguments": "VARCHAR",  # of an operator: sizes, types and values, as JSON
 }  # fmt: skip
-DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
 _NAME = 1000
 _GROUP = 6144
 """Rows of the table ranges that are in memory at a time."""
