@@ -28,7 +28,7 @@ _CUTS = ((2000, 400), (1000, 200), (500, 100), (300, 50), (200, 25), (120, 12), 
 _CUT_DOWN = "Long texts and lists of this answer were truncated to the size limit; request less at once."
 _SENTENCES = """
 title description reason formula why claim advice status note notes unit better subsystem verdict progress next answer
-evidence what_if bound confidence state problem output statements warnings walls reading"""
+evidence what_if bound confidence state problem output statements warnings walls reading sql"""
 _OWN_WORDS = frozenset(_SENTENCES.split())
 """Columns and fields that contain our own sentences."""
 _STATED = "kernel kernels name device command host tags tool counter workload label baseline candidate"
