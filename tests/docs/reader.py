@@ -49,7 +49,7 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its language, what stands behind that, its text, its line, the paragraph or comment before it."""
+    """A block of code: its language, what stands behind that, its text, its line, the paragraph or comment before."""
 
     language: str
     marks: tuple[str, ...]
@@ -86,9 +86,7 @@ def blocks(text: str) -> list[Block]:
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         if token.type in ("heading_open", "heading_close"):
             heading = token.type == "heading_open"
-        elif token.type == "inline" and not heading:
-            before = token.content
-        elif token.type == "html_block":
+        elif token.type == "html_block" or (token.type == "inline" and not heading):
             before = token.content
         elif token.type in ("fence", "code_block"):
             language, *marks = token.info.split() or [""]
@@ -211,8 +209,10 @@ class Reader:
         if command == "echo $?":
             printed, self.status = str(self.status), 0
             return printed
-        if found := re.fullmatch(r"(?:export )?(\w+)=(\S*)", command):
-            self.patch.setenv(found[1], os.path.expandvars(found[2]))
+        words = shlex.split(command.removeprefix("export "))
+        if all(re.match(r"\w+=", word) for word in words):
+            for name, _, value in (word.partition("=") for word in words):
+                self.patch.setenv(name, os.path.expandvars(value))
             return ""
         if found := re.fullmatch(r"cd (\S+)", command):
             self.patch.chdir(found[1])
