@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis.base.problems import BadArgument, MissingTool, NotFound, command_advice
+from ..analysis.base.problems import BadArgument, MissingTool, NotFound
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.counter_check import known_kernels
@@ -100,8 +100,7 @@ def _refuse_stopped_counters(choice: DeviceChoice) -> None:
     """Raise MissingTool if a setting of this machine stops the device's counters, so that every check would fail."""
     for setting in choice.settings:
         if setting.code == "power_level" and not setting.sound and setting.device == choice.device.index:
-            fix = command_advice("Let them run", setting.fix)
-            raise MissingTool("The counters of this GPU are stopped", setting.text, fix)
+            raise MissingTool("The counters of this GPU are stopped", setting.text, setting.fix)
 
 
 def determinable(target: str, asked: list[str] | None) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 
 from ..analysis.base.database import open_own_database, sql_path
-from ..analysis.base.problems import StoreProblem
+from ..analysis.base.problems import StoreProblem, join_sentences
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.store import Manifest, Store
@@ -108,7 +108,7 @@ def _notes(machine: Machine) -> list[str]:
     # An installed profiler itself reports what the machine does not permit.
     told = {p.vendor for p in machine.profilers if p.path}
     notes += [
-        f"{verdict.why}. {verdict.fix or ''}".strip()
+        join_sentences(verdict.why, verdict.fix or "")
         for vendor, verdict in machine.verdicts.items()
         if verdict.usable is False and verdict.why and vendor not in {*told, "cpu"}
     ]

@@ -32,6 +32,7 @@ _WORDLIKE = {
     "ncu", "nsys", "nvcc", "perf", "python", "rocprof", "rooflens", "torch", "uvx",
 }  # fmt: skip
 """Names that look like words; they keep their case at the beginning of a sentence."""
+_LAST_COMMAND = re.compile(r"\n  .*\Z")
 _LONGEST = 2000
 _PART = 600
 """The maximum length of a message, and of each part of a longer one, so that the fix is never cut off."""
@@ -55,7 +56,7 @@ class Problem(Exception):
         parts = [part for part in (self.what, self.why, self.fix) if part]
         if sum(map(len, parts)) > _LONGEST:
             parts = [shorten(part, _PART) for part in parts]
-        return " ".join([*map(_sentence, parts[:1]), *(_sentence(_capitalize(part)) for part in parts[1:])])
+        return join_sentences(*parts[:1], *map(_capitalize, parts[1:]))
 
 
 class NotFound(Problem):
@@ -122,7 +123,10 @@ def _capitalize(part: str) -> str:
     return part if word is None or word[0] in _WORDLIKE else part[0].upper() + part[1:]
 
 
-def _sentence(part: str) -> str:
-    part = part.strip()
-    ends_in_command = part.rpartition("\n")[2].startswith("  ")
-    return part if ends_in_command or part.endswith((".", "!", "?", ":")) else part + "."
+def join_sentences(*parts: str) -> str:
+    """``parts`` as sentences one after the other; what follows a command begins on a new line."""
+    text = ""
+    for part in filter(None, map(str.strip, parts)):
+        whole = _LAST_COMMAND.search(part) or part.endswith((".", "!", "?", ":"))
+        text += ("\n" if _LAST_COMMAND.search(text) else " " if text else "") + part + ("" if whole else ".")
+    return text

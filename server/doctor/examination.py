@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 
 from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
-from ...analysis.base.problems import NotFound, Problem
+from ...analysis.base.problems import NotFound, Problem, join_sentences
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.files import VARIABLE, extension_folder
@@ -272,7 +272,7 @@ def _defects(machine: Machine) -> list[Check]:
             name=f"known defect {defect.code}",
             state="warning",
             found=f"{profiler.name} {profiler.version}: {defect.what} ({defect.source})",
-            fix=f"{defect.instead}. {defect.mending}",
+            fix=join_sentences(defect.mending, defect.instead),
         )
         for profiler, defect in defects_here(machine)
     ]

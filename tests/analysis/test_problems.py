@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
 
 from rooflens.analysis.base import problems
 from rooflens.analysis.base.extensions import install_command
-from rooflens.analysis.base.problems import BadInput, Problem, command_advice
+from rooflens.analysis.base.problems import BadInput, Problem, command_advice, join_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {name for name, kind in vars(problems).items() if isinstance(kind, type) and issubclass(kind, Problem)}
@@ -60,25 +61,40 @@ def literal(node: ast.expr) -> Iterator[str]:
         yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
 
 
-def messages() -> list[tuple[str, int, str]]:
+def messages(kinds: Set[str] = KINDS) -> list[tuple[str, int, str]]:
     """Every reason and remedy of the product that is known before it runs, with its place."""
     return [
         (path.name, call.lineno, text)
         for folder in ("analysis", "tools", "server", "api")
         for path in (ROOT / folder).rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in KINDS
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in kinds
         for given in [*call.args[1:], *(k.value for k in call.keywords if k.arg in ("why", "fix"))]
         for text in literal(given)
     ]
 
 
-COMMAND = re.compile(r"\b(uv pip|pip install|sudo|chmod|modprobe|apt-get|ncu --\w+|nsys export)\b")
+COMMAND = re.compile(r"(?<![\w/])(uv pip|pip install|sudo|chmod|modprobe|apt-get|ncu --\w+|nsys export)\b")
+
+
+def remedies_of_data() -> list[tuple[str, int, str]]:
+    """What known failures and defects of profilers advise."""
+    file = ROOT / "tools" / "running" / "known_failures.toml"
+    entries = [entry for table in tomllib.loads(file.read_text(encoding="utf-8")).values() for entry in table]
+    return [(file.name, 0, entry[key]) for entry in entries for key in ("fix", "instead") if key in entry]
 
 
 def test_no_message_of_the_product_has_a_command_within_a_sentence() -> None:
-    sentences = [(*place, re.sub(r"`[^`]*`", "", text)) for *place, text in messages()]
-    assert [entry for entry in sentences if COMMAND.search(entry[-1])] == []
+    said = [*messages(KINDS | {"HostSetting", "CounterPermission"}), *remedies_of_data()]
+    sentences = [(*place, re.sub(r"`[^`]*`|\n  .*", "", text)) for *place, text in said]
+    assert len(said) > 600 and [entry for entry in sentences if COMMAND.search(entry[-1])] == []
+
+
+def test_what_follows_a_command_begins_on_a_new_line() -> None:
+    advice = command_advice("Install it", "uv pip install numpy")
+    assert join_sentences("It failed", advice, "Its samples were skipped", "") == (
+        "It failed. Install it:\n  uv pip install numpy\nIts samples were skipped."
+    )
 
 
 def test_no_message_of_the_product_goes_on_in_lower_case_after_a_stop() -> None:

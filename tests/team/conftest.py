@@ -86,11 +86,16 @@ def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str
     return f"s3://{name}/team"
 
 
+def postgres_program(name: str) -> Path:
+    """A program of the newest PostgreSQL on this machine; an empty path if there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda p: int(p.parts[-3]))
+    return found[-1] if found else Path(shutil.which(name) or "")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """How libpq reaches a PostgreSQL of these tests: a socket in a temporary folder, no network."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
-    initdb = found[-1] if found else Path(shutil.which("initdb") or "")
+    initdb = postgres_program("initdb")
     if not initdb.name:
         pytest.skip("needs PostgreSQL's programs (apt install postgresql)")
     import duckdb

@@ -11,6 +11,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.tests.docs.reader import ROOT, Block, Reader, blocks
+from rooflens.tests.team.conftest import postgres_program
 
 PAGE = ROOT / "docs" / "how-to" / "team_store.md"
 SERVER = "serve"
@@ -50,15 +51,12 @@ def reader(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 def test_the_block_on_a_bucket_pushes_and_lists(reader: Reader, s3_endpoint: str) -> None:
     assert reader.follow(_blocks("s3.example.org", {"https://s3.example.org": s3_endpoint})) == 3
-    assert "yax_before" in reader._run("rooflens --store s3://profiles/team call list_workloads")
+    assert "yax_before" in reader.run("rooflens --store s3://profiles/team call list_workloads")
 
 
 def test_the_block_on_a_catalogue_creates_it_and_lists_what_was_pushed(reader: Reader, postgres: str) -> None:
-    host, user = (part.partition("=")[2] for part in postgres.split())
-    initdb = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-    replaced = {
-        "createdb profiles": f"{initdb}/createdb -h {host} -U {user} profiles",
-        "host=db.example.org": postgres,
-    }
-    assert reader.follow(_blocks("createdb", replaced)) == 5
-    assert "yax_before" in reader._run("rooflens ls")
+    for name, value in (part.split("=") for part in postgres.split()):
+        reader.patch.setenv(f"PG{name.upper()}", value)
+    (reader.folder / "bin" / "createdb").symlink_to(postgres_program("createdb"))
+    assert reader.follow(_blocks("createdb", {"host=db.example.org": postgres})) == 5
+    assert "yax_before" in reader.run("rooflens ls")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.base.database import sql_path
 from ...analysis.base.notes import Note
-from ...analysis.base.problems import BadInput, LimitExceeded
+from ...analysis.base.problems import BadInput, LimitExceeded, join_sentences
 from ...analysis.base.text import count_text
 from ...analysis.store.store import Manifest, write_table
 from ..base import size_limits
@@ -122,7 +122,7 @@ def _add_samples(con: duckdb.DuckDBPyConnection, sampled: Profile, out: Path) ->
     try:
         stored = write_profile(con, sampled, own)
     except (BadInput, LimitExceeded) as problem:
-        return 0, [Note("left_out", f"{problem.text} Its samples were skipped.")], []
+        return 0, [Note("left_out", join_sentences(problem.text, "Its samples were skipped"))], []
     take_samples(con, own, out)
     return stored.samples, [], [note for note in stored.notes if note.code in _NOTES_OF_SAMPLES]
 

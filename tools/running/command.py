@@ -146,11 +146,8 @@ def _refuse_missing(program: str, folder: Path, path: str) -> None:
             beside = near(place.name, _names(place.parent))
             raise NotFound(f"The program {program[:_SHOWN]} does not exist", f"looked for {place}. {beside}".strip())
         if not (place.is_file() and os.access(place, os.X_OK)):
-            raise NotAllowed(
-                f"{place} cannot be run",
-                "it is not an executable file",
-                command_advice("Allow it", f"chmod +x {place}"),
-            )
+            fix = command_advice("Make it executable", f"chmod +x {place}")
+            raise NotAllowed(f"{place} cannot be run", "it is not an executable file", fix)
         return
     if shutil.which(program, path=os.pathsep.join(e for e in path.split(os.pathsep) if e.startswith("/"))):
         return

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tomli
 
-from ...analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound, Problem
+from ...analysis.base.problems import (
+    BadArgument,
+    LimitExceeded,
+    MissingTool,
+    NotAllowed,
+    NotFound,
+    Problem,
+    join_sentences,
+)
 from ..base.untrusted_text import plain_text
 from ..device.machine.model import InstalledProfiler
 
@@ -95,7 +103,7 @@ class VersionDefect:
     def text(self, profiler: str, version: str | None) -> str:
         """Return the sentences for a reader: what happens, in which release it is mended, what to do until then."""
         name = f"{profiler} {version}" if version else profiler
-        return f"{name}: {self.what}. {self.mending}. {self.instead}. ({self.source})"
+        return join_sentences(f"{name}: {self.what}", f"{self.mending} ({self.source})", self.instead)
 
 
 def version_defects(

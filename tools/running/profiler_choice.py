@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...analysis.base.problems import BadArgument, MissingTool, NotFound
+from ...analysis.base.problems import BadArgument, MissingTool, NotFound, join_sentences
 from ...analysis.catalogue import targets
 from ..device.machine.host_settings import HostSetting
 from ..device.machine.model import Device, InstalledProfiler
@@ -66,7 +66,7 @@ def choose(
         path=tool.path or tool.name,
         locks={f"{d.vendor}-{d.uuid or d.index}": _title(d) for d in same},
         mask=_mask(device) if gpu is not None else {},
-        warnings=[f"{tool.why}. {tool.fix or ''}".strip()] if tool.why else [],
+        warnings=[join_sentences(tool.why, tool.fix or "")] if tool.why else [],
         settings=tuple(machine.settings) if device.vendor == "amd" else (),
     )
 
@@ -148,8 +148,8 @@ def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) ->
     name = first.name if first else order[0]
     why = first.why if first else "it is not installed: neither on PATH nor in the usual places"
     fix = (first.fix if first else "") or "See list_devices"
-    without = '. Times (metrics=[]) and a timeline (["timeline"]) do not need it' if own else ""
-    raise MissingTool(f"{name} cannot profile {_title(device)} here", f"{why}{without}", fix)
+    without = 'Times (metrics=[]) and a timeline (["timeline"]) do not need it' if own else ""
+    raise MissingTool(f"{name} cannot profile {_title(device)} here", join_sentences(why or "", without), fix)
 
 
 def _title(device: Device) -> str:

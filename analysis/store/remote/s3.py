@@ -60,11 +60,8 @@ class S3Objects:
         try:
             import boto3
         except ImportError as error:
-            raise MissingTool(
-                "Stores in S3 need the package boto3",
-                "it is not installed",
-                command_advice("Install it", install_command(*packages_of("s3"))),
-            ) from error
+            fix = command_advice("Install it", install_command(*packages_of("s3")))
+            raise MissingTool("Stores in S3 need the package boto3", "it is not installed", fix) from error
         return boto3.Session(region_name=os.environ.get("AWS_REGION"))  # boto3 reads AWS_DEFAULT_REGION alone
 
     @cached_property

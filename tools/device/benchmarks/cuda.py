@@ -14,7 +14,7 @@ from ....analysis.base.problems import MissingTool, NotFound, command_advice
 from ....analysis.catalogue.targets import find_target
 from .runtime import DeviceFailure, OpenGpu, driver_and_partition
 
-_FIX = command_advice("Install them", install_command("cuda-bindings", "nvidia-cuda-nvrtc"))
+_FIX = command_advice("Install both packages", install_command("cuda-bindings", "nvidia-cuda-nvrtc"))
 
 
 def modules() -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ....analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
+from ....analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem, join_sentences
 from ....analysis.base.text import count_text
 from ....analysis.launches.device_clocks import ClockState
 from ..machine.sensors import reader
@@ -233,7 +233,7 @@ def open_device(device: str | int | None = None) -> Runtime:
         try:
             number = count()
         except MissingTool as problem:
-            answers.append(f"{vendor}: {problem.why}. {problem.fix}")
+            answers.append(join_sentences(f"{vendor}: {problem.why}", problem.fix))
             continue
         if match and (index := int(match[2] or 0)) < number:
             return open_runtime(index)
@@ -243,10 +243,11 @@ def open_device(device: str | int | None = None) -> Runtime:
                 return runtime
             uuids.append(runtime.device.uuid)
         answers.append(f"{vendor}: {number} GPUs")
+    found = join_sentences(*answers)
     if uuids or word:
         advice = f"UUIDs: {', '.join(uuids)}" if uuids else "rooflens doctor shows the devices of this machine"
-        raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(answers), advice)
-    raise MissingTool("There is no GPU to measure", "; ".join(answers), "rooflens doctor shows the devices")
+        raise NotFound(f"There is no GPU {word!r} to measure", found, advice)
+    raise MissingTool("There is no GPU to measure", found, "rooflens doctor shows the devices")
 
 
 Mode = Literal["full", "quick", "functional"]

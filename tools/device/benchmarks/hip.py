@@ -139,11 +139,8 @@ def bindings() -> Any:
     try:
         from hip import hip
     except ImportError as error:
-        raise MissingTool(
-            "AMD GPUs cannot be measured",
-            f"hip-python is missing ({error})",
-            command_advice("Install it", install_command("hip-python")),
-        ) from error
+        fix = command_advice("Install it", install_command("hip-python"))
+        raise MissingTool("AMD GPUs cannot be measured", f"hip-python is missing ({error})", fix) from error
     return hip
 
 

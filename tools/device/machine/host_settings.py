@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import tomli
 
+from ....analysis.base.problems import command_advice, join_sentences
 from . import sysfs
 from .model import Device, InstalledProfiler, Roots
 from .permissions import SYS_PTRACE, has_capability, process_status
@@ -23,6 +24,9 @@ Setting = Literal[
     "power_level", "partition", "numa_balancing", "governor", "iommu", "seccomp", "ptrace", "driver_release"
 ]
 _BALANCING = "proc/sys/kernel/numa_balancing"
+_PASS_THROUGH = (
+    "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && sudo update-grub && sudo reboot"
+)
 
 
 @cache
@@ -70,7 +74,7 @@ def unsound(settings: Iterable[HostSetting], concerns: Iterable[str], device: in
         for s in settings
         if not s.sound and s.concerns in concerns and (None in (device, s.device) or device == s.device)
     ]
-    sentences = [f"{s.text[:1].upper()}{s.text[1:]}. {s.fix}".strip() for s in wrong if s.concerns != "times"]
+    sentences = [join_sentences(s.text[:1].upper() + s.text[1:], s.fix) for s in wrong if s.concerns != "times"]
     if slower := list(dict.fromkeys(s.code for s in wrong if s.concerns == "times")):
         sentences.append(
             f"Settings of this host that change times: {', '.join(slower)}. rooflens doctor shows the command for each."
@@ -94,7 +98,7 @@ def _power_level(roots: Roots, gpu: Device) -> HostSetting | None:
         False,
         f"{text}: counters such as GL2C_*, SQ_INSTS_* and GRBM_* stay 0, and thread trace stays empty, at every level "
         "but profile_*; times are right",
-        f"echo profile_standard | sudo tee {file}; afterwards: echo auto | sudo tee {file}",
+        command_advice("Set a profile level; auto restores the default", f"echo profile_standard | sudo tee {file}"),
         gpu.index,
     )
 
@@ -118,7 +122,7 @@ def _partition(gpu: Device) -> HostSetting | None:
         "times",
         False,
         f"{text}: it is one part of its card{dies}, so counters, ceilings and times are not those of the whole card",
-        f"For the whole card: {' && '.join(wrong)}",
+        command_advice("For the whole card", " && ".join(wrong)),
         gpu.index,
     )
 
@@ -137,7 +141,7 @@ def _numa_balancing(roots: Roots) -> HostSetting | None:
         False,
         "automatic NUMA balancing is on: it moves pages while GPUs use them, which stops their queues and makes times "
         "vary, most of all on an APU such as MI300A",
-        f"echo 0 | sudo tee /{_BALANCING}",
+        command_advice("Switch it off", f"echo 0 | sudo tee /{_BALANCING}"),
     )
 
 
@@ -160,7 +164,9 @@ def _governor(roots: Roots) -> HostSetting | None:
         "times",
         False,
         f"the processors' governor is {', '.join(slow)}: launches and copies from the host start later and vary",
-        "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        command_advice(
+            "Change it", "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+        ),
     )
 
 
@@ -177,7 +183,7 @@ def _iommu(roots: Roots, gpus: Sequence[Device]) -> HostSetting | None:
         False,
         "the IOMMU translates every address of the GPUs' transfers: copies between host and GPUs are slower, and "
         "copies between GPUs can hang",
-        "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && sudo update-grub && sudo reboot",
+        command_advice("Pass them through, and reboot", _PASS_THROUGH),
     )
 
 
@@ -209,7 +215,7 @@ def _ptrace(roots: Roots) -> HostSetting | None:
         "attaching",
         False,
         f"kernel.yama.ptrace_scope is {scope}: a profiler cannot attach to a running process (pid=)",
-        "sudo sysctl kernel.yama.ptrace_scope=0, or start the container with --cap-add SYS_PTRACE"
+        command_advice("Add --cap-add SYS_PTRACE to a container, or allow it", "sudo sysctl kernel.yama.ptrace_scope=0")
         if scope < 3
         else "Set kernel.yama.ptrace_scope=0 in /etc/sysctl.d and reboot: level 3 cannot be changed before",
     )
@@ -233,8 +239,10 @@ def _driver_release(driver: str | None, release: str | None) -> HostSetting | No
         "counters",
         False,
         f"{text}: AMD tests releases of at most about a year apart; counters and PC sampling may fail or be wrong",
-        f"Install the {which} of a release nearer to the other: sudo apt install "
-        f"{'amdgpu-dkms' if newer > 0 else 'rocm'} from the repository of ROCm {rocm[0] if newer > 0 else of_driver}",
+        command_advice(
+            f"Install the {which} from the repository of ROCm {rocm[0] if newer > 0 else of_driver}",
+            f"sudo apt install {'amdgpu-dkms' if newer > 0 else 'rocm'}",
+        ),
     )
 
 

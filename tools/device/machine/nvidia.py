@@ -29,9 +29,7 @@ _ADVICE = {
     "NVMLError_LibRmVersionMismatch": (
         "The driver was updated while the old one is still loaded: reboot, or reload the nvidia modules."
     ),
-    "NVMLError_DriverNotLoaded": (
-        command_advice("The nvidia kernel module is not loaded: use a node with a GPU, or load it", "modprobe nvidia")
-    ),
+    "NVMLError_DriverNotLoaded": command_advice("Use a node with a GPU, or load the nvidia module", "modprobe nvidia"),
     "NVMLError_LibraryNotFound": "Install the driver's libraries; a container gets them with its GPUs (--gpus all).",
     "ImportError": command_advice("Install it", install_command("nvidia-ml-py")),
 }

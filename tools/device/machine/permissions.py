@@ -16,7 +16,7 @@ SYS_PTRACE = 19
 _SYS_ADMIN, _PERFMON = 21, 38
 _PERFMON_DRIVER = 565
 """First NVIDIA driver that accepts CAP_PERFMON."""
-_ALLOW = "sudo sysctl kernel.perf_event_paranoid=2"
+_LOWER_LEVEL = "sudo sysctl kernel.perf_event_paranoid=2"
 _CPU_PMU = re.compile(r"cpu(_core|_atom)?|cpum_cf|armv\d\w*|apple_\w+")
 
 
@@ -54,7 +54,7 @@ def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
         return CounterPermission(
             True,
             f"kernel.perf_event_paranoid is {level} (above 2) without CAP_PERFMON: some counters may silently stay 0",
-            command_advice("Give the profiler CAP_PERFMON, or allow it", _ALLOW),
+            command_advice("Give the profiler CAP_PERFMON, or lower the level", _LOWER_LEVEL),
         )
     return CounterPermission(True)
 
@@ -108,7 +108,7 @@ def cpu(roots: Roots) -> CounterPermission:
         return CounterPermission(
             False,
             f"kernel.perf_event_paranoid is {level}: ordinary users cannot count events",
-            command_advice("Give perf CAP_PERFMON, or allow it (a level of 1 counts the kernel's share too)", _ALLOW),
+            command_advice("Give perf CAP_PERFMON, or lower the level (1 counts the kernel's share too)", _LOWER_LEVEL),
         )
     if process_status(roots, "Seccomp") == "2":
         return CounterPermission(
@@ -137,8 +137,7 @@ def _closed_to_us(path: Path, shown: str) -> CounterPermission:
         False,
         f"this user cannot read and write {shown}",
         command_advice(
-            f"In a container: --group-add with the host's number for the group {group}. On the machine itself, "
-            "join the group and log in again",
+            f"In a container: --group-add with the host's number of group {group}. Elsewhere, join it and log in again",
             f"sudo usermod -aG {group},video $USER",
         ),
     )

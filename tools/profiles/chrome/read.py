@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.contract import PassTable, launch_pass, parquet, row_of
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -330,10 +331,8 @@ class _ChromeTables:
             "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # negative ones stand for words
             **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
-        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-        places = dict(enumerate(self._processes))
-        launches = f"(SELECT {picks} FROM {self.kernels})"
-        return PassTable("main", self.files[0], count, launches, frozenset(own), places=places)
+        launches = launch_pass(self.files[0], self.kernels, count, own)
+        return replace(launches, places=dict(enumerate(self._processes)))
 
     def _events(self, work: Path) -> str:
         """Return SQL for kernels, copies, fills, calls and samples, with the columns EVENT."""

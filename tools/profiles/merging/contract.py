@@ -251,6 +251,15 @@ def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
     return ", ".join(f'CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
 
 
+def launch_pass(source: Path, rows: str, count: int, columns: Mapping[str, str]) -> PassTable:
+    """Return the main pass of a trace with ``count`` launches, the rows of the FROM item ``rows``.
+
+    ``columns`` has the SQL for each column of LAUNCH that the trace states; the others are NULL.
+    """
+    picks = ", ".join(f"TRY_CAST({columns.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+    return PassTable("main", source, count, f"(SELECT {picks} FROM {rows})", frozenset(columns))
+
+
 def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
     """Return a FROM item over Parquet files, with rows in the order of the files."""
     number = ", file_row_number = true" if numbered else ""

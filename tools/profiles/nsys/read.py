@@ -18,7 +18,7 @@ from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.contract import PassTable, launch_pass, parquet, row_of
 from ..merging.ranks import ProcessPlace, place_of_name, rank_number
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import MAGIC, Database, open_database
@@ -164,8 +164,7 @@ class _Export:
             "duration_ns": "CASE WHEN end_ns > start_ns AND start_ns != 0 THEN end_ns - start_ns END",
             **{c: c for c in ("pid", "grid", "workgroup_size", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
-        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-        return PassTable("main", self.db.path, count, f"(SELECT {picks} FROM {self.kernels})", frozenset(own))
+        return launch_pass(self.db.path, self.kernels, count, own)
 
     def events(self) -> str:
         """Return SQL for all events, with the columns EVENT."""

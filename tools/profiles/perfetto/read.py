@@ -15,12 +15,12 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name
-from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.contract import parquet, row_of
 from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import direction_of, is_call
 from ..timelines.nesting import pair
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, kernel_launches
 from .packets import Packets, Track, WireError, fields, varint
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _SUFFIXES = (".pftrace", ".perfetto-trace", ".proto")
 _OTHER = "perfetto"
 """Source of ranges from other programs."""
 _LEVELS = 16
+_LAUNCHES = "perfetto_launches.parquet"
 _TRACK = [("number", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("device", "BIGINT"), ("name", "VARCHAR"),
           ("unit", "VARCHAR")]  # fmt: skip
 _DEVICE = "regexp_extract(k.name, '(?i)(?:device|agent|gpu)\\D{0,24}(\\d{1,4})', 1)"
@@ -83,7 +84,7 @@ def read(files: ProfileFiles) -> Profile:
     spans, notes = pair(con, work, ordered, "perfetto")
     decided = parquet([work / "perfetto_decided.parquet"])
     write_table(con, _classified_slices(marks, spans, names, tracks), work / "perfetto_decided.parquet")
-    launches = _launches(files, traces[0], decided)
+    launches = kernel_launches(con, traces[0], work / _LAUNCHES, decided)
     events = [_events(decided, launches.rows, work)]
     if packets.samples.rows:
         known = {"kind": "'sample'", "name": "k.name", "value": "value", "category": "k.unit", "pid": "k.pid",
@@ -139,26 +140,6 @@ def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
     )
 
 
-def _launches(files: ProfileFiles, trace: Path, decided: str) -> PassTable:
-    """Return the kernels as launches, in the order of their start."""
-    path = files.work / "perfetto_launches.parquet"
-    count = write_table(
-        files.con,
-        "SELECT row_number() OVER (ORDER BY start_ns, end_ns, text) - 1 AS row, * "
-        f"FROM {decided} WHERE role = 'kernel'",
-        path,
-    )
-    if not count:
-        return PassTable("main", trace)
-    own = {
-        "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
-        "duration_ns": "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END",
-        **{c: c for c in ("device_id", "pid", "start_ns", "end_ns")},
-    }  # fmt: skip
-    picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-    return PassTable("main", trace, count, f"(SELECT {picks} FROM {parquet([path])})", frozenset(own))
-
-
 def _events(decided: str, kernels: int, work: Path) -> str:
     """Return SQL for kernels, copies, allocations and calls, with the columns EVENT."""
     times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
@@ -173,7 +154,7 @@ def _events(decided: str, kernels: int, work: Path) -> str:
     selects = [f"SELECT {row_of(EVENT, known)} FROM {decided} WHERE role = '{role}'" for role, known in parts.items()]
     if kernels:
         known = device | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row"}
-        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / 'perfetto_launches.parquet'])}")
+        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / _LAUNCHES])}")
     return " UNION ALL ".join(selects)
 
 

@@ -16,7 +16,7 @@ from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK, rows_in_order
 from ...base.untrusted_text import bounded_name, plain_kernel_name, visible_name
-from ..merging.contract import parquet
+from ..merging.contract import PassTable, launch_pass, parquet
 from ..merging.demangled_names import with_readable
 from ..merging.ranks import plain_pid
 from .call_kinds import HOST, category_of, kind_of
@@ -59,6 +59,24 @@ _WORDS = {
     "kernel": "kernels", "copy": "copies", "fill": "fills", "api": "calls", "sync": "waits", "alloc": "allocations",
     "sample": "samples", "barrier": "barriers of events", "driver": "events of the kernel driver",
 }  # fmt: skip
+
+
+def kernel_launches(con: duckdb.DuckDBPyConnection, source: Path, path: Path, decided: str, *columns: str) -> PassTable:
+    """Return the kernels of a trace as launches, in the order of their start, and write them to ``path``.
+
+    ``decided`` is a FROM item with role, text, times, process, device and ``columns`` of everything in the trace.
+    """
+    order = "ORDER BY start_ns, end_ns, device_id, stream, text"
+    kernels = f"SELECT row_number() OVER ({order}) - 1 AS row, * FROM {decided} WHERE role = 'kernel'"
+    count = write_table(con, kernels, path)
+    if not count:
+        return PassTable("main", source)
+    own = {
+        "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
+        "duration_ns": "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END",
+        **{c: c for c in ("device_id", "pid", "start_ns", "end_ns", *columns)},
+    }  # fmt: skip
+    return launch_pass(source, parquet([path]), count, own)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import files_below, head, is_inside, open_text
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.contract import parquet, row_of
 from ..merging.ranks import ProcessPlace, host_name, place_of_name
 from ..parsing.spool import NumberedTexts, Spool
 from ..perfetto.packets import WireError, double, fields, messages, signed_integer, text
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import direction_of
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, kernel_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,6 +44,8 @@ _LARGEST_PLANE = 1 << 30
 _LARGEST = 1 << 62
 _BATCH = 20_000
 _RUNS = "plugins/profile/*"
+_LAUNCHES = "xplane_launches.parquet"
+_SIZES = ("grid", "workgroup_size", "vgpr", "lds_bytes")
 """Where jax.profiler.trace puts the files of a run below its folder."""
 _ROLES = ("kernel", "copy", "fill", "call", "profiler", "user", "python", "xla", "nvtx")
 _ROW = [(c, "BIGINT") for c in ("role", "name", "device_id", "stream", "thread", "start_ns", "end_ns", "correlation",
@@ -329,7 +331,7 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
         f"FROM {parquet(space.rows.close())} r JOIN {parquet(space.names.close())} n ON n.number = r.name",
         work / "xplane_decided.parquet",
     )
-    launches = _launches(files, file, decided)
+    launches = kernel_launches(con, file, work / _LAUNCHES, decided, *_SIZES)
     device = next((space.devices[number] for number in sorted(space.devices)), {})
     vendor = {"Nvidia": "nvidia", "AMD": "amd"}.get(str(device.get("device_vendor")))
     name = plain_text(str(device.get("gpu_device_name") or ""), 80) or None
@@ -357,23 +359,6 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     )  # fmt: skip
 
 
-def _launches(files: ProfileFiles, file: Path, decided: str) -> PassTable:
-    """Return the kernels as launches, in the order of their start."""
-    path = files.work / "xplane_launches.parquet"
-    order = "ORDER BY start_ns, end_ns, device_id, stream, text"
-    kernels = f"SELECT row_number() OVER ({order}) - 1 AS row, * FROM {decided} WHERE role = 'kernel'"
-    count = write_table(files.con, kernels, path)
-    if not count:
-        return PassTable("main", file)
-    own = {
-        "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
-        "duration_ns": "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END",
-        **{c: c for c in ("device_id", "pid", "start_ns", "end_ns", "grid", "workgroup_size", "vgpr", "lds_bytes")},
-    }  # fmt: skip
-    picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
-    return PassTable("main", file, count, f"(SELECT {picks} FROM {parquet([path])})", frozenset(own))
-
-
 def _events(decided: str, kernels: int, work: Path) -> str:
     """Return SQL for kernels, copies, fills and calls, with the columns EVENT."""
     times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
@@ -388,7 +373,7 @@ def _events(decided: str, kernels: int, work: Path) -> str:
     selects = [f"SELECT {row_of(EVENT, known)} FROM {decided} WHERE role = '{role}'" for role, known in parts.items()]
     if kernels:
         known = device | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row"}
-        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / 'xplane_launches.parquet'])}")
+        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / _LAUNCHES])}")
     return " UNION ALL ".join(selects)
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rooflens.analysis.base.problems import LimitExceeded, MissingTool
+from rooflens.analysis.base.problems import LimitExceeded, MissingTool, command_advice
 from rooflens.tools.device.benchmarks import cuda, hip, outcomes, runtime, specs
 from rooflens.tools.device.benchmarks import gpu as run
 from rooflens.tools.device.benchmarks.runtime import DeviceFailure
@@ -55,13 +55,20 @@ def test_without_hip_the_error_names_the_library_and_the_remedy(
 def test_no_gpu_at_all_tells_what_each_runtime_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(word: str) -> object:
         def count() -> int:
-            raise MissingTool("no", f"no {word}", f"install {word}")
+            raise MissingTool("no", f"no {word}", command_advice("Install it", f"install {word}"))
 
         return count
 
     monkeypatch.setattr(run, "_OPEN", {"nvidia": (missing("cuda"), None), "amd": (missing("hip"), None)})
-    with pytest.raises(MissingTool, match=r"nvidia: no cuda\. install cuda; amd: no hip\. install hip"):
+    with pytest.raises(MissingTool) as refusal:
         run.open_device()
+    assert refusal.value.text.splitlines() == [
+        "There is no GPU to measure. nvidia: no cuda. Install it:",
+        "  install cuda",
+        "amd: no hip. Install it:",
+        "  install hip",
+        "rooflens doctor shows the devices.",
+    ]
 
 
 def test_hiprtc_compiles_for_a_target_that_it_knows(hip_libraries: None) -> None:

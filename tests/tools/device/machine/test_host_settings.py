@@ -75,7 +75,8 @@ def test_rdna_3_and_4_count_only_at_a_profile_level(machine: Any, target: int, l
     machine.write(f"{CARD}/power_dpm_force_performance_level", f"{level}\n")
     one = settings(machine)["power_level"]
     assert (one.sound, one.concerns, one.device) == (sound, "counters", 0)
-    assert sound or one.fix.startswith(f"echo profile_standard | sudo tee /{CARD}/power_dpm_force_performance_level")
+    command = f"echo profile_standard | sudo tee /{CARD}/power_dpm_force_performance_level"
+    assert sound or one.fix.splitlines()[1:] == [f"  {command}"]
 
 
 @pytest.mark.parametrize(("modes", "fixes"), [("SPX/NPS1", 0), ("CPX/NPS1", 1), ("TPX/", 1), ("CPX/NPS4", 2)])
@@ -162,12 +163,12 @@ def test_what_only_changes_times_is_one_sentence_and_what_forbids_is_told_with_i
         HostSetting("ptrace", "attaching", False, "no attaching", "sysctl"),
     ]
     assert unsound(given, ["counters", "times"]) == [
-        "Zeros. echo",
+        "Zeros. echo.",
         "Settings of this host that change times: numa_balancing, governor. "
         "rooflens doctor shows the command for each.",
     ]
     assert unsound(given, ["counters"], device=0) == [] and len(unsound(given, ["counters"], device=1)) == 1
-    assert unsound(given, ["attaching"], device=0) == ["No attaching. sysctl"]
+    assert unsound(given, ["attaching"], device=0) == ["No attaching. sysctl."]
 
 
 @pytest.mark.parametrize(
@@ -202,13 +203,14 @@ def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anythin
     machine.write(f"{CARD}/power_dpm_force_performance_level", "auto\n")
     machine.program("rocprofv3", "echo 'version: 1.3.2'", folder="opt/rocm/bin")
     told = checks(machine, tmp_path)
-    assert told["setting power_level (GPU 0)"][1].startswith("echo profile_standard | sudo tee /sys/bus/pci/devices/")
+    command = "\n  echo profile_standard | sudo tee /sys/bus/pci/devices/"
+    assert command in told["setting power_level (GPU 0)"][1]
     assert {"setting governor", "known defect zero_wave_cycles"} <= set(told)
     # The level is known here, so the general warning about levels would only repeat it.
     assert "known defect zero_below_profile_level" not in told
     found = survey(machine.roots)
     notes = answer(Store(tmp_path / "store"), found).notes
-    assert any("echo profile_standard" in note for note in notes)
+    assert any(command in note for note in notes)
     assert any("zero_wave_cycles" in note and "governor" not in note for note in notes)
     monkeypatch.setattr(checking, "Roots", lambda: machine.roots)
     with pytest.raises(MissingTool, match="(?s)counters of this GPU are stopped.*echo profile_standard"):
@@ -230,7 +232,10 @@ def test_a_newcomer_with_an_mi300a_is_told_what_distorts_and_what_is_known_of_it
     wanted = {"setting partition (GPU 0)", "setting numa_balancing", "setting iommu", "known defect hangs_with_vllm"}
     assert wanted <= set(told) and all(told[name][1] for name in wanted)
     assert "setting power_level (GPU 0)" not in told
-    assert told["setting numa_balancing"] == ("warning", "echo 0 | sudo tee /proc/sys/kernel/numa_balancing")
+    assert told["setting numa_balancing"] == (
+        "warning",
+        "Switch it off:\n  echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
+    )
     notes = answer(Store(tmp_path / "store"), survey(machine.roots)).notes
     assert any("partition, numa_balancing, iommu" in note for note in notes)
     assert any("hangs_with_vllm (mended in rocprofiler-sdk 1.3.5" in note for note in notes)
