@@ -49,7 +49,7 @@ def demo(store: Store | None, facts: dict[str, Any], *, benchmark: bool = False)
     """Yield the lines of the demonstration: imports, kernels, metrics, one SQL answer, and how to connect.
 
     ``facts`` is filled for programs: the store if it is kept, the workloads by name, the pictures. ``benchmark`` also
-    measures this machine, which takes a minute on a processor.
+    measures this machine.
     """
     with _store(store) as where:
         yield "1. Import two profiles of a kernel, before and after a change (MI250X, rebuilt from published figures)\n"
