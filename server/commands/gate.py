@@ -17,7 +17,9 @@ from ...analysis.comparison.gate_limits import DEFAULTS, StatedLimits, limits
 from ...analysis.store.store import Manifest, Store
 from ..terminal.outcome import INCONCLUSIVE, OK, REGRESSED, Misuse, Outcome
 
-HELP = "decide whether a candidate is slower than its baseline by more than allowed: exit status, and files for a CI"
+HELP = (
+    "decide whether a candidate is slower than its baseline by more than allowed: exit status, and a summary for a CI"
+)
 _TAG = "tag:"
 _REFERENCE = "id, unique id prefix, name, latest, or tag:NAME for the newest with that tag"
 _STATUS = {"pass": OK, "fail": REGRESSED, "inconclusive": INCONCLUSIVE}
@@ -68,14 +70,10 @@ def arguments(parser: ArgumentParser) -> None:
         help=f"let undecided comparisons pass or fail (default: exit status {INCONCLUSIVE})",
     )
     parser.add_argument("--markdown", metavar="FILE", help="write a summary, for instance to $GITHUB_STEP_SUMMARY")
-    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML")
-    parser.add_argument("--annotations", action="store_true", help="print commands that annotate a GitHub Actions job")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:
     """Judge, write the files, and print the result."""
-    if options.annotations and getattr(options, "json", False):
-        raise Misuse("--annotations prints lines, but --json prints one object", "Omit one of them")
     if not 1 <= options.runs <= _MOST_RUNS:
         raise Misuse(f"--runs {options.runs} is not a valid number of runs", f"Give 1 to {_MOST_RUNS}")
     stated = StatedLimits(options.max_regression, options.total, options.min_share, tuple(options.metric))
@@ -85,7 +83,6 @@ def execute(options: Namespace, store: Store) -> Outcome:
     from ...analysis.comparison.gate import gate
     from ...analysis.workload import Workload
     from ..gate import gate_text
-    from ..gate.gate_text import junit
 
     with ExitStack() as opened:
         sides = [
@@ -100,25 +97,18 @@ def execute(options: Namespace, store: Store) -> Outcome:
     if options.markdown:
         summary = gate_text.markdown(judgement, title)
         _write(Path(options.markdown), f"{summary}\n**{remark}**\n" if remark else summary)
-    if options.junit:
-        _write(Path(options.junit), junit(judgement, title, inconclusive_fails=options.inconclusive == "fail"))
     facts = {
         "baseline": [m.id for m in before],
         "candidate": [m.id for m in after],
         **gate_text.facts(judgement),
         "decided_as": decided,
         "markdown": options.markdown,
-        "junit": options.junit,
     }
 
     def words() -> Iterator[str]:
         yield from gate_text.lines(judgement)
         if remark:
             yield remark
-        if options.annotations:
-            yield from gate_text.commands(judgement)
-            if remark:
-                yield f"::warning title=rooflens gate::{remark}"
 
     return Outcome({**facts, "exit_status": _STATUS[decided]}, words(), _STATUS[decided])
 

@@ -1,4 +1,4 @@
-"""The text of a gate: lines for a terminal, a Markdown summary, annotations of GitHub Actions, and plain facts.
+"""The text of a gate: lines for a terminal, a Markdown summary, and plain facts.
 
 Names of kernels, workloads and devices are untrusted text. They are escaped, so that they cannot contain markup, links,
 mentions, or commands to a CI runner.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
-from xml.etree import ElementTree
 
 from ...analysis.base.text import inert, shorten, visible
 from ...analysis.comparison.gate import Gate, Item
@@ -144,66 +142,3 @@ def _code(name: str) -> str:
 def _plain(text: str) -> str:
     """Text with markup, links, mentions and references escaped."""
     return shorten(inert(visible(text)), _LONGEST).replace("&lt;", "<").translate(_ACTIVE).replace("\\<", "&lt;")
-
-
-def commands(gate: Gate) -> Iterator[str]:
-    """Commands of GitHub Actions that annotate the job with failed and inconclusive items."""
-    for item in gate.items:
-        if item.status in ("fail", "inconclusive"):
-            level = "error" if item.status == "fail" else "warning"
-            yield f"::{level} title=rooflens gate::{_escape_annotation(f'{_item_name(item)}: {item.why}')}"
-
-
-def _escape_annotation(text: str) -> str:
-    return shorten(visible(text), _LONGEST).replace("%", "%25").replace("##[", "# #[")
-
-
-_LONGEST_IN_XML = 2000
-_NANO = 1e-9
-
-
-def junit(gate: Gate, title: str, *, inconclusive_fails: bool = False) -> str:
-    """The JUnit document: a failure for each failed item; undecided items and those on one side only are skipped.
-
-    The time of a test case is that of the candidate in seconds. Kernels that were not judged are omitted.
-    """
-    items = [item for item in gate.items if item.status != "ignored"]
-    failing = {"fail", "inconclusive"} if inconclusive_fails else {"fail"}
-    failures = sum(item.status in failing for item in items)
-    skipped = sum(item.status not in failing and item.status != "pass" for item in items)
-    whole = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(
-        whole, "testsuite",
-        {
-            "name": _token(title), "package": "rooflens", "id": "0", "hostname": "localhost",
-            "timestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S"), "tests": str(len(items)),
-            "failures": str(failures), "errors": "0", "skipped": str(skipped), "time": _seconds(items),
-        },
-    )  # fmt: skip
-    properties = ElementTree.SubElement(suite, "properties")
-    ElementTree.SubElement(properties, "property", {"name": "verdict", "value": gate.verdict})
-    for item in items:
-        name = f"{item.name}: {item.metric}" if item.metric else item.name
-        case = ElementTree.SubElement(
-            suite, "testcase",
-            {"name": _token(name), "classname": f"rooflens.gate.{item.kind}", "time": _seconds([item])},
-        )  # fmt: skip
-        if item.status in failing:
-            failure = ElementTree.SubElement(case, "failure", {"message": _token(item.why), "type": item.code})
-            failure.text = _token(item.why)
-        elif item.status != "pass":
-            ElementTree.SubElement(case, "skipped", {"message": _token(item.why)})
-    ElementTree.SubElement(suite, "system-out").text = "\n".join(_token(note.text) for note in gate.notes)
-    ElementTree.SubElement(suite, "system-err")
-    ElementTree.indent(whole)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(whole, encoding="unicode") + "\n"
-
-
-def _token(text: str) -> str:
-    """Text that is valid in XML: without control characters, surrogates and noncharacters, and never empty."""
-    return shorten(" ".join(visible(text).split()), _LONGEST_IN_XML) or "(no name)"
-
-
-def _seconds(items: list[Item]) -> str:
-    spent = sum(item.candidate or 0.0 for item in items if item.metric is None and item.kind == "kernel")
-    return f"{spent * _NANO:.9f}"

@@ -56,7 +56,6 @@ def test_exit_statuses(filled: Filled, capsys: pytest.CaptureFixture[str]) -> No
         (("main", "nothing"), outcome.REFUSED),
         (("main", "slow", "--max-regression", "3"), outcome.REFUSED),
         (("main", "slow", "--runs", "0"), outcome.USAGE),
-        (("main", "slow", "--annotations"), outcome.USAGE),
         (("main",), outcome.USAGE),
     ):
         found = told(capsys, filled, *argv)
@@ -81,37 +80,36 @@ def test_a_tag_or_name_means_its_newest_but_never_the_candidate(
     assert found["error"]["what"] == "No workload has the tag 'mian'"
 
 
-def test_files_are_written_whole_and_words_end_with_the_verdict(
+def test_the_summary_is_written_whole_and_words_end_with_the_verdict(
     filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = ["--markdown", str(tmp_path / "s.md"), "--junit", str(tmp_path / "j.xml")]
     (tmp_path / "s.md").write_text("old")
-    assert main(["gate", "main", "slow", *files, "--annotations", "--store", str(filled[0].root)]) == outcome.REGRESSED
+    words = ["gate", "main", "slow", "--markdown", str(tmp_path / "s.md"), "--store", str(filled[0].root)]
+    assert main(words) == outcome.REGRESSED
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("FAIL") and "1 ms -> 1.1" in line.replace("0.99", "1.") for line in lines) or lines
     assert any(line.startswith("fail: 2 fail") for line in lines)
-    assert sum(line.startswith("::error title=rooflens gate::") for line in lines) == 2
     assert (tmp_path / "s.md").read_text(encoding="utf-8").startswith("## ❌ rooflens gate: main")
-    assert (tmp_path / "j.xml").read_text(encoding="utf-8").rstrip().endswith("</testsuites>")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["j.xml", "s.md"], "no draft stays"
+    assert [p.name for p in tmp_path.iterdir()] == ["s.md"], "no draft stays"
 
 
 def test_pipes_and_links_are_written_into_and_modes_stay(
     filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pipe, kept, link = tmp_path / "pipe", tmp_path / "kept.xml", tmp_path / "j.xml"
+    pipe, kept, link = tmp_path / "pipe", tmp_path / "kept.md", tmp_path / "s.md"
     os.mkfifo(pipe)
     kept.write_text("old")
     kept.chmod(0o640)
     link.symlink_to(kept)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert told(capsys, filled, "main", "branch", "--markdown", str(pipe), "--junit", str(link))[0] == outcome.OK
+        for target in (pipe, link):
+            assert told(capsys, filled, "main", "branch", "--markdown", str(target))[0] == outcome.OK
         assert "rooflens gate: main" in os.read(reader, 60_000).decode()
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(pipe.lstat().st_mode) and link.is_symlink()
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o640 and "</testsuites>" in kept.read_text(encoding="utf-8")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640 and "rooflens gate: main" in kept.read_text(encoding="utf-8")
 
 
 def test_an_output_that_leads_to_a_file_gets_the_summary_and_the_verdict(filled: Filled, tmp_path: Path) -> None:
@@ -156,9 +154,9 @@ def test_an_undecided_result_that_counts_as_another_says_so_everywhere(
 ) -> None:
     summary, store = tmp_path / "summary.md", str(filled[0].root)
     words = ["gate", "main", "few", "--inconclusive", choice, "--markdown", str(summary), "--store", store]
-    main([*words, "--annotations"])
+    main(words)
     printed, said = capsys.readouterr().out, f"Nothing was decided: --inconclusive {choice}"
-    assert printed.count(said) == 2 and f"::warning title=rooflens gate::{said}" in printed
+    assert printed.count(said) == 1
     assert f"**{said}" in summary.read_text()
     _, facts = told(capsys, filled, "main", "few", "--inconclusive", choice)
     assert (facts["verdict"], facts["decided_as"]) == ("inconclusive", choice)
