@@ -1,4 +1,4 @@
-"""How long many writers take to fill one shared store, and how long it then takes to list, query and read its history.
+"""How long many writers take to fill one shared store, and how long it then takes to list and query it.
 
 `python benchmarks/team_store.py [--workloads 10000] [--writers 50]` starts a PostgreSQL in a temporary folder (its
 programs and the extra ``team`` are needed), creates a DuckLake catalogue with its files in a folder, and lets the
@@ -26,7 +26,11 @@ SAMPLE = Path(__file__).resolve().parents[1] / "server" / "samples" / "yax_befor
 _NOBODY = 65534
 _QUESTIONS = {
     "list (ls)": ["ls"],
-    "history of a kernel": ["history", "yax"],
+    "SQL: median time of a kernel by commit": [
+        "sql",
+        "SELECT w.commit, min(w.created) AS created, d.kernel, median(d.duration_ns) AS median_ns FROM dispatches d "
+        "JOIN workloads w USING (workload) WHERE d.kernel LIKE '%yax%' GROUP BY w.commit, d.kernel ORDER BY created",
+    ],
     "SQL: workloads by branch": ["sql", "SELECT branch, count(*) AS n FROM workloads GROUP BY ALL"],
     "SQL: time of all dispatches": ["sql", "SELECT count(*) AS n, sum(duration_ns) AS ns FROM dispatches"],
 }

@@ -161,7 +161,7 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMES = ("s3", "ducklake")
 _READING = (
-    *("report", "gate", "history", "export-db", "export-trace", "tag", "push", "prune"),
+    *("report", "gate", "export-db", "export-trace", "tag", "push", "prune"),
     *("ls", "show", "diagnose", "timeline", "metrics", "roofline", "hotspots", "compare", "plot", "sql"),
 )
 """The commands that need a store that exists. All others need none, or create it."""

@@ -19,7 +19,6 @@ _PLACES = {
     "demo": "first_steps:DemoCommand",
     "report": "exports:ReportCommand",
     "gate": "gate",
-    "history": "history",
     "connect": "connect",
     "serve": "serve",
     "call": "call:CallCommand",

@@ -153,7 +153,6 @@ def test_a_wrong_command_line_is_explained_in_our_words(
 def test_a_misspelt_kernel_and_workload_get_near_names(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Near names: yax" in run(capsys, samples, "diagnose", "yax_before", "yak")[2]
     assert "Near names: yax_before" in run(capsys, samples, "show", "yax_befor")[2]
-    assert "Near names: yax" in run(capsys, samples, "history", "yak")[2]
 
 
 def test_a_suggested_call_is_a_command_that_a_shell_takes() -> None:
@@ -174,7 +173,7 @@ def test_a_suggested_call_is_a_command_that_a_shell_takes() -> None:
     )
 
 
-@pytest.mark.parametrize("words", [["ls"], ["call", "list_workloads"], ["report", "latest"], ["history", "."]])
+@pytest.mark.parametrize("words", [["ls"], ["call", "list_workloads"], ["report", "latest"]])
 def test_a_store_that_is_none_is_named_by_what_reads(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

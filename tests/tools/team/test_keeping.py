@@ -1,4 +1,4 @@
-"""Which workloads are chosen, kept, moved and followed, in folders of one user."""
+"""Which workloads are chosen, kept and moved, in folders of one user."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from rooflens.analysis.store.manifest import MANIFEST
 from rooflens.analysis.store.store import Manifest, Store, new_id, write_table
 from rooflens.server import cli
 from rooflens.server.terminal import outcome
-from rooflens.tests.comparisons import flop, launches, workload
 from rooflens.tests.waiting import END_S, at_most
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.team.history import _medians, history
 from rooflens.tools.team.workload_choice import RetentionRules, choose_workloads, expired_workloads, transfer
 
 DAY_NS = 86_400_000_000_000
@@ -54,85 +52,6 @@ def profile(
 
 def spread(middle: float, n: int = 40) -> list[float]:
     return [middle * (1 + 0.004 * ((i * 7) % 11 - 5) / 5) for i in range(n)]
-
-
-def test_history_finds_the_change_and_the_drift_and_not_the_noise(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = Store(tmp_path)
-    # Noise, two steps that are each below the noise floor and together above it, then a gain; and another device.
-    middles = [100_000, 100_500, 102_000, 104_000, 104_200, 80_000]
-    for day, middle in enumerate(middles):
-        profile(store, spread(middle), age_days=10 - day, commit=f"{day:040x}", branch="main")
-    profile(store, spread(10_000), age_days=0, commit="a" * 40, branch="main", arch="gfx942", device="MI300X")
-    found = history(store, "saxpy", store.scan()[0], most=30)
-    assert [one.verdict for one in found] == [
-        "first", "inconclusive", "inconclusive", "regressed", "inconclusive", "improved", "first",
-    ]  # fmt: skip
-    drift = found[3].change
-    assert drift and drift.high and drift.low and 1 / drift.high > 1.03 and 1 / drift.low < 1.05
-    assert found[4].level == found[3].manifest
-    assert cli.main(["history", "--store", str(tmp_path), "--json", "saxpy(float*)"]) == 0
-    rows = json.loads(capsys.readouterr().out)["history"]
-    assert [row["n"] for row in rows] == [40] * 7 and rows[3]["time_ratio"] == pytest.approx(1.04, abs=0.005)
-    assert rows[0]["time_ratio"] is None and rows[0]["level"] is None
-    assert cli.main(["history", "--store", str(tmp_path), "--tag", "branch=main", "--last", "3", "saxpy"]) == 0
-    assert "improved" in capsys.readouterr().out
-    for wrong in (["--last", "0", "saxpy"], [""]):  # a variable of a script that is not set
-        assert cli.main(["history", "--store", str(tmp_path), *wrong]) == outcome.USAGE
-
-
-def test_history_calls_less_time_for_other_work_no_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = Store(tmp_path)
-    steps = ((100_000, 1e9), (90_000, 1e9), (45_000, 0.5e9), (45_100, 0.5e9), (40_000, 0.5e9))
-    for step, (middle, operations) in enumerate(steps):
-        workload(store, launches("saxpy", spread(middle), **flop(operations)), commit=f"{step:040x}")
-    found = history(store, "saxpy", store.scan()[0], most=30)
-    assert [one.verdict for one in found] == ["first", "improved", "other_work", "inconclusive", "improved"]
-    assert [one.work.answer for one in found if one.work] == ["yes", "no", "yes", "yes"]
-    assert found[3].level == found[2].manifest, "what comes later is compared with the same work"
-    assert found[2].amount and found[2].amount.quantity == "flop" and found[2].amount.ratio == pytest.approx(0.5)
-    assert cli.main(["history", "--store", str(tmp_path), "saxpy"]) == 0
-    words = capsys.readouterr().out
-    assert "flop x 0.5, no" in words and f"{found[2].manifest.id} (0000000000): different work than in" in words
-
-
-def test_history_says_where_the_launch_changed_and_nothing_tells_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = Store(tmp_path)
-    for middle, grid in ((100_000, 65536), (50_000, 32768)):
-        workload(store, [{**row, "grid": grid} for row in launches("saxpy", spread(middle))])
-    found = history(store, "saxpy", store.scan()[0], most=30)
-    assert found[1].work and found[1].work.answer == "unknown" and found[1].verdict == "improved"
-    assert cli.main(["history", "--store", str(tmp_path), "saxpy"]) == 0
-    words = capsys.readouterr().out
-    assert "threads x 0.5, unknown" in words and "nothing that both counted says whether" in words
-
-
-def test_history_of_single_launches_gives_no_interval(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for middle in (100_000, 105_000, 300_000):
-        profile(store, [middle])
-    found = history(store, "saxpy", store.scan()[0], most=30)
-    assert [one.verdict for one in found] == ["first", "inconclusive", "regressed"]
-    assert found[2].change and found[2].change.low is None
-
-
-def test_the_median_is_over_all_launches() -> None:
-    with connect() as con:
-        con.execute(
-            "CREATE TABLE d AS SELECT 'w' AS workload, 'k' AS kernel, "
-            "if(i < 10000, 1000, 50000)::DOUBLE AS duration_ns FROM range(11500) t(i)"
-        )
-        assert _medians(con, "k") == {"w": 1000.0}
-
-
-def test_history_of_an_unknown_kernel_names_what_there_is(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    profile(store, [1000.0])
-    with pytest.raises(NotFound, match="saxpy"):
-        history(store, "saxpy(floot*)", store.scan()[0], most=30)
 
 
 def test_rules_keep_by_age_number_of_a_name_and_label(tmp_path: Path) -> None:
