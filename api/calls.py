@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..tools.compare_workloads import CompareResult
     from ..tools.get_run import RunResult
     from ..tools.plot import Drawn
-    from .answers import ComparisonAnswer
+    from .answers import Answer
     from .workload import OpenWorkload
 
 
@@ -73,13 +73,13 @@ class RunFailed(Problem):
 
 def compare(
     store: Store, baseline: str | OpenWorkload, candidates: Sequence[str | OpenWorkload], options: Mapping[str, Any]
-) -> ComparisonAnswer:
+) -> Answer[CompareResult]:
     """The complete answer of compare_workloads. ``options`` are its other arguments."""
     from ..analysis.workload import Workload
     from ..tools.answers.comparison_tables import EVERYTHING
     from ..tools.compare_workloads import ComparisonRequest, compare_workloads, comparison_result
     from ..tools.plot import draw_comparison as drawn
-    from .answers import ComparisonAnswer
+    from .answers import Answer
     from .display import WIDTH_PX
 
     words = [_word(one) for one in (baseline, *candidates)]
@@ -108,7 +108,8 @@ def compare(
         ):
             return drawn(before, after, kernel, WIDTH_PX, _outcome(result))
 
-    return ComparisonAnswer(result, drawing)
+    title = f"Comparison of {words[0]} with {', '.join(words[1:])}"
+    return Answer(result, title, drawing)
 
 
 def _outcome(result: CompareResult) -> ComparedWork:

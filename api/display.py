@@ -107,11 +107,6 @@ def _escape_line(text: str, most: int) -> str:
     return html.escape(line if len(line) <= most else f"{line[: most - 1]}…", quote=True)
 
 
-def some(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """The units of the columns that a frame has."""
-    return frame[[name for name in columns if name in frame.columns]]
-
-
 class DisplayedObject:
     """An object that displays its ``View``."""
 
@@ -157,10 +152,16 @@ def of_columns(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str], n
     return _label_columns(pd.DataFrame(made, columns=list(columns)), units, notes)
 
 
-def of_records(records: Sequence[Mapping[str, Any]], units: Mapping[str, str] = {}) -> pd.DataFrame:
-    """A DataFrame from rows that are mappings with the same keys."""
+_UNITS = {"pct": "%", "ns": "ns", "us": "us", "ms": "ms", "mhz": "MHz", "bytes": "B"}
+"""The last word of a column's name, if that is a unit."""
+
+
+def of_records(records: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> pd.DataFrame:
+    """A DataFrame from rows that are mappings, whose columns have the units that end their names."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    return of_columns({name: [record.get(name) for record in records] for name in names}, units, ())
+    words = {name: name.rpartition("_")[2] for name in names}
+    units = {name: _UNITS[word] for name, word in words.items() if word in _UNITS}
+    return of_columns({name: [record.get(name) for record in records] for name in names}, units, notes)
 
 
 def of_rows(rows: QueryRows, notes: Sequence[str] = ()) -> pd.DataFrame:

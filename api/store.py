@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,12 +16,15 @@ from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
 from . import display
 from .calls import ALL, RunFailed, ask, changing
 from .display import DisplayedObject, View
-from .workload import By, OpenWorkload
+from .workload import OpenWorkload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .answers import ComparisonAnswer, OccupancyAnswer, PlanAnswer
+    from ..tools.compare_workloads import CompareResult
+    from ..tools.compute_occupancy import OccupancyResult
+    from ..tools.plan_profile import PlanResult
+    from .answers import Answer
 
 
 class OpenStore(DisplayedObject):
@@ -119,31 +122,18 @@ class OpenStore(DisplayedObject):
         self,
         baseline: str | OpenWorkload,
         candidate: str | OpenWorkload | Sequence[str | OpenWorkload],
-        *,
-        kernel: str | None = None,
-        by: By = "kernel",
-        group: Mapping[str, Sequence[str]] | None = None,
-        checked: bool | None = None,
-        hypothesis: str | None = None,
-        change: str | None = None,
-    ) -> ComparisonAnswer:
+        **options: Any,
+    ) -> Answer[CompareResult]:
         """Decide whether a change helped: times with intervals, sameness of the work, and the parts of the change.
 
+        ``options`` are the other parameters of compare_workloads (docs/reference/tools.md): kernel, by, metrics, ...
         ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
         the result of the program's own check of the candidate. ``hypothesis`` and ``change`` are written to the log.
         """
         from .calls import compare
 
-        one = isinstance(candidate, str | OpenWorkload)
-        options = {
-            "kernel": kernel,
-            "by": by,
-            "group": None if group is None else {name: list(patterns) for name, patterns in group.items()},
-            "checked": checked,
-            "hypothesis": hypothesis,
-            "change": change,
-        }
-        return compare(self._store, baseline, [candidate] if one else list(candidate), options)  # type: ignore[list-item, arg-type]
+        candidates = [candidate] if isinstance(candidate, str | OpenWorkload) else list(candidate)
+        return compare(self._store, baseline, candidates, options)
 
     def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
         """Write an HTML page about workloads and return its path. The first workload is the baseline of the others."""
@@ -203,18 +193,18 @@ class OpenStore(DisplayedObject):
 
     # -- what needs no profile --------------------------------------------------------------------------
 
-    def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> PlanAnswer:
+    def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> Answer[PlanResult]:
         """The counter passes that metrics need on a GPU, and the commands for any machine. Nothing is run.
 
         ``options`` are the other parameters of plan_profile (docs/reference/tools.md): profiler, command, replay,
         kernel, ...
         """
         from ..tools.plan_profile import plan_profile
-        from .answers import PlanAnswer
+        from .answers import Answer
 
         named = [metrics] if isinstance(metrics, str) else metrics
         arguments = {**options, "gpu": gpu, "metrics": None if named is None else list(named), "detail": "full"}
-        return PlanAnswer(ask(self._store, plan_profile, arguments))
+        return Answer(ask(self._store, plan_profile, arguments), f"Plan for {gpu}")
 
     def search_metrics(self, query: str = "", gpu: str | None = None) -> pd.DataFrame:
         """The metrics of the catalogue that match (all without a query): id, unit, formula, counters, GPUs, meaning."""
@@ -230,34 +220,24 @@ class OpenStore(DisplayedObject):
         code_object: str | Path | None = None,
         kernel: str | None = None,
         **numbers: int,
-    ) -> OccupancyAnswer:
+    ) -> Answer[OccupancyResult]:
         """The occupancy from numbers, or of the kernels in a compiled AMD code object.
 
         ``numbers``: vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size.
         """
-        from ..analysis.base.problems import BadInput
         from ..tools.compute_occupancy import compute_occupancy
-        from .answers import OccupancyAnswer
+        from .answers import Answer
 
         arguments = {**numbers, "gpu": gpu, "kernel": kernel, "code_object": code_object and str(code_object)}
         result = ask(self._store, compute_occupancy, arguments, limit=ALL)
-
-        def drawing() -> Any:
-            raise BadInput(
-                "An occupancy that is computed from numbers has no picture", fix="occupancy() of a workload has one"
-            )
-
-        return OccupancyAnswer(result, drawing)
+        return Answer(result, f"Occupancy on {result.gpu}")
 
     def devices(self) -> pd.DataFrame:
         """The GPUs and processors of this machine; notes explain what prevents profiling."""
         from ..tools.list_devices import list_devices
 
         result = ask(self._store, list_devices, {})
-        frame = display.of_records([device.model_dump(mode="json") for device in result.devices])
-        frame.attrs["units"] = {"clock_max_mhz": "MHz", "memory_bytes": "B"}
-        frame.attrs["notes"] = list(result.notes)
-        return frame
+        return display.of_records([device.model_dump(mode="json") for device in result.devices], result.notes)
 
     def benchmark(
         self, device: str | int | None = None, *, mode: Literal["full", "quick", "functional"] = "full",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,21 +15,24 @@ from ..analysis.store.schema import columns, iso, pass_times, schema
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from . import display
-from .calls import ALL, ask, changing
+from .calls import ALL, R, ask, changing
 from .display import DisplayedObject, View
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from ..tools.compare_workloads import CompareResult
+    from ..tools.compute_occupancy import OccupancyResult
+    from ..tools.compute_roofline import RooflineResult
+    from ..tools.compute_timeline import TimelineResult
+    from ..tools.diagnose_bottleneck import DiagnosisResult
+    from ..tools.find_hotspots import HotspotsResult
     from ..tools.plot import Drawn
-    from .answers import ComparisonAnswer, DiagnosisAnswer, Hotspots, OccupancyAnswer, TimelineAnswer
-    from .display import Chart
-    from .roofline import Roofline
+    from .answers import Answer
+    from .display import Chart, Drawing
 
 By = Literal["kernel", "launch"]
-MetricsBy = Literal["kernel", "launch", "operator", "range", "range_name"]
-Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
 Dispatches = str | Iterable[int] | None
 """Ids of dispatches, or a text such as "0,2,5-9"."""
 
@@ -117,7 +121,7 @@ class OpenWorkload(DisplayedObject):
         """The passes that its counters were collected in, with matched and unmatched dispatches."""
         from ..tools.list_workloads import list_workloads
 
-        result = ask(self._store, list_workloads, {"workload": self._current_manifest.id}, limit=ALL)
+        result = self._ask(list_workloads, {}, limit=ALL)
         return display.of_any(result.workload.passes if result.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
@@ -154,7 +158,7 @@ class OpenWorkload(DisplayedObject):
             return self.sql(f"SELECT {picks} FROM {name}")
         if lacking := {"kernel", "dispatch_id"} - set(described[name].columns):
             raise BadArgument(f"{name} cannot be selected by launch", f"it has no {', '.join(sorted(lacking))}")
-        with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
+        with self._open(kernel) as opened:
             condition = opened.select(kernel, _ids(dispatches)).condition("d")
             ids = opened.rows(f"SELECT dispatch_id FROM {opened.relation('dispatches')} d WHERE {condition}")
         chosen = display.of_records([{"dispatch_id": i} for (i,) in ids])
@@ -180,28 +184,20 @@ class OpenWorkload(DisplayedObject):
         metrics: str | Sequence[str] | None = "overview",
         *,
         kernel: str | None = None,
-        by: MetricsBy | None = None,
         dispatches: Dispatches = None,
-        normalization: Normalization = "per_kernel",
-        aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
+        **options: Any,
     ) -> pd.DataFrame:
         """Figures with unit, peak, status and reason, by names, ids, panels, subsystems or presets, or "*" for all.
 
         ``avg`` follows the aggregation, the other statistics are per dispatch. A missing figure is NaN, and ``status``
-        and ``reason`` explain why.
+        and ``reason`` explain why. ``options`` are the other parameters of compute_metrics (docs/reference/tools.md):
+        by, normalization, aggregation.
         """
         from ..tools.compute_metrics import compute_metrics
 
-        arguments = {
-            "workload": self._current_manifest.id,
-            "metrics": _words("overview" if metrics is None else metrics),
-            "kernel": kernel,
-            "by": by,
-            "normalization": normalization,
-            "aggregation": aggregation,
-            "detail": "full",
-        }
-        result = ask(self._store, compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
+        named = _words("overview" if metrics is None else metrics)
+        arguments = {**options, "metrics": named, "kernel": kernel, "detail": "full"}
+        result = self._ask(compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
         return display.of_table(result.table, result.notes)
 
     def roofline(
@@ -215,88 +211,66 @@ class OpenWorkload(DisplayedObject):
         by: Literal["kernel", "launch", "dispatch"] = "kernel",
         dispatches: Dispatches = None,
         ceilings: Mapping[str, float] | None = None,
-    ) -> Roofline:
+    ) -> Answer[RooflineResult]:
         """The position of its kernels below the ceilings of the device, for every memory level; with a picture."""
         from ..tools.compute_roofline import compute_roofline
         from ..tools.plot import RooflineOptions, on_roofline, roofline_picture
-        from .display import WIDTH_PX
-        from .roofline import Roofline
+        from .answers import Answer
 
-        ids = _ids(dispatches)
+        ids, own_ceilings = _ids(dispatches), dict(ceilings or {})
         arguments = {
-            "workload": self._current_manifest.id,
             "kernel": kernel,
             "kind": kind,
             "levels": None if levels is None else list(levels),
             "datatype": datatype,
             "ceiling_source": ceiling_source,
             "by": by,
-            "ceilings": dict(ceilings or {}),
+            "ceilings": own_ceilings,
             "detail": "full",
         }
-        result = ask(self._store, compute_roofline, arguments, dispatches=ids, limit=ALL)
+        result = self._ask(compute_roofline, arguments, dispatches=ids, limit=ALL)
         drawn = RooflineOptions(
             kind,
             datatype,
             ceiling_source,
-            dict(ceilings or {}),
+            own_ceilings,
             levels=LEVELS if levels is None else tuple(levels),
             dispatches=ids,
             each="dispatch" if by == "dispatch" else "kernel",
         )
         opened_by: By = "launch" if by == "launch" else "kernel"
 
-        def drawing() -> Drawn:
-            with Workload.open(self._store, self._current_manifest, kernel, opened_by) as opened:
-                return on_roofline(opened, kernel, drawn, WIDTH_PX)
-
         def on_axes(axes: Axes) -> None:
             from ..analysis.plot.roofline import draw_on
 
-            with Workload.open(self._store, self._current_manifest, kernel, opened_by) as opened:
+            with self._open(kernel, opened_by) as opened:
                 draw_on(axes, roofline_picture(opened, kernel, drawn)[0])
 
-        return Roofline(result, drawing, on_axes)
+        drawing = self._drawing(lambda opened, width: on_roofline(opened, kernel, drawn, width), kernel, opened_by)
+        return Answer(result, f"Roofline of {self.name}", drawing, on_axes)
 
     def speed_of_light(self, kernel: str | None = None) -> Chart:
         """A picture of the percentage of peak of each subsystem; ``metrics("2")`` has the figures."""
         from ..tools.plot import draw_speed_of_light
-        from .display import WIDTH_PX, Chart
 
-        def drawing() -> Drawn:
-            with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
-                return draw_speed_of_light(opened, kernel, WIDTH_PX)
+        drawing = self._drawing(lambda opened, width: draw_speed_of_light(opened, kernel, width), kernel)
+        return display.Chart(f"Speed of light of {self.name}", drawing)
 
-        return Chart(f"Speed of light of {self.name}", drawing)
+    def occupancy(self, kernel: str | None = None, **options: Any) -> Answer[OccupancyResult]:
+        """Resident waves of its kernels, what limits them, and the smallest changes that would allow more.
 
-    def occupancy(
-        self,
-        kernel: str | None = None,
-        *,
-        mode: Literal["hardware", "compiler"] = "hardware",
-        dynamic_lds_bytes: int = 0,
-    ) -> OccupancyAnswer:
-        """Resident waves of its kernels, what limits them, and the smallest changes that would allow more."""
+        ``options`` are the other parameters of compute_occupancy (docs/reference/tools.md): mode, dynamic_lds_bytes,
+        and other resources than those of the kernel.
+        """
         from ..tools.compute_occupancy import compute_occupancy
         from ..tools.plot import draw_occupancy
-        from .answers import OccupancyAnswer
-        from .display import WIDTH_PX
+        from .answers import Answer
 
-        arguments = {
-            "workload": self._current_manifest.id,
-            "kernel": kernel,
-            "mode": mode,
-            "dynamic_lds_bytes": dynamic_lds_bytes,
-        }
-        result = ask(self._store, compute_occupancy, arguments, limit=ALL)
+        result = self._ask(compute_occupancy, {**options, "kernel": kernel}, limit=ALL)
+        drawing = self._drawing(lambda opened, width: draw_occupancy(opened, kernel, width), kernel)
+        return Answer(result, f"Occupancy of {self.name}", drawing)
 
-        def drawing() -> Drawn:
-            with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
-                return draw_occupancy(opened, kernel, WIDTH_PX)
-
-        return OccupancyAnswer(result, drawing)
-
-    def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> TimelineAnswer:
+    def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> Answer[TimelineResult]:
         """Where the wall time is spent: device busy, copies, idle by cause; with a picture.
 
         Only the ``top_n`` longest gaps, kernels and ranges (100 at most) are listed, because the activity of the host
@@ -304,53 +278,38 @@ class OpenWorkload(DisplayedObject):
         """
         from ..tools.compute_timeline import compute_timeline
         from ..tools.plot import over_time
-        from .answers import TimelineAnswer
-        from .display import WIDTH_PX
+        from .answers import Answer
 
-        arguments = {"workload": self._current_manifest.id, "range": range, "steady": steady, "top_n": top_n}
-        result = ask(self._store, compute_timeline, arguments)
+        result = self._ask(compute_timeline, {"range": range, "steady": steady, "top_n": top_n})
+        return Answer(result, f"Timeline of {self.name}", self._drawing(over_time))
 
-        def drawing() -> Drawn:
-            with changing(self._store), Workload.open(self._store, self._current_manifest) as opened:
-                return over_time(opened, WIDTH_PX)
-
-        return TimelineAnswer(result, drawing)
-
-    def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> DiagnosisAnswer:
+    def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> Answer[DiagnosisResult]:
         """What limits each kernel: verdicts, findings with evidence, loads of units, counters that would decide."""
         from ..tools.diagnose_bottleneck import diagnose_bottleneck
-        from .answers import DiagnosisAnswer
+        from .answers import Answer
 
-        arguments = {"workload": self._current_manifest.id, "kernel": kernel, "by": by, "detail": "full"}
-        return DiagnosisAnswer(ask(self._store, diagnose_bottleneck, arguments, top_n=ALL))
+        result = self._ask(diagnose_bottleneck, {"kernel": kernel, "by": by, "detail": "full"}, top_n=ALL)
+        return Answer(result, f"Diagnosis of {self.name}")
 
     def hotspots(
-        self,
-        kernel: str | None = None,
-        *,
-        by: Literal["line", "instruction"] = "line",
-        context: int = 0,
-        source_roots: Sequence[str | Path] = (),
-    ) -> Hotspots:
+        self, kernel: str | None = None, *, source_roots: Sequence[str | Path] = (), **options: Any
+    ) -> Answer[HotspotsResult]:
         """The source lines or instructions of a kernel that take the time, why they wait, and for what.
 
-        The source text is taken from the profile, or else from files below ``source_roots``.
+        The source text is taken from the profile, or else from files below ``source_roots``. ``options`` are the other
+        parameters of find_hotspots (docs/reference/tools.md): by, context.
         """
         from ..tools.answers.source_text import allowing, roots_of
         from ..tools.find_hotspots import find_hotspots
-        from .answers import Hotspots
+        from .answers import Answer
 
-        arguments = {
-            "workload": self._current_manifest.id,
-            "kernel": kernel,
-            "by": by,
-            "context": context,
-            "detail": "full",
-        }
         with allowing(roots_of([str(root) for root in source_roots])):
-            return Hotspots(ask(self._store, find_hotspots, arguments, top_n=ALL))
+            result = self._ask(find_hotspots, {**options, "kernel": kernel, "detail": "full"}, top_n=ALL)
+        return Answer(result, f"Hot spots of {self.name}")
 
-    def compare(self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any) -> ComparisonAnswer:
+    def compare(
+        self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any
+    ) -> Answer[CompareResult]:
         """Compare this workload, as the baseline, with another one; see ``OpenStore.compare``."""
         from .calls import compare
 
@@ -377,10 +336,29 @@ class OpenWorkload(DisplayedObject):
                 "workloads() of the store lists the existing ones",
             ) from problem
 
+    def _ask(self, tool: Callable[..., R], arguments: Mapping[str, Any], **beyond: Any) -> R:
+        """The answer of a tool about this workload; see ``calls.ask``."""
+        return ask(self._store, tool, {**arguments, "workload": self._current_manifest.id}, **beyond)
+
+    @contextmanager
+    def _open(self, kernel: str | None = None, by: By = "kernel") -> Iterator[Workload]:
+        """The opened workload, with its kernels selected."""
+        with changing(self._store), Workload.open(self._store, self._current_manifest, kernel, by) as opened:
+            yield opened
+
+    def _drawing(self, draw: Callable[[Workload, int], Drawn], kernel: str | None = None, by: By = "kernel") -> Drawing:
+        """A function that opens the workload and draws it with ``draw``."""
+
+        def drawing() -> Drawn:
+            with self._open(kernel, by) as opened:
+                return draw(opened, display.WIDTH_PX)
+
+        return drawing
+
     def _list_rows(self, by: str) -> pd.DataFrame:
         from ..tools.list_workloads import list_workloads
 
-        result = ask(self._store, list_workloads, {"workload": self._current_manifest.id, "by": by}, limit=ALL)
+        result = self._ask(list_workloads, {"by": by}, limit=ALL)
         return display.of_table(result.table, result.notes)
 
     def _columns(self, table: str) -> dict[str, Any]:

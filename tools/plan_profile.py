@@ -117,6 +117,13 @@ class PlanResult(Result):
     prepare: str
     commands: list[ProgramStart]
     launchers: dict[str, str]
+    """A shell line for many ranks, by launcher; RANKS stands for the number of ranks."""
+
+    @property
+    def script(self) -> str:
+        """The commands as lines for bash, including the preparations."""
+        starts = [_shell_line(one.argv, one.env) for one in self.commands]
+        return "\n".join([self.prepare, *starts]) + "\n"
 
     def blocks(self) -> list[TextBlock]:
         """Return the passes, the commands as shell lines, and the metrics that need several passes or cannot be had."""
@@ -136,8 +143,6 @@ class PlanResult(Result):
             TextBlock("from several passes", [", ".join(self.split)] if self.split else []),
             TextBlock("not collected", lacking),
         ]
-
-    """A shell line for many ranks, by launcher; RANKS stands for the number of ranks."""
 
 
 _Gpu = Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')]

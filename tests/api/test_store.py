@@ -177,7 +177,7 @@ def test_a_failing_program_is_a_problem_with_what_it_printed(tmp_path: Path) -> 
 def test_a_plan_holds_commands_and_their_files(store: rooflens.OpenStore) -> None:
     plan = store.plan("gfx90a", "roofline.f32.hbm", command=["./app", "-n", "8"])
     assert len(plan.passes) >= 1 and "./app -n 8" in plan.script and plan.script.startswith("mkdir -p ")
-    assert all(text for text in plan.files.values())
+    assert plan.files["text"].all()
     with pytest.raises(rooflens.Problem, match="has no argument 'comand'"):
         store.plan("gfx90a", comand=["./app"])
 

@@ -71,4 +71,4 @@ def test_its_gate_passes_what_did_not_change_and_fails_what_did(
             workload(Store(tmp_path / "store"), launches("k", times), name=tag, tags=[tag])
     gate = next(words for words in commands() if "gate" in words)
     assert main(gate) == status
-    assert "rooflens gate" in (tmp_path / "summary.md").read_text() and (tmp_path / "gate.xml").is_file()
+    assert "rooflens gate" in (tmp_path / "summary.md").read_text()
