@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, g
 
 import pydantic
 
-from ..analysis.base.problems import BadArgument, Problem, near
+from ..analysis.base.problems import BadArgument, near
 from ..tools.base.results import Result, Table
-from .display import Drawing, Pictured, View, of_any, of_records, value_text
+from .display import Chart, Drawing, View, of_any, of_records, value_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ _TABLES = 4
 _hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 
 
-class Answer(Pictured, Generic[R]):
+class Answer(Chart, Generic[R]):
     """The answer of a tool, whose fields are attributes: tables are DataFrames, all other values are as they are.
 
     Records are also tables: lists of texts within them are joined by "; ", and lists of further records are tables of
@@ -56,9 +56,8 @@ class Answer(Pictured, Generic[R]):
     def __init__(
         self, result: R, title: str, drawing: Drawing | None = None, on_axes: Callable[[Axes], None] | None = None
     ) -> None:
-        super().__init__(drawing or _no_picture)
-        self.result = result
-        self._title, self._on_axes = title, on_axes
+        super().__init__(title, drawing)
+        self.result, self._on_axes = result, on_axes
 
     def __getattr__(self, name: str) -> Any:
         # This is called only for what is not found otherwise, and during unpickling before there is a result.
@@ -132,17 +131,6 @@ class Answer(Pictured, Generic[R]):
         facts = {name.replace("_", " "): _fact_text(value) for name, value in values.items()}
         tables = {name: value for name, value in values.items() if hasattr(value, "columns") and len(value)}
         return View(self._title, facts, dict(list(tables.items())[:_TABLES]), notes=self.result.notes)
-
-    def _repr_html_(self) -> str:
-        view = self._view()
-        try:
-            return dataclasses.replace(view, picture=self.png).html()
-        except Problem:
-            return view.html()
-
-
-def _no_picture() -> Any:
-    raise BadArgument("This answer has no picture", fix="Use the roofline, occupancy or timeline of a workload")
 
 
 def _fact_text(value: Any) -> str:

@@ -7,11 +7,11 @@ import html
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.base.problems import Problem
+from ..analysis.base.problems import BadArgument, Problem
 from ..analysis.base.text import shorten, visible_lines
 from ..tools.base.results import Table
 
@@ -183,22 +183,15 @@ def of_rows(rows: QueryRows, notes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _masked_array(values: Any) -> Any:
-    """A NumPy array with missing values."""
+    """A column from a NumPy array with missing values, which become NA, NaN, NaT or None, depending on the type."""
     import numpy as np
     import pandas as pd
 
-    mask = np.ma.getmaskarray(values)
-    kind = values.dtype.kind
-    if kind in "iu":
-        wide = "int64" if kind == "i" else values.dtype
-        return pd.arrays.IntegerArray(values.data.astype(wide), mask.copy())
-    if kind == "b":
-        return pd.arrays.BooleanArray(values.data.copy(), mask.copy())
-    if kind == "f":
-        return values.filled(np.nan)
-    if kind in "Mm":
-        return values.filled(np.datetime64("NaT") if kind == "M" else np.timedelta64("NaT"))
-    return np.where(mask, None, values.data)
+    mask, kind = np.ma.getmaskarray(values), values.dtype.kind
+    if kind not in "iubfMm":
+        return np.where(mask, None, values.data)
+    nullable = {"i": "Int64", "u": values.dtype.name.replace("uint", "UInt"), "b": "boolean"}
+    return pd.Series(values.data).astype(nullable.get(kind, values.dtype)).mask(mask)
 
 
 def _series(values: list[Any], numeric: bool) -> Any:
@@ -232,20 +225,16 @@ Drawing = Callable[[], "Drawn"]
 WIDTH_PX = 800
 
 
-class Pictured(DisplayedObject):
-    """An object with a picture, which is drawn when it is first requested."""
+class Chart(DisplayedObject):
+    """A picture with a textual description, which is drawn when it is first requested."""
 
-    def __init__(self, drawing: Drawing) -> None:
-        self._drawing = drawing
-
-    @cached_property
-    def _cached_drawing(self) -> Drawn:
-        return self._drawing()
+    def __init__(self, title: str, drawing: Drawing | None) -> None:
+        self._title, self._drawing = title, drawing
 
     def plot(self) -> Figure:
         """A new matplotlib figure to show, change and save. Raises Problem if there is nothing to draw."""
         _shown_by_notebooks()
-        return self._drawing().picture.figure
+        return self._draw().picture.figure
 
     @property
     def png(self) -> bytes:
@@ -257,33 +246,37 @@ class Pictured(DisplayedObject):
         """The picture as SVG."""
         return self._cached_drawing.picture.svg
 
-    def _repr_png_(self) -> bytes | None:
-        try:
-            return self.png
-        except Problem:
-            return None
-
-
-class Chart(Pictured):
-    """A picture with a textual description."""
-
-    def __init__(self, title: str, drawing: Drawing) -> None:
-        super().__init__(drawing)
-        self._title = title
-
     @property
     def facts(self) -> list[str]:
         """A description of the picture."""
         return list(self._cached_drawing.facts)
 
-    def _view(self) -> View:
-        try:
-            return View(self._title, picture=self.png)
-        except Problem as problem:
-            return View(self._title, {"no picture": problem.text})
+    def _draw(self) -> Drawn:
+        if self._drawing is None:
+            fix = "Use the roofline, occupancy or timeline of a workload"
+            raise BadArgument("This answer has no picture", fix=fix)
+        return self._drawing()
 
-    def __repr__(self) -> str:
-        return View(self._title).text()
+    @cached_property
+    def _cached_drawing(self) -> Drawn:
+        return self._draw()
+
+    def _view(self) -> View:
+        return View(self._title)
+
+    def _repr_html_(self) -> str:
+        view = self._view()
+        try:
+            return replace(view, picture=self.png).html()
+        except Problem as problem:
+            told = {"no picture": problem.text} if self._drawing else {}
+            return replace(view, facts={**view.facts, **told}).html()
+
+    def _repr_png_(self) -> bytes | None:
+        try:
+            return self.png
+        except Problem:
+            return None
 
 
 def _shown_by_notebooks() -> None:

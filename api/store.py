@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -257,24 +258,18 @@ class OpenStore(DisplayedObject):
 
     def _view(self) -> View:
         manifests, broken = self._store.scan()
-        notes = [f"Left out: {sentence}" for sentence in broken]
-        tables = {}
-        if manifests:
-            columns = ["name", "workload", "created", "arch", "device", "kernels", "dispatches", "tags"]
-            tables = {"workloads, newest first": self.workloads()[columns]}
-        return View(self._title(len(manifests)), {}, tables, notes=notes)
-
-    def _title(self, n: int) -> str:
         mode = ", read-only" if self.read_only else ""
-        return f"rooflens store {self._store.address} ({count_text(n, 'workload')}{mode})"
+        title = f"rooflens store {self._store.address} ({count_text(len(manifests), 'workload')}{mode})"
+        facts = {}
+        if manifests:
+            newest = manifests[-1]
+            facts["newest"] = f"{newest.name!r} ({newest.id}), {iso(newest.created_ns)}"
+        return View(title, facts, notes=[f"Left out: {sentence}" for sentence in broken])
 
-    def __repr__(self) -> str:
-        manifests, _ = self._store.scan()
-        if not manifests:
-            return View(self._title(0)).text()
-        last = manifests[-1]
-        newest = View(f"  newest: {last.name!r} ({last.id}), {iso(last.created_ns)}")
-        return View(self._title(len(manifests))).text() + "\n" + newest.text()
+    def _repr_html_(self) -> str:
+        columns = ["name", "workload", "created", "arch", "device", "kernels", "dispatches", "tags"]
+        tables = {"workloads, newest first": self.workloads()[columns]} if len(self) else {}
+        return replace(self._view(), tables=tables).html()
 
 
 def _nobody(activity: str) -> None:

@@ -375,13 +375,8 @@ class OpenWorkload(DisplayedObject):
         held += [count_text(m.events, "event")] if m.events else []
         held += [count_text(m.samples, "sample")] if m.samples else []
         tags = f"; {', '.join(m.tags)}" if m.tags else ""
-        facts = {where: ", ".join(held), m.format: iso(m.created_ns) + tags}
+        facts = {where: f"{', '.join(held)}; {m.format}, {iso(m.created_ns)}{tags}"}
         return View(f"Workload {m.name!r} ({m.id})", facts)
-
-    def __repr__(self) -> str:
-        view = self._view()
-        lines = [f"{view.title}: {next(iter(view.facts))}", f"  {'; '.join(view.facts.values())}"]
-        return "\n".join(View(line).text() for line in lines)
 
 
 def _words(metrics: str | Sequence[str]) -> list[str]:
