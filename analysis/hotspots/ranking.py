@@ -411,7 +411,7 @@ def quotes(workload: Workload, one: HotKernel, subsystem: str, limit: int = 3) -
         return []
     speaking = _SPEAKS.get(subsystem)
     weights = [(_weight_of_places(spot, speaking), spot) for spot in ranking.spots]
-    using = [(weight, spot) for weight, spot in weights if _uses(spot, ranking, subsystem)]
+    using = [(weight, spot) for weight, spot in weights if _uses(spot, subsystem)]
     hottest = sorted(using if sum(w for w, _ in using) else weights, key=lambda pair: -pair[0])[:limit]
     return [
         _line(ranking, spot, weight)
@@ -427,7 +427,7 @@ def _weight_of_places(spot: Spot, speaking: Set[str] | None) -> float:
     return sum(n for reason, n in spot.reasons.items() if reason is None or (reason in known and reason in speaking))
 
 
-def _uses(spot: Spot, ranking: Ranking, subsystem: str) -> bool:
+def _uses(spot: Spot, subsystem: str) -> bool:
     if subsystem not in ("scratch", "atomics", "sfu", "matrix", "barrier"):
         return False
     kinds = (one.kind for one in spot.instructions if spot.parts.get(one.key))

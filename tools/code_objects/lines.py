@@ -100,7 +100,7 @@ def _unit_places(dwarf: Any, unit: Any, wanted: Sequence[int]) -> dict[int, Sour
     program = dwarf.line_program_for_CU(unit)
     if program is None:
         return {}
-    files = _files(dwarf, program, _text(_value(top, "DW_AT_comp_dir")))
+    files = _files(program, _text(_value(top, "DW_AT_comp_dir")))
     lines = _lines(program, wanted, files)
     if not lines:
         return {}
@@ -127,7 +127,7 @@ def _lines(program: Any, wanted: Sequence[int], files: dict[int, str]) -> dict[i
     return lines_by_address
 
 
-def _files(dwarf: Any, program: Any, folder: str | None) -> dict[int, str]:
+def _files(program: Any, folder: str | None) -> dict[int, str]:
     """Return the paths of a line program by number: from 0 since DWARF 5, from 1 before."""
     header = program.header
     late = header["version"] >= 5

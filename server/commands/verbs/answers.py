@@ -18,7 +18,7 @@ from ....analysis.store.store import Store
 from ....tools.base.results import NextCall, Result, Table
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Misuse, Outcome, align_tables, print_line
-from . import Positional, Verb, arguments, verb_of_call
+from . import Verb, arguments, verb_of_call
 
 _LIMITS = ("limit", "top_n")
 """The arguments that limit the rows of a table."""
@@ -91,14 +91,15 @@ def command_line(call: NextCall, store: str | None = None) -> str:
             break
         if place.name in left:
             target = program if place.kind == "program" else words
-            target += _place_words(place, left.pop(place.name))
+            target += word_list(left.pop(place.name))
     named = [f"{name}={shlex.quote(_pair_text(value))}" for name, value in left.items()]
     chosen = ["--store", store] if store else []
     after = shlex.join([*chosen, *(["--", *program] if program else [])])
     return " ".join(part for part in ("rooflens", shlex.join([verb.name, *words]), *named, after) if part)
 
 
-def _place_words(place: Positional, value: Any) -> list[str]:
+def word_list(value: Any) -> list[str]:
+    """The parts of a list as words, or the one word of another value."""
     return [str(part) for part in value] if isinstance(value, list) else [str(value)]
 
 

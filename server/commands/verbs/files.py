@@ -19,7 +19,7 @@ from ....tools.base.results import Result
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Outcome, print_json, print_line
 from . import Verb
-from .answers import Form, answer_text, command_line, print_rows
+from .answers import Form, answer_text, command_line, print_rows, word_list
 from .arguments import misuse, validate
 
 _DEPTH = 3
@@ -70,17 +70,13 @@ def import_all(store: Store, verb: Verb, arguments: dict[str, Any], form: Form) 
 
     keep_freed_memory()
     options = {name: value for name, value in arguments.items() if name != "path"}
-    paths = _expand_patterns(_as_list(arguments.get("path", [])))
+    paths = _expand_patterns(word_list(arguments.get("path", [])))
     if not paths:
         raise misuse(verb, "PATH is missing")
     validate(tool_named(verb.tool), verb, {**options, "path": paths[0]})
     work = (one for path in paths for one in _import_path(store, path, _named_after(path, paths, options)))
     results = _print_while_working(work, form, several=len(paths) > 1)
     return REFUSED if any(isinstance(one.answer, Problem) for one in results) else OK
-
-
-def _as_list(value: Any) -> list[str]:
-    return [str(part) for part in value] if isinstance(value, list) else [str(value)]
 
 
 def _expand_patterns(paths: Sequence[str]) -> list[str]:

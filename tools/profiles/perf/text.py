@@ -123,7 +123,7 @@ def read_text(name: str, text: str) -> list[PerfRun]:
             if match := _ELAPSED.match(line):
                 _add_time(run, match, mark)
             elif match := _EVENT.match(line):
-                _add_event(name, run, match, mark)
+                _add_event(run, match, mark)
         runs.append(run)
     return runs
 
@@ -180,7 +180,7 @@ def _add_time(run: PerfRun, match: re.Match[str], mark: str) -> None:
     run.add(event, "")
 
 
-def _add_event(name: str, run: PerfRun, match: re.Match[str], mark: str) -> None:
+def _add_event(run: PerfRun, match: re.Match[str], mark: str) -> None:
     rest = match["rest"]
     error, running = _ERROR.search(rest), _RUNNING.search(rest)
     words = re.split(r"#|\( ?\+-|\([\d.,]+%\)", rest)[0].split()

@@ -99,7 +99,7 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
     instructions = queries.instructions or f"SELECT {row_of(INSTRUCTION, {})} WHERE false"
     warnings = [*queries.warnings, *_faults(con, samples)]
     _name_kernels(con, out, samples, instructions)
-    launches = _launches(con, out)
+    launches = _launches(out)
     code = work / "hotspots_code.parquet"
     write_table(con, _merged_instructions(instructions, launches), code)
     reason = reason_sql(queries.profiler, "stall_raw", "instruction")
@@ -195,7 +195,7 @@ def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None
     )
 
 
-def _launches(con: duckdb.DuckDBPyConnection, out: Path) -> str:
+def _launches(out: Path) -> str:
     """Return a FROM item with the launches by their row and id; without rows if the profile has no launches."""
     stored = out / "dispatches.parquet"
     if not stored.exists():
