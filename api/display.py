@@ -183,7 +183,7 @@ def of_rows(rows: QueryRows, notes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _masked_array(values: Any) -> Any:
-    """A column from a NumPy array with missing values, which become NA, NaN, NaT or None, depending on the type."""
+    """A column from a NumPy array with missing values, which become NA, NaN, NaT or None, as their type needs it."""
     import numpy as np
     import pandas as pd
 

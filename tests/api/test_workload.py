@@ -272,3 +272,25 @@ def test_a_figure_of_a_frame_can_be_computed_with(store: rooflens.OpenStore) -> 
     both = pd.concat([store[name].metrics("l2").assign(version=name) for name in ("yax_before", "yax_after")])
     table = both.pivot(index="name", columns="version", values="avg")
     assert np.isfinite(table.loc["l2.hit_rate_pct"]).all()
+
+
+def test_an_answer_has_every_field_of_the_result_and_tells_its_names(store: rooflens.OpenStore) -> None:
+    found = store["yax_before"].diagnose()
+    assert {"verdicts", "kernels", "findings", "total_kernels", "df"} <= set(dir(found))
+    assert found.total_kernels == 1 and json.loads(found.json)["total_kernels"] == 1 and found.text == repr(found)
+    assert found.df("kernels.findings").equals(found.findings) and "; " in found.findings["advice"].iloc[0]
+    assert found.evidence["kernel"].nunique() == 1 and set(found.evidence["number"]) == {"#1"}
+    with pytest.raises(AttributeError, match="It has: answer, .*Near names: findings"):
+        found.findngs  # noqa: B018
+    with pytest.raises(rooflens.Problem, match="no table 'arch'.*Tables: .*findings"):
+        found.df("arch")
+    with pytest.raises(rooflens.Problem, match="cannot be drawn on other axes"):
+        found.plot(ax=matplotlib.figure.Figure().subplots())
+
+
+def test_missing_values_of_every_type_stay_missing(store: rooflens.OpenStore) -> None:
+    kinds = {"BIGINT": "Int64", "UTINYINT": "UInt8", "BOOLEAN": "boolean", "DOUBLE": "float64"}
+    columns = ", ".join(f"if(i = 0, 1, NULL)::{kind} AS {kind.lower()}" for kind in kinds)
+    found = store.sql(f"SELECT {columns}, if(i = 0, 'a', NULL) AS text FROM range(2) t(i) ORDER BY i")
+    assert {name: str(found[name.lower()].dtype) for name in kinds} == kinds
+    assert found.iloc[0].notna().all() and found.iloc[1].isna().all()
