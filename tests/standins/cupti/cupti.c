@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
 #include <cupti_runtime_cbid.h>
 #include <cupti_version.h>
@@ -21,7 +22,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *buffer;
 static size_t size, used, dropped;
 static int running; /* kernels in the buffer that have not ended */
-static char enabled[64], runtime_calls[64], driver_calls[64];
+static char enabled[64], runtime_calls[64], driver_calls[64], callbacks[3][64];
+static CUpti_CallbackFunc subscribed;
 
 static size_t size_of(CUpti_ActivityKind kind)
 {
@@ -82,6 +84,8 @@ CUptiResult cuptiGetVersion(uint32_t *version)
 CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 {
     *text = result == CUPTI_SUCCESS ? "CUPTI_SUCCESS" : "CUPTI_ERROR_NOT_INITIALIZED";
+    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+        *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
     return CUPTI_SUCCESS;
 }
 CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **name)
@@ -134,6 +138,21 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t on) { runtime_calls[cbid] = (char)on; return CUPTI_SUCCESS; }
 CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t on) { driver_calls[cbid] = (char)on; return CUPTI_SUCCESS; }
 #endif
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *data)
+{
+    (void)data;
+    if (subscribed || getenv("STANDIN_SUBSCRIBED"))
+        return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+    subscribed = callback;
+    *subscriber = (CUpti_SubscriberHandle)&subscribed;
+    return CUPTI_SUCCESS;
+}
+CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
+{
+    (void)subscriber;
+    callbacks[domain][cbid] = (char)on;
+    return CUPTI_SUCCESS;
+}
 CUptiResult cuptiActivityGetNextRecord(uint8_t *from, size_t valid, CUpti_Activity **record)
 {
     uint8_t *next = *record ? (uint8_t *)*record + size_of((*record)->kind) : from;
@@ -172,8 +191,17 @@ void standin_init(void) /* cuInit */
 }
 static uint32_t correlation;
 static uint64_t called; /* start of the last call of the runtime */
+static void notify(CUpti_ApiCallbackSite site, CUpti_ActivityKind kind, CUpti_CallbackId cbid, uint32_t correlation)
+{
+    CUpti_CallbackDomain domain = kind == CUPTI_ACTIVITY_KIND_DRIVER ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
+    CUpti_CallbackData data = {site, "", correlation};
+    if (subscribed && callbacks[domain][cbid])
+        subscribed(NULL, domain, cbid, &data);
+}
+static void leave(CUpti_ActivityKind kind, CUpti_CallbackId cbid, uint32_t correlation) { notify(CUPTI_API_EXIT, kind, cbid, correlation); }
 static void call(CUpti_ActivityKind kind, CUpti_CallbackId cbid, uint32_t correlation)
 {
+    notify(CUPTI_API_ENTER, kind, cbid, correlation);
     char *calls = kind == CUPTI_ACTIVITY_KIND_DRIVER ? driver_calls : runtime_calls;
     CUpti_ActivityAPI *record = enabled[kind] || calls[cbid] ? place(kind) : NULL;
     if (!record)
@@ -190,9 +218,13 @@ void standin_launch(const char *name, int grid, int block, int shared, int ended
 {
     pthread_mutex_lock(&lock);
     call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc, ++correlation);
+    leave(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc, correlation);
     call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, ++correlation);
-    if (enabled[CUPTI_ACTIVITY_KIND_DRIVER]) /* under a number of its own, which the kernel has */
+    if (enabled[CUPTI_ACTIVITY_KIND_DRIVER]) { /* under a number of its own, which the kernel has */
         call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, ++correlation);
+        leave(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, correlation);
+    }
+    leave(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, correlation);
     CUpti_ActivityKernel8 *record = enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] ? place(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) : NULL;
     if (record) {
         record->name = name;
@@ -218,6 +250,7 @@ void standin_copy(int way, int source, int target, int bytes)
     int peer = way == 10;
     CUpti_CallbackId cbid = peer ? CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync : CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync;
     call(CUPTI_ACTIVITY_KIND_RUNTIME, cbid, ++correlation);
+    leave(CUPTI_ACTIVITY_KIND_RUNTIME, cbid, correlation);
     CUpti_ActivityKind kind = peer ? CUPTI_ACTIVITY_KIND_MEMCPY2 : CUPTI_ACTIVITY_KIND_MEMCPY;
     CUpti_ActivityMemcpy5 *record = enabled[kind] ? place(kind) : NULL;
     if (record) {
@@ -240,6 +273,7 @@ void standin_fill(int bytes)
 {
     pthread_mutex_lock(&lock);
     call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemset, ++correlation);
+    leave(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemset, correlation);
     CUpti_ActivityMemset4 *record = enabled[CUPTI_ACTIVITY_KIND_MEMSET] ? place(CUPTI_ACTIVITY_KIND_MEMSET) : NULL;
     if (record) {
         record->bytes = (uint64_t)bytes;
@@ -254,6 +288,7 @@ void standin_wait(void)
 {
     pthread_mutex_lock(&lock);
     call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize, ++correlation);
+    leave(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize, correlation);
     CUpti_ActivityOverhead *record = enabled[CUPTI_ACTIVITY_KIND_OVERHEAD] ? place(CUPTI_ACTIVITY_KIND_OVERHEAD) : NULL;
     if (record) {
         record->overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;

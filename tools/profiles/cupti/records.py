@@ -58,12 +58,18 @@ _LAYOUTS = {  # as in recorder.c: kind of chunk -> fields in order, with type an
         ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("kind", "<u4", 1), ("object", "<u4", 1), ("process", "<u4", 1),
         ("thread", "<u4", 1),
     ),
+    "FRAM": (
+        ("id", "<u4", 1), ("function", "<u4", 1), ("source", "<u4", 1), ("line", "<u4", 1), ("kind", "<u4", 1),
+        ("module", "<u4", 1), ("address", "<u8", 1),
+    ),
+    "NODE": (("id", "<u4", 1), ("parent", "<u4", 1), ("frame", "<u4", 1), ("reserved", "<u4", 1)),
+    "SITE": (("correlation", "<u4", 1), ("thread", "<u4", 1), ("node", "<u4", 1), ("reserved", "<u4", 1)),
     "DEVC": (
         ("id", "<u4", 1), ("name", "<u4", 1), ("major", "<u4", 1), ("minor", "<u4", 1), ("multiprocessors", "<u4", 1),
         ("clock_khz", "<u4", 1), ("memory_bytes", "<u8", 1), ("uuid", "<u8", 2),
     ),
 }  # fmt: skip
-STAGED = ("KERN", "LNCH", "MARK", "CALL", "COPY", "FILL", "OVHD")
+STAGED = ("KERN", "LNCH", "MARK", "CALL", "COPY", "FILL", "OVHD", "FRAM", "NODE", "SITE")
 """Kinds whose records are staged in Parquet; there are only few records of the others."""
 _BLOCK = 8 << 20
 _ROWS = 400_000

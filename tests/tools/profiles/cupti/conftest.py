@@ -50,17 +50,17 @@ class Kit:
     def __init__(self, folder: Path, version: int) -> None:
         self.library = wheels(folder / "site", version=version)
         self.program = folder / "program"
-        argv = [compiler(), "-std=gnu11", str(STANDIN / "program.c"), "-o", str(self.program), str(self.library)]
+        argv = [compiler(), "-std=gnu11", "-g", str(STANDIN / "program.c"), "-o", str(self.program), str(self.library)]
         subprocess.run([*argv, f"-Wl,-rpath,{self.library.parent}", "-pthread"], check=True, capture_output=True)
         python = folder / "python"
         python.write_text(f"#!/bin/sh\necho {folder / 'site'}\n")
         python.chmod(0o755)
         self.recorder: Recorder = recorder(str(python), cache=folder / "cache")
 
-    def environment(self, folder: Path, *, timeline: bool = False, **more: str) -> dict[str, str]:
+    def environment(self, folder: Path, *, timeline: bool = False, stacks: bool = False, **more: str) -> dict[str, str]:
         """To record the program into ``folder``."""
         folder.mkdir(exist_ok=True)
-        return {**os.environ, **self.recorder.environment(str(folder), timeline=timeline), **more}
+        return {**os.environ, **self.recorder.environment(str(folder), timeline=timeline, stacks=stacks), **more}
 
     def run(
         self, folder: Path, launches: int = 5, how: str = "return", **more: str

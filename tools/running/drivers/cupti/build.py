@@ -60,13 +60,15 @@ class Recorder:
     path: Path
     library: Path
 
-    def environment(self, folder: str, *, timeline: bool = False) -> dict[str, str]:
+    def environment(self, folder: str, *, timeline: bool = False, stacks: bool = False) -> dict[str, str]:
         """Return the variables that make the driver load the recorder into every process of a program.
 
-        The processes write their files to ``folder``; ``timeline`` adds other host and device activity.
+        The processes write their files to ``folder``; ``timeline`` adds other host and device activity,
+        ``stacks`` the host stacks of calls.
         """
         return {
             **({"ROOFLENS_RECORD_TIMELINE": "1"} if timeline else {}),
+            **({"ROOFLENS_RECORD_STACKS": "1"} if stacks else {}),
             "CUDA_INJECTION64_PATH": str(self.path),
             "NVTX_INJECTION64_PATH": str(self.library),
             "ROOFLENS_RECORD_DIR": folder,
@@ -241,7 +243,7 @@ def _compile(compiler: str, cupti: Cupti, built: Path) -> str:
         output = Path(work) / built.name
         argv = [compiler, *_FLAGS, "-o", str(output), str(_SOURCE), f"-I{work}"]
         argv += ["-isystem", str(cupti.include), "-isystem", str(cupti.cuda)]
-        argv += [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
+        argv += [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}", "-ldl"]
         try:
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMPILE_S, cwd=work, check=False

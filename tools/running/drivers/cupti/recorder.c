@@ -11,10 +11,11 @@
  * bytes as it states. It is written by one call and never changed, so if the program dies, all chunks except perhaps
  * the last are complete. All numbers are little-endian. Chunks:
  *
- *     INFO  lines key=value: versions, process, clocks, ranks
+ *     INFO  lines key=value: versions, process, clocks, ranks; at the end another one with the clocks again
  *     NAME  texts that other chunks refer to by number: struct name and its bytes, without a terminating zero
  *     DEVC  struct device     KERN  struct kernel     LNCH  struct launch     MARK  struct marker
  *     CALL  struct call       COPY  struct copy       FILL  struct fill       OVHD  struct overhead   (timelines only)
+ *     SITE  struct site       NODE  struct node       FRAM  struct frame                         (host stacks only)
  *     LOST  uint64, number of records that CUPTI reports as dropped
  *     FAIL  text: a CUPTI call that failed
  *     DONE  empty: the program ended normally and everything was delivered
@@ -22,27 +23,37 @@
  * Readers skip unknown chunks. The fields of a struct are stored in order, without padding.
  *
  * The table `kinds` below lists what is recorded. ROOFLENS_RECORD_TIMELINE=1 adds all runtime and driver calls, copies,
- * fills, and CUPTI's own overhead. ROOFLENS_RECORD_FLUSH_MS sets how often finished records are requested (default
- * 200): a program that ends without running its exit handlers (os._exit, a signal) loses no more than that.
+ * fills, and CUPTI's own overhead. ROOFLENS_RECORD_STACKS=1 adds where the program made its calls: a site is a call
+ * that launches, copies, fills, waits, allocates, frees or loads a module, and refers to a node of a tree of frames.
+ * The frames on the way from the node to the root are the stack, innermost first. ROOFLENS_RECORD_FLUSH_MS sets how
+ * often finished records are requested (default 200): a program that ends without running its exit handlers (os._exit,
+ * a signal) loses no more than that.
  *
  * Nothing here may stop or change the program: if anything fails, it continues without being recorded.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
 #include <cupti_runtime_cbid.h>
 #include <cupti_version.h>
@@ -124,6 +135,26 @@ struct overhead {
     uint32_t kind, object, process, thread; /* object: whether it belongs to a thread */
 };
 
+struct frame {
+    uint32_t id, function, file, line; /* of native frames only the function, and only if its module exports it */
+    uint32_t kind, module;             /* enum frame_kind; path of the file that contains native code */
+    uint64_t address;                  /* native frames: where the call returns to, as an address of the ELF file */
+};
+
+struct node {
+    uint32_t id, parent, frame; /* parent: a node, or 0 */
+    uint32_t reserved;
+};
+
+struct site {
+    uint32_t correlation, thread, node;
+    uint32_t reserved;
+};
+
+enum frame_kind { PYTHON_FRAME = 1, NATIVE_FRAME = 2 };
+
+_Static_assert(sizeof(struct frame) == 32 && sizeof(struct node) == 16, "the reader knows these sizes");
+_Static_assert(sizeof(struct site) == 16, "the reader knows these sizes");
 _Static_assert(sizeof(struct call) == 32 && sizeof(struct copy) == 56, "the reader knows these sizes");
 _Static_assert(sizeof(struct fill) == 40 && sizeof(struct overhead) == 32, "the reader knows these sizes");
 _Static_assert(sizeof(struct kernel) == 104 && sizeof(struct launch) == 32, "the reader knows these sizes");
@@ -160,8 +191,21 @@ static struct staged copies = {"COPY", sizeof(struct copy), NULL, 0, 0};
 static struct staged fills = {"FILL", sizeof(struct fill), NULL, 0, 0};
 static struct staged overheads = {"OVHD", sizeof(struct overhead), NULL, 0, 0};
 static struct staged lost = {"LOST", sizeof(uint64_t), NULL, 0, 0};
+
+/* Host stacks are staged by the program's own threads, during their calls. They have a lock of their own, because those
+ * threads must never wait for a file, nor for a thread that waits for CUPTI. Who holds both locks took `lock` first.
+ * What is staged is moved to the second array, which is protected by `lock`, when it is written. */
+static pthread_mutex_t stack_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { STACK_NAMES, FRAMES, NODES, SITES, KINDS_OF_STACKS };
+static struct staged stacks[KINDS_OF_STACKS];
+static struct staged stacks_moved[KINDS_OF_STACKS] = {{"NAME", 0, NULL, 0, 0},
+                                                      {"FRAM", sizeof(struct frame), NULL, 0, 0},
+                                                      {"NODE", sizeof(struct node), NULL, 0, 0},
+                                                      {"SITE", sizeof(struct site), NULL, 0, 0}};
+
 static struct staged *const STAGED[] = {&names, &devices, &kernels, &launches, &markers, &calls, &copies,
-                                      &fills, &overheads, &lost};
+                                        &fills, &overheads, &lost, &stacks_moved[STACK_NAMES], &stacks_moved[FRAMES],
+                                        &stacks_moved[NODES], &stacks_moved[SITES]};
 enum { KINDS_STAGED = sizeof STAGED / sizeof STAGED[0] };
 
 /* ---- writing ---- */
@@ -197,12 +241,24 @@ static void write_text(const char *kind, const char *text, size_t bytes)
     write_all(parts, bytes ? 2 : 1);
 }
 
+static void move_stacks(void)
+{
+    pthread_mutex_lock(&stack_lock);
+    for (int i = 0; i < KINDS_OF_STACKS; i++) {
+        struct staged *from = &stacks[i], *to = &stacks_moved[i], before = *to;
+        to->data = from->data, to->used = from->used, to->room = from->room;
+        from->data = before.data, from->used = 0, from->room = before.room;
+    }
+    pthread_mutex_unlock(&stack_lock);
+}
+
 /* Write everything staged, texts first, so that every number follows its text in the file. */
 static void write_staged(void)
 {
     struct chunk heads[KINDS_STAGED];
     struct iovec parts[2 * KINDS_STAGED];
     int count = 0;
+    move_stacks();
     for (int i = 0; i < KINDS_STAGED; i++) {
         struct staged *one = STAGED[i];
         if (one->used == 0)
@@ -233,15 +289,20 @@ static void *stage(struct staged *one, size_t bytes)
     return place;
 }
 
+static void report_text(const char *text)
+{
+    pthread_mutex_lock(&lock);
+    write_text("FAIL", text, strlen(text));
+    pthread_mutex_unlock(&lock);
+}
+
 static void report(const char *call, CUptiResult result)
 {
     const char *text = NULL;
     char line[300];
     cuptiGetResultString(result, &text);
-    int length = snprintf(line, sizeof line, "%s: %s (%d)", call, text ? text : "?", (int)result);
-    pthread_mutex_lock(&lock);
-    write_text("FAIL", line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
-    pthread_mutex_unlock(&lock);
+    snprintf(line, sizeof line, "%s: %s (%d)", call, text ? text : "?", (int)result);
+    report_text(line);
 }
 
 /* ---- texts by number ---- */
@@ -251,8 +312,16 @@ struct text {
     uint32_t length, hash, id; /* id 0: free */
 };
 
-static struct text *texts;
-static uint32_t texts_room, texts_count;
+/* Texts with their numbers, which are counted from `above` + 1. */
+struct texts {
+    struct staged *staged;
+    uint32_t above;
+    struct text *slots;
+    uint32_t room, count;
+};
+
+static struct texts texts = {&names, 0, NULL, 0, 0};
+static struct texts stack_texts = {&stacks[STACK_NAMES], 1u << 31, NULL, 0, 0}; /* protected by stack_lock */
 enum { LONGEST_TEXT = 60000 };
 
 static uint32_t hash_of(const char *text, uint32_t length)
@@ -263,49 +332,56 @@ static uint32_t hash_of(const char *text, uint32_t length)
     return hash;
 }
 
-static bool more_room(void)
+static bool more_room(struct texts *in)
 {
-    uint32_t room = texts_room ? 2 * texts_room : 1024;
+    uint32_t room = in->room ? 2 * in->room : 1024;
     struct text *bigger = calloc(room, sizeof *bigger);
     if (!bigger)
         return false;
-    for (uint32_t i = 0; i < texts_room; i++)
-        if (texts[i].id) {
-            uint32_t at = texts[i].hash & (room - 1);
+    for (uint32_t i = 0; i < in->room; i++)
+        if (in->slots[i].id) {
+            uint32_t at = in->slots[i].hash & (room - 1);
             while (bigger[at].id)
                 at = (at + 1) & (room - 1);
-            bigger[at] = texts[i];
+            bigger[at] = in->slots[i];
         }
-    free(texts);
-    texts = bigger;
-    texts_room = room;
+    free(in->slots);
+    in->slots = bigger;
+    in->room = room;
     return true;
 }
 
 /* The number of a text, which is staged if it is new; 0 for no text. */
-static uint32_t number_of(const char *text)
+static uint32_t number_in(struct texts *in, const char *text)
 {
     if (!text)
         return 0;
     uint32_t length = (uint32_t)strnlen(text, LONGEST_TEXT), hash = hash_of(text, length);
-    if (2 * (texts_count + 1) > texts_room && !more_room())
+    if (2 * (in->count + 1) > in->room && !more_room(in))
         return 0;
-    uint32_t at = hash & (texts_room - 1);
-    for (; texts[at].id; at = (at + 1) & (texts_room - 1))
-        if (texts[at].hash == hash && texts[at].length == length && !memcmp(texts[at].bytes, text, length))
-            return texts[at].id;
+    uint32_t at = hash & (in->room - 1);
+    for (; in->slots[at].id; at = (at + 1) & (in->room - 1)) {
+        const struct text *known = &in->slots[at];
+        if (known->hash == hash && known->length == length && !memcmp(known->bytes, text, length))
+            return known->id;
+    }
     char *copy = malloc(length + 1u);
-    char *place = copy ? stage(&names, sizeof(struct name) + length) : NULL;
+    char *place = copy ? stage(in->staged, sizeof(struct name) + length) : NULL;
     if (!place) {
         free(copy);
         return 0;
     }
     memcpy(copy, text, length);
-    texts[at] = (struct text){copy, length, hash, ++texts_count};
-    struct name head = {texts_count, length};
+    struct name head = {in->above + ++in->count, length};
+    in->slots[at] = (struct text){copy, length, hash, head.id};
     memcpy(place, &head, sizeof head);
     memcpy(place + sizeof head, text, length);
-    return texts_count;
+    return head.id;
+}
+
+static uint32_t number_of(const char *text)
+{
+    return number_in(&texts, text);
 }
 
 /* ---- converting CUPTI's records to ours ---- */
@@ -599,6 +675,492 @@ static void take(const CUpti_Activity *record)
         }
 }
 
+/* ---- host stacks: where a frame is ---- */
+
+static atomic_bool taking_stacks;
+
+/* What identifies a frame. The code object of a Python function can be freed and another one created at its address, so
+ * what it says about itself is included. */
+struct place {
+    uintptr_t code, instruction, file; /* of a native frame only the code: where the call returns to */
+    int32_t first_line;
+    uint32_t parent; /* node of the caller, where nodes are looked up */
+};
+
+struct numbered {
+    struct place place;
+    uint32_t id; /* 0: free */
+};
+
+struct places {
+    struct numbered *slots;
+    uint32_t room, count;
+};
+
+static struct places known_frames, known_nodes; /* protected by stack_lock */
+enum { MOST_PLACES = 1 << 21, LEFT_OUT = -1 };
+
+static uint32_t hash_of_place(const struct place *place)
+{
+    uint64_t mixed = place->code ^ (place->instruction << 7) ^ place->file ^ (uint32_t)place->first_line;
+    mixed = (mixed + place->parent) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(mixed >> 32);
+}
+
+static bool more_places(struct places *in)
+{
+    uint32_t room = in->room ? 2 * in->room : 4096;
+    struct numbered *bigger = room <= MOST_PLACES ? calloc(room, sizeof *bigger) : NULL;
+    if (!bigger)
+        return false;
+    for (uint32_t i = 0; i < in->room; i++)
+        if (in->slots[i].id) {
+            uint32_t at = hash_of_place(&in->slots[i].place) & (room - 1);
+            while (bigger[at].id)
+                at = (at + 1) & (room - 1);
+            bigger[at] = in->slots[i];
+        }
+    free(in->slots);
+    in->slots = bigger;
+    in->room = room;
+    return true;
+}
+
+/* The slot of a place; if the place is new, its id is 0 and must be set. NULL if there is no more room. */
+static struct numbered *look_up(struct places *in, const struct place *place)
+{
+    if (2 * (in->count + 1) > in->room && !more_places(in))
+        return NULL;
+    uint32_t at = hash_of_place(place) & (in->room - 1);
+    for (; in->slots[at].id; at = (at + 1) & (in->room - 1)) {
+        const struct place *known = &in->slots[at].place;
+        if (known->instruction == place->instruction && known->parent == place->parent && known->code == place->code &&
+            known->file == place->file && known->first_line == place->first_line)
+            break;
+    }
+    if (!in->slots[at].id)
+        in->slots[at].place = *place;
+    return &in->slots[at];
+}
+
+/* ---- host stacks: Python ---- */
+
+/* Where CPython stores what is read of its threads, frames and code objects: byte offsets. */
+struct python {
+    void *(*thread_state)(void);           /* of the calling thread; needs no lock */
+    int (*line_of)(void *code, int offset); /* reads the table of lines only */
+    uintptr_t code_type, text_type;
+    size_t frame, frame_of_cframe; /* 3.11 and 3.12 store the innermost frame in a struct that a thread refers to */
+    size_t code, previous, instruction, owner;
+    size_t file, function, first_line, bytecode;
+    size_t ascii; /* size of the header of a text of ASCII characters */
+};
+
+enum { NO_CFRAME = -1, SHIM_OWNER = 3, TYPE_OFFSET = 8, LENGTH_OFFSET = 16, STATE_OFFSET = 32, MOST_FRAMES = 128 };
+
+/* Offsets in Include/cpython/pystate.h, Include/cpython/code.h and Include/internal/pycore_frame.h of each version.
+ * They do not change within a version. */
+static const struct python PYTHON_3_11 = {.frame = 56, .frame_of_cframe = 8, .code = 32, .previous = 48,
+                                          .instruction = 56, .owner = 69, .file = 112, .function = 128,
+                                          .first_line = 72, .bytecode = 184, .ascii = 48};
+static const struct python PYTHON_3_12 = {.frame = 56, .frame_of_cframe = 0, .code = 0, .previous = 8,
+                                          .instruction = 56, .owner = 70, .file = 112, .function = 128,
+                                          .first_line = 68, .bytecode = 192, .ascii = 40};
+static struct python python; /* thread_state is NULL if the program has no Python, or one that is not known */
+
+static uintptr_t word_at(uintptr_t object, size_t offset)
+{
+    return *(const uintptr_t *)(object + offset);
+}
+
+/* Read the offsets that Python 3.13 and 3.14 state for debuggers, in _Py_DebugOffsets: 64-bit numbers in groups, some
+ * of which grew in 3.14. */
+static bool read_offsets(const uint64_t *stated, bool newer)
+{
+    if (!stated || memcmp(stated, "xdebugpy", 8) || stated[2]) /* [2]: without a global lock, code is in other places */
+        return false;
+    const uint64_t *thread = stated + (newer ? 22 : 19), *frame = thread + 9, *code = frame + (newer ? 8 : 6);
+    python = (struct python){.frame = thread[4], .frame_of_cframe = (size_t)NO_CFRAME, .code = frame[2],
+                             .previous = frame[1], .instruction = frame[3], .owner = frame[5], .file = code[1],
+                             .function = code[3], .first_line = code[5], .bytecode = code[9], .ascii = 40};
+    return true;
+}
+
+static void find_python(void)
+{
+    const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+    const unsigned long *number = dlsym(RTLD_DEFAULT, "Py_Version"); /* since 3.11 */
+    if (!version)
+        return;
+    unsigned long minor = number ? *number >> 16 : 0;
+    bool newer = minor == 0x030e;
+    bool known = true;
+    if (minor == 0x030b)
+        python = PYTHON_3_11;
+    else if (minor == 0x030c)
+        python = PYTHON_3_12;
+    else
+        known = (minor == 0x030d || newer) && read_offsets(dlsym(RTLD_DEFAULT, "_PyRuntime"), newer);
+    python.line_of = (int (*)(void *, int))dlsym(RTLD_DEFAULT, "PyCode_Addr2Line");
+    python.code_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyCode_Type");
+    python.text_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyUnicode_Type");
+    if (known && python.line_of && python.code_type && python.text_type)
+        python.thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    if (!python.thread_state) {
+        char text[200];
+        snprintf(text, sizeof text, "stacks of this Python cannot be read: %.100s", version());
+        report_text(text);
+    }
+}
+
+/* The Python frames of the calling thread, innermost first. They do not change during the call. Nothing is allocated
+ * and no reference is taken, so the thread need not hold Python's global lock. */
+static int python_frames(struct place *places)
+{
+    uintptr_t thread = python.thread_state ? (uintptr_t)python.thread_state() : 0;
+    uintptr_t frame = thread ? word_at(thread, python.frame) : 0;
+    if (frame && python.frame_of_cframe != (size_t)NO_CFRAME)
+        frame = word_at(frame, python.frame_of_cframe);
+    int count = 0;
+    for (; frame && count < MOST_FRAMES; frame = word_at(frame, python.previous)) {
+        if (*(const unsigned char *)(frame + python.owner) >= SHIM_OWNER) /* the interpreter's own */
+            continue;
+        uintptr_t code = word_at(frame, python.code) & ~(uintptr_t)3; /* 3.14 marks references in the lowest bits */
+        uintptr_t instruction = word_at(frame, python.instruction);
+        if (!code || word_at(code, TYPE_OFFSET) != python.code_type || instruction < code + python.bytecode)
+            continue; /* not yet begun */
+        places[count++] = (struct place){code, instruction, word_at(code, python.file),
+                                         *(const int *)(code + python.first_line), 0};
+    }
+    return count;
+}
+
+static size_t put_utf8(char *to, uint32_t character)
+{
+    if (character < 0x80) {
+        to[0] = (char)character;
+        return 1;
+    }
+    size_t more = character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
+    static const unsigned char FIRST[] = {0, 0xc0, 0xe0, 0xf0};
+    to[0] = (char)(FIRST[more] | (character >> (6 * more)));
+    for (size_t i = 1; i <= more; i++)
+        to[i] = (char)(0x80 | ((character >> (6 * (more - i))) & 0x3f));
+    return more + 1;
+}
+
+/* Copy a Python text as UTF-8; empty if it is not stored in one piece. */
+static void copy_text(uintptr_t object, char *to, size_t room)
+{
+    size_t used = 0;
+    if (object && word_at(object, TYPE_OFFSET) == python.text_type) {
+        uint32_t state = *(const uint32_t *)(object + STATE_OFFSET), width = state >> 2 & 7;
+        bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
+        uintptr_t at = object + python.ascii + (ascii ? 0 : python.ascii == 48 ? 24 : 16);
+        size_t length = compact ? word_at(object, LENGTH_OFFSET) : 0;
+        for (size_t i = 0; i < length && used + 5 < room; i++, at += width)
+            used += put_utf8(to + used, width == 1   ? *(const uint8_t *)at
+                                        : width == 2 ? *(const uint16_t *)at
+                                                     : *(const uint32_t *)at);
+    }
+    to[used] = 0;
+}
+
+static uint32_t add_frame(struct numbered *known, struct frame frame)
+{
+    struct frame *to = stage(&stacks[FRAMES], sizeof *to);
+    if (!to)
+        return 0;
+    frame.id = known->id = ++known_frames.count;
+    *to = frame;
+    return frame.id;
+}
+
+static uint32_t python_frame(const struct place *place)
+{
+    struct numbered *known = look_up(&known_frames, place);
+    if (!known || known->id)
+        return known ? known->id : 0;
+    char file_name[PATH_MAX], function[1000];
+    copy_text(place->file, file_name, sizeof file_name);
+    copy_text(word_at(place->code, python.function), function, sizeof function);
+    int line = python.line_of((void *)place->code, (int)(place->instruction - place->code - python.bytecode));
+    return add_frame(known, (struct frame){.function = number_in(&stack_texts, function),
+                                           .file = number_in(&stack_texts, file_name),
+                                           .line = line > 0 ? (uint32_t)line : 0,
+                                           .kind = PYTHON_FRAME});
+}
+
+/* The node of a frame below its caller's; `frame` is its number, or 0 for a Python frame. 0 if there is no room. */
+static uint32_t node_below(uint32_t parent, struct place place, uint32_t frame)
+{
+    place.parent = parent;
+    struct numbered *known = look_up(&known_nodes, &place);
+    if (!known || known->id)
+        return known ? known->id : 0;
+    place.parent = 0;
+    frame = frame ? frame : python_frame(&place);
+    struct node *to = frame ? stage(&stacks[NODES], sizeof *to) : NULL;
+    if (!to)
+        return 0;
+    known->id = ++known_nodes.count;
+    *to = (struct node){.id = known->id, .parent = parent, .frame = frame};
+    return known->id;
+}
+
+/* ---- host stacks: native code ---- */
+
+enum { MOST_NATIVE = 24, MOST_WALKED = 64, WAYS = 32, SETS = 64 };
+
+/* A stack that was unwound: where on the stack its return addresses are. If they are all still there when a call is
+ * made from the same depth, then it is the same stack. They are compared from the innermost on, so that none is read
+ * that does not belong to a frame that exists. */
+struct walk {
+    uintptr_t top; /* the recorder's own frame */
+    uintptr_t slots[MOST_WALKED], addresses[MOST_WALKED];
+    uint32_t function, node;
+    int count;
+    bool complete; /* all return addresses were found on the stack */
+};
+
+static struct walk *walks; /* WAYS for each of SETS; protected by stack_lock */
+static uint32_t walks_next;
+static const void *own_base;
+static __typeof__(&_Unwind_Backtrace) unwind;
+static __typeof__(&_Unwind_GetIP) address_of;
+static __typeof__(&_Unwind_GetCFA) end_of;
+
+static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *to)
+{
+    struct walk *walk = to;
+    uintptr_t address = address_of(context), end = end_of(context);
+    if (walk->count == MOST_WALKED || !address)
+        return _URC_END_OF_STACK;
+    if (end <= walk->top + sizeof address) /* the recorder's */
+        return _URC_NO_REASON;
+    uintptr_t low = walk->count ? walk->slots[walk->count - 1] + sizeof low : walk->top, slot = end;
+    do
+        slot -= sizeof slot;
+    while (slot > low && *(const uintptr_t *)slot != address);
+    if (slot < low || *(const uintptr_t *)slot != address) {
+        walk->complete = false;
+        slot = low;
+    }
+    walk->slots[walk->count] = slot;
+    walk->addresses[walk->count++] = address;
+    return _URC_NO_REASON;
+}
+
+static struct walk *same_walk(uintptr_t top, uint32_t function)
+{
+    struct walk *set = walks + WAYS * ((top >> 4 ^ function * 7) % SETS);
+    for (struct walk *one = set; one < set + WAYS; one++) {
+        if (one->top != top || one->function != function)
+            continue;
+        int same = 0;
+        while (same < one->count && *(const uintptr_t *)one->slots[same] == one->addresses[same])
+            same++;
+        if (same == one->count)
+            return one;
+    }
+    return NULL;
+}
+
+/* Whether a module lies between the program and the recorder. */
+static bool is_of_cuda(const char *path, const void *base)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    return base == own_base || !strncmp(name, "libcupti", 8) || !strncmp(name, "libcuda.", 8) ||
+           !strncmp(name, "libcudart", 9) || !strncmp(name, "libcuda-", 8);
+}
+
+/* The number of a native frame, LEFT_OUT or 0. The loader is asked without stack_lock, because a thread that loads a
+ * library can hold the loader's lock while it makes a call. */
+static uint32_t native_frame(uintptr_t address)
+{
+    const struct place place = {.code = address};
+    pthread_mutex_lock(&stack_lock);
+    struct numbered *known = look_up(&known_frames, &place);
+    uint32_t frame = known ? known->id : 0;
+    pthread_mutex_unlock(&stack_lock);
+    if (!known || frame)
+        return frame;
+    Dl_info found = {0};
+    struct link_map *module = NULL;
+    char path[PATH_MAX] = "";
+    /* The call itself, because after the last call of a function begins another function. */
+    if (dladdr1((void *)(address - 1), &found, (void **)&module, RTLD_DL_LINKMAP) && module) {
+        const char *name = module->l_name[0] ? module->l_name : "/proc/self/exe";
+        if (!realpath(name, path))
+            snprintf(path, sizeof path, "%s", name);
+    }
+    pthread_mutex_lock(&stack_lock);
+    known = look_up(&known_frames, &place);
+    if (known && known->id)
+        frame = known->id;
+    else if (known && is_of_cuda(path, found.dli_fbase)) {
+        frame = known->id = (uint32_t)LEFT_OUT;
+        known_frames.count++;
+    } else if (known)
+        frame = add_frame(known, (struct frame){.function = number_in(&stack_texts, found.dli_sname),
+                                                .kind = NATIVE_FRAME,
+                                                .module = path[0] ? number_in(&stack_texts, path) : 0,
+                                                .address = address - (module ? module->l_addr : 0)});
+    pthread_mutex_unlock(&stack_lock);
+    return frame;
+}
+
+/* The node of the calling thread's native stack, whose innermost frames are MOST_NATIVE of the program. */
+static uint32_t native_node(uintptr_t top, uint32_t function)
+{
+    if (!unwind || !walks)
+        return 0;
+    pthread_mutex_lock(&stack_lock);
+    struct walk *known = same_walk(top, function);
+    uint32_t node = known ? known->node : 0;
+    pthread_mutex_unlock(&stack_lock);
+    if (known)
+        return node;
+    struct walk walk = {.top = top, .function = function, .complete = true};
+    unwind(on_frame, &walk);
+    uint32_t frames[MOST_WALKED];
+    int kept = 0, used = 0;
+    for (; used < walk.count && kept < MOST_NATIVE; used++) {
+        frames[used] = native_frame(walk.addresses[used]);
+        if (!frames[used])
+            return 0;
+        kept += frames[used] != (uint32_t)LEFT_OUT;
+    }
+    walk.count = used;
+    pthread_mutex_lock(&stack_lock);
+    for (int i = used; i-- > 0;) {
+        if (frames[i] == (uint32_t)LEFT_OUT)
+            continue;
+        node = node_below(node, (struct place){.code = walk.addresses[i]}, frames[i]);
+        if (!node)
+            break;
+    }
+    walk.node = node;
+    if (node && walk.complete)
+        walks[WAYS * ((top >> 4 ^ function * 7) % SETS) + walks_next++ % WAYS] = walk;
+    pthread_mutex_unlock(&stack_lock);
+    return node;
+}
+
+static void find_unwinder(void)
+{
+    void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+    Dl_info found = {0};
+    if (dladdr((void *)&own_base, &found))
+        own_base = found.dli_fbase;
+    if (library) {
+        address_of = (__typeof__(address_of))dlsym(library, "_Unwind_GetIP");
+        end_of = (__typeof__(end_of))dlsym(library, "_Unwind_GetCFA");
+        unwind = (__typeof__(unwind))dlsym(library, "_Unwind_Backtrace");
+    }
+    walks = calloc(WAYS * SETS, sizeof *walks);
+    if (!unwind || !address_of || !end_of || !walks) {
+        unwind = NULL;
+        report_text("stacks of native code cannot be read: libgcc_s.so.1 has no unwinder");
+        return;
+    }
+    struct walk first = {.top = (uintptr_t)__builtin_frame_address(0)};
+    unwind(on_frame, &first); /* what it prepares at the first call is done here, not in a call of the program */
+}
+
+/* ---- host stacks: calls ---- */
+
+/* Beginnings of the names of the functions whose calls have a site. */
+static const char *const RUNTIME_SITES[] = {
+    "cudaLaunch", "__cudaLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset", "cudaMemPrefetch",
+    "cudaDeviceSynchronize", "cudaThreadSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize",
+    "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaLibraryLoad", NULL};
+static const char *const DRIVER_SITES[] = {
+    "cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuCtxSynchronize", "cuStreamSynchronize",
+    "cuEventSynchronize", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemCreate", "cuMemRelease", "cuMemMap",
+    "cuMemUnmap", "cuMemAddress", "cuMemSetAccess", "cuModuleLoad", "cuLibraryLoad", NULL};
+enum { MOST_FUNCTIONS = 2048 };
+
+/* Add the site of a call, whose stack ends above `top`. */
+static void add_site(uint32_t correlation, uint32_t thread, uint32_t function, uintptr_t top)
+{
+    struct place places[MOST_FRAMES];
+    int count = python_frames(places);
+    uint32_t node = count ? 0 : native_node(top, function);
+    if (!count && !node)
+        return;
+    pthread_mutex_lock(&stack_lock);
+    for (int i = count; i-- > 0;)
+        if (!(node = node_below(node, places[i], 0)))
+            break;
+    struct site *to = node ? stage(&stacks[SITES], sizeof *to) : NULL;
+    if (to)
+        *to = (struct site){.correlation = correlation, .thread = thread, .node = node};
+    pthread_mutex_unlock(&stack_lock);
+}
+
+/* Called by CUPTI on the calling thread when a call begins and ends. */
+static void CUPTIAPI on_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+    static __thread uint32_t depth, thread; /* depth: calls of the runtime that the thread is in */
+    const CUpti_CallbackData *call = data;
+    bool driver = domain == CUPTI_CB_DOMAIN_DRIVER_API;
+    (void)unused;
+    if (call->callbackSite != CUPTI_API_ENTER) {
+        depth -= !driver && depth; /* recording can begin within a call */
+        return;
+    }
+    if ((driver ? depth : depth++) || !taking_stacks)
+        return;
+    int before = errno;
+    if (!thread)
+        thread = (uint32_t)syscall(SYS_gettid);
+    add_site(call->correlationId, thread, 2 * cbid + driver, (uintptr_t)__builtin_frame_address(0));
+    errno = before;
+}
+
+static bool begins_with_any(const char *name, const char *const *beginnings)
+{
+    for (; *beginnings; beginnings++)
+        if (!strncmp(name, *beginnings, strlen(*beginnings)))
+            return true;
+    return false;
+}
+
+/* A forked child has a copy of stack_lock that another thread may have held. */
+static void stop_stacks(void)
+{
+    taking_stacks = false;
+}
+
+static void start_stacks(void)
+{
+    CUpti_SubscriberHandle subscriber;
+    CUptiResult result = cuptiSubscribe(&subscriber, on_call, NULL);
+    if (result != CUPTI_SUCCESS) { /* another tool in the program has subscribed: there can be only one */
+        report("cuptiSubscribe", result);
+        return;
+    }
+    find_python();
+    find_unwinder();
+    CUptiResult failure = CUPTI_SUCCESS;
+    for (int driver = 0; driver < 2; driver++) {
+        CUpti_CallbackDomain domain = driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
+        for (uint32_t cbid = 1; cbid < MOST_FUNCTIONS; cbid++) {
+            const char *name = NULL;
+            if (cuptiGetCallbackName(domain, cbid, &name) != CUPTI_SUCCESS || !name ||
+                !begins_with_any(name, driver ? DRIVER_SITES : RUNTIME_SITES))
+                continue;
+            result = cuptiEnableCallback(1, subscriber, domain, cbid);
+            failure = result == CUPTI_SUCCESS ? failure : result;
+        }
+    }
+    if (failure != CUPTI_SUCCESS)
+        report("cuptiEnableCallback", failure);
+    pthread_atfork(NULL, NULL, stop_stacks);
+    taking_stacks = true;
+}
+
 /* ---- buffers ---- */
 
 enum { BUFFER = 1 << 20, ALIGNMENT = 8 };
@@ -645,6 +1207,11 @@ static void *flush_regularly(void *period_ms)
             continue;
         pthread_mutex_unlock(&waking);
         cuptiActivityFlushAll(0);
+        if (taking_stacks) { /* also if CUPTI delivered nothing */
+            pthread_mutex_lock(&lock);
+            write_staged();
+            pthread_mutex_unlock(&lock);
+        }
         pthread_mutex_lock(&waking);
     }
     pthread_mutex_unlock(&waking);
@@ -669,6 +1236,27 @@ static void start_flusher(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+static uint64_t nanoseconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The clocks once more, so that a reader can see how far they drifted apart. */
+static void write_end_of_clocks(void)
+{
+    char text[200];
+    uint64_t stamp = 0;
+    cuptiGetTimestamp(&stamp);
+    int length = snprintf(text, sizeof text, "timestamp_end_ns=%llu\nrealtime_end_ns=%llu\nmonotonic_end_ns=%llu\n",
+                          (unsigned long long)stamp, (unsigned long long)nanoseconds(CLOCK_REALTIME),
+                          (unsigned long long)nanoseconds(CLOCK_MONOTONIC));
+    pthread_mutex_lock(&lock);
+    write_text("INFO", text, (size_t)length);
+    pthread_mutex_unlock(&lock);
+}
+
 static void finish(void)
 {
     if (getpid() != owner || ending)
@@ -683,6 +1271,8 @@ static void finish(void)
     CUptiResult result = cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     if (result != CUPTI_SUCCESS)
         report("cuptiActivityFlushAll", result);
+    taking_stacks = false;
+    write_end_of_clocks();
     pthread_mutex_lock(&lock);
     write_staged();
     if (result == CUPTI_SUCCESS)
@@ -694,13 +1284,6 @@ static void finish(void)
 
 static const char *const PASSED_ON[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                         "SLURM_PROCID", "CUDA_VISIBLE_DEVICES"};
-
-static uint64_t nanoseconds(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void write_info(uint32_t library)
 {
@@ -785,6 +1368,9 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
         if (result != CUPTI_SUCCESS)
             report(KINDS[i].call, result);
     }
+    asked = getenv("ROOFLENS_RECORD_STACKS");
+    if (asked && !strcmp(asked, "1"))
+        start_stacks();
     atexit(finish);
     at_quick_exit(finish);
     start_flusher();

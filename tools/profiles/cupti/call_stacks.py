@@ -1,0 +1,105 @@
+"""The host stacks of recorded calls: where the program launched, copied, waited or allocated.
+
+The recorder writes Python frames with their lines. Native frames are addresses in files, whose functions and lines are
+looked up in the files that are on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....analysis.base.database import sql_literal
+from ....analysis.store.store import write_table
+from ...base.untrusted_text import plain_text
+from ...code_objects.host_code import host_sources
+from ...code_objects.lines import NAME_LIMIT, PATH_LIMIT
+from ..merging.contract import parquet
+from ..merging.demangled_names import demangle_name
+from .records import CuptiRecording, Stage, write_columns
+
+_NATIVE = 2
+"""Kind of a frame, as in recorder.c; the other one is Python."""
+_TEXTS = {"f": "function", "s": "source", "m": "module"}
+_DEEPEST = 200
+_MOST_STACKS, _MOST_FRAMES, _MOST_ADDRESSES = 100_000, 200_000, 20_000
+_RUNTIME = r"(__)?cudart\d*|__cudart.*|cuda(Device|Event|Free|Graph|Host|Launch|Library|Malloc|Mem|Stream)\w*"
+"""Functions of the CUDA runtime where it is linked into the program."""
+
+
+@dataclass(frozen=True)
+class CallStacks:
+    """The stacks of all recordings, numbered from 1."""
+
+    frames: str
+    """SELECT of stack, depth (0 is outermost), function, file, line and module (of native frames)."""
+    calls: str
+    """SELECT of file (number of the recording), correlation, thread and stack."""
+
+
+def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStacks | None:
+    """Return the stacks of the calls of ``recordings``; None if no stacks were recorded."""
+    if not all(stage.parts[kind] for kind in ("SITE", "NODE", "FRAM")) or not recordings:
+        return None
+    con, work = stage.con, stage.folder
+    _write_frames(stage, work / "cupti_frames.parquet")
+    files = f"file IN ({', '.join(str(r.number) for r in recordings)})"
+    stacks, calls, frames = (work / f"cupti_{name}.parquet" for name in ("stacks", "stack_calls", "stack_frames"))
+    nodes = f"(SELECT file, id, any_value(parent) AS parent, any_value(frame) AS frame FROM {stage.relation('NODE')} "
+    nodes += f"WHERE {files} GROUP BY file, id)"
+    used = f"SELECT DISTINCT file, node FROM {stage.relation('SITE')} WHERE {files} ORDER BY ALL LIMIT {_MOST_STACKS}"
+    write_table(con, f"SELECT row_number() OVER (ORDER BY file, node) AS stack, * FROM ({used})", stacks)
+    write_table(
+        con,
+        "SELECT c.file, c.correlation::BIGINT AS correlation, any_value(c.thread)::BIGINT AS thread, min(s.stack) AS "
+        f"stack FROM {stage.relation('SITE')} c JOIN {parquet([stacks])} s USING (file, node) GROUP BY ALL",
+        calls,
+    )
+    above = (
+        f"WITH RECURSIVE nodes AS MATERIALIZED {nodes}, above AS (SELECT stack, file, node, 0 AS height "
+        f"FROM {parquet([stacks])} UNION ALL SELECT a.stack, a.file, n.parent, a.height + 1 FROM above a "
+        f"JOIN nodes n ON n.file = a.file AND n.id = a.node WHERE n.parent > 0 AND a.height < {_DEEPEST}) "
+    )
+    write_table(
+        con,
+        f"{above} SELECT stack, (row_number() OVER (PARTITION BY stack ORDER BY height DESC) - 1)::INTEGER AS depth, "
+        "f.function, f.source AS file, f.line, f.module FROM above a JOIN nodes n ON n.file = a.file AND n.id = a.node "
+        f"JOIN {parquet([work / 'cupti_frames.parquet'])} f ON f.file = a.file AND f.id = n.frame "
+        f"WHERE f.module IS NULL OR NOT regexp_full_match(coalesce(f.function, ''), {sql_literal(_RUNTIME)}) "
+        "ORDER BY stack, depth",
+        frames,
+    )
+    return CallStacks(f"SELECT * FROM {parquet([frames])}", f"SELECT * FROM {parquet([calls])}")
+
+
+def _write_frames(stage: Stage, path: Path) -> None:
+    """Write file, id, function, source, line and module of the frames."""
+    import numpy
+
+    texts = f"SELECT file, id, any_value(text) AS text FROM {stage.relation('NAME')} GROUP BY file, id"
+    if not stage.parts["NAME"]:
+        texts = "SELECT 0 AS file, 0 AS id, '' AS text LIMIT 0"
+    joined = "".join(f"LEFT JOIN texts {c} ON {c}.file = r.file AND {c}.id = r.{n} " for c, n in _TEXTS.items())
+    rows = stage.con.execute(
+        f"WITH texts AS MATERIALIZED ({texts}) SELECT r.file, r.id, f.text, s.text, r.line, m.text, r.address, r.kind "
+        f"FROM {stage.relation('FRAM')} r {joined} ORDER BY r.row LIMIT {_MOST_FRAMES}"
+    ).fetchall()
+    native = dict.fromkeys((r[5], r[6] - 1) for r in rows if r[7] == _NATIVE and r[5] and 0 < r[6] < 1 << 63)
+    found = host_sources(list(native)[:_MOST_ADDRESSES])
+    made = []
+    for file, number, function, source, line, module, address, kind in rows:
+        if kind == _NATIVE:
+            name, source, line = found.get((module, address - 1), (None, None, 0))
+            function = demangle_name(name or function or "") or f"0x{address:x}"
+        texts_shown = (plain_text(function or "", NAME_LIMIT), plain_text(source or "", PATH_LIMIT))
+        shown_module = plain_text(module or "(no file)", PATH_LIMIT) if kind == _NATIVE else None
+        made.append((file, number, *texts_shown, line if 0 < (line or 0) < 1 << 31 else 0, shown_module))
+    columns = [*zip(*made, strict=True)]
+    kinds: tuple[Any, ...] = ("<i8", "<i8", object, object, "<i8", object)
+    names = ("file", "id", "function", "source", "line", "module")
+    table = {n: numpy.array(c, k) for n, c, k in zip(names, columns, kinds, strict=True)}
+    shown = "file, id, nullif(any_value(function), '') AS function, nullif(any_value(source), '') AS source, "
+    shown += "nullif(any_value(line), 0)::INTEGER AS line, any_value(module)::VARCHAR AS module"
+    write_columns(stage.con, table, f"SELECT {shown} FROM cupti_columns GROUP BY file, id", path)
