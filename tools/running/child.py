@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import select
 import selectors
 import shutil
@@ -18,12 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
+import psutil
+
 from ...analysis.base.text import count_text
 from ...analysis.store.store import write_atomically
 from ..isolation.child import may_fork
 from .command import redact
 from .job import RunLimits
-from .processes import MARKER, DeathSignal, ProcessEntry, death_signal, descendants, end_all, reap, send
+from .processes import MARKER, before_program, descendants, end_all, reap, send
 from .profiler_progress import Follower
 from .run_state import CANCEL, STATE_FILE
 from .worker import ForkedCall
@@ -31,49 +32,34 @@ from .worker import ForkedCall
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|bash|dash|sh|zsh|ksh|env)[\d.]*")
 
 
-def programs(root: int, profiler: str) -> list[ProcessEntry]:
+def programs(root: int, profiler: str) -> list[psutil.Process]:
     """Return the processes below ``root`` that the profiler with this file name measures.
 
     The profiler itself, the processes that start it and its helpers (programs in the profiler's folder) are excluded.
     If no process with the profiler's name is left, it has replaced itself with the program (exec), so all are returned.
     """
-    below = {p.pid: p for p in descendants(root)}
-    files = {pid: _file(pid) for pid in below}
-    profiler_pids = {pid for pid, (file, _) in files.items() if file.name == profiler}
-    if not profiler_pids:
-        return list(below.values())
-    beside = {file.parent for pid, (file, script) in files.items() if pid in profiler_pids and not script}
-    # A profiler helper may run below the program. That does not make the program part of the profiler, so only the
-    # ancestors of the outermost profiler process count as starters.
-    starters = set(_ancestors(min(profiler_pids, key=lambda pid: len(_ancestors(pid, below))), below))
-    return [
-        process
-        for pid, process in below.items()
-        if pid not in profiler_pids and pid not in starters and (files[pid][1] or files[pid][0].parent not in beside)
-    ]
-
-
-def _ancestors(pid: int, known: dict[int, ProcessEntry]) -> list[int]:
-    ancestors: list[int] = []
-    while (parent := known[pid].parent) in known and parent not in ancestors:
-        ancestors.append(parent)
-        pid = parent
-    return ancestors
-
-
-def _file(pid: int) -> tuple[Path, bool]:
-    """Return the file that a process runs, and whether it is a script."""
-    place = Path("/proc") / str(pid)
+    files = {process: _file(process) for process in descendants(root)}
+    profilers = [process for process, (file, _) in files.items() if file.name == profiler]
+    beside = {files[process][0].parent for process in profilers if not files[process][1]}
     try:
-        program = (place / "exe").readlink()
-        if not _INTERPRETER.fullmatch(program.name):
-            return program, False
-        words = (place / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-    except OSError:
+        # A profiler helper may run below the program. That does not make the program part of the profiler, so only the
+        # ancestors of the outermost profiler process count as starters.
+        starters = min((process.parents() for process in profilers), key=len, default=[])
+    except psutil.NoSuchProcess:
+        return []
+    excluded = {*profilers, *starters}
+    return [p for p, (file, script) in files.items() if p not in excluded and (script or file.parent not in beside)]
+
+
+def _file(process: psutil.Process) -> tuple[Path, bool]:
+    """Return the file that a process runs, and whether it is a script."""
+    try:
+        program, words = Path(process.exe()), process.cmdline()
+    except psutil.Error:
         return Path(), False
     # An option is not followed by a script path: python -m MODULE, bash -c COMMAND.
     script = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
-    return (Path(script), True) if script else (program, False)
+    return (Path(script), True) if script and _INTERPRETER.fullmatch(program.name) else (program, False)
 
 
 @dataclass
@@ -84,7 +70,7 @@ class TerminationRequests:
     profiler: str
     ask_s: float
     _until: float = field(init=False)
-    _asked_pids: set[tuple[int, int]] = field(default_factory=set)
+    _asked: set[psutil.Process] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._until = time.monotonic() + self.ask_s
@@ -93,10 +79,9 @@ class TerminationRequests:
         """Signal every process that has not been signalled yet; call this repeatedly until the profiler has ended."""
         late = time.monotonic() > self._until
         for process in programs(self.root, self.profiler):
-            who = (process.pid, process.start)
-            if late or who not in self._asked_pids:
+            if late or process not in self._asked:
                 send(process, signal.SIGKILL if late else signal.SIGTERM)
-                self._asked_pids.add(who)
+                self._asked.add(process)
 
 
 _HEAD, _TAIL = 16_384, 131_072
@@ -308,7 +293,7 @@ def run_program(
 
 
 def _start(program: ProgramSpec, variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedCall:
-    prepare = _Prepare(death_signal())
+    prepare = before_program()
     if program.forked and may_fork():
         return ForkedCall(program.forked, variables, prepare)
     return subprocess.Popen(
@@ -321,17 +306,6 @@ def _start(program: ProgramSpec, variables: dict[str, str]) -> subprocess.Popen[
         start_new_session=True,
         preexec_fn=prepare,
     )
-
-
-@dataclass(frozen=True)
-class _Prepare:
-    """Runs in the child before its program: ties its life to this process and disables core dumps."""
-
-    death: DeathSignal
-
-    def __call__(self) -> None:
-        self.death()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,19 @@
-"""Processes read from /proc: identify them, find descendants or members of a run, and end them."""
+"""Processes of runs: identify them, find descendants or members of a run, and end them."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import psutil
 import pydantic
-
-if TYPE_CHECKING:
-    import ctypes
 
 MARKER = "ROOFLENS_RUN"
 """Environment variable with the run's id, set for everything that a run starts."""
@@ -35,32 +34,33 @@ class ProcessId(pydantic.BaseModel):
     """Start time of the process in clock ticks since boot."""
 
 
-@dataclass(frozen=True)
-class ProcessEntry:
-    """A process at one moment; ``start`` distinguishes it from a later process with the same pid."""
-
-    pid: int
-    parent: int
-    start: int
-    zombie: bool
-
-
-def table() -> dict[int, ProcessEntry]:
-    """Return every process in /proc, by pid."""
-    processes = (_process(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208
-    return {p.pid: p for p in processes if p}
-
-
 def this_process() -> ProcessId:
     """Return the identity of the calling process."""
-    own = _process(os.getpid())
-    return ProcessId(host=host(), boot=_boot_id(), pid=os.getpid(), start=own.start if own else 0)
+    return ProcessId(host=host(), boot=_boot_id(), pid=os.getpid(), start=start_ticks(os.getpid()))
 
 
 def alive(identity: ProcessId) -> bool:
     """Whether a process of this machine (``identity.host`` is this host) is still running."""
-    now = _process(identity.pid)
-    return identity.boot == _boot_id() and now is not None and now.start == identity.start and not now.zombie
+    try:
+        same = identity.boot == _boot_id() and start_ticks(identity.pid) == identity.start
+        return same and running(psutil.Process(identity.pid))
+    except (OSError, psutil.NoSuchProcess):
+        return False
+
+
+def start_ticks(pid: int) -> int:
+    """Return the start time of a process in clock ticks since boot, which stays the same if the clock is set."""
+    line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    # The name in parentheses may contain any character, so parse what follows the last parenthesis.
+    return int(line.rpartition(")")[2].split()[19])
+
+
+def running(process: psutil.Process) -> bool:
+    """Whether a process has not ended; a zombie has."""
+    try:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def host() -> str:
@@ -80,32 +80,18 @@ def _boot_id() -> str:
         return ""
 
 
-def descendants(root: int) -> list[ProcessEntry]:
+def descendants(root: int) -> list[psutil.Process]:
     """Return all descendants of ``root`` except zombies."""
-    everybody = table()
-    children: dict[int, list[int]] = {}
-    for process in everybody.values():
-        children.setdefault(process.parent, []).append(process.pid)
-    below, todo = [], list(children.get(root, []))
-    while todo:
-        pid = todo.pop()
-        below.append(everybody[pid])
-        todo += children.get(pid, [])
-    return [p for p in below if not p.zombie]
+    try:
+        return [process for process in psutil.Process(root).children(recursive=True) if running(process)]
+    except psutil.NoSuchProcess:
+        return []
 
 
-def processes_of_run(run_id: str) -> list[ProcessEntry]:
+def processes_of_run(run_id: str) -> list[psutil.Process]:
     """Return the processes whose environment contains the marker of a run, whatever their parent is now."""
-    entry = f"{MARKER}={run_id}".encode()
-    bearers = []
-    for process in table().values():
-        try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if not process.zombie and entry in environment.split(b"\0"):
-            bearers.append(process)
-    return bearers
+    everybody = psutil.process_iter(["environ"])
+    return [process for process in everybody if (process.info["environ"] or {}).get(MARKER) == run_id]
 
 
 def end_all(run_id: str, grace_s: float, *, below: int | None = None) -> int:
@@ -115,10 +101,9 @@ def end_all(run_id: str, grace_s: float, *, below: int | None = None) -> int:
     """
     own = os.getpid()
 
-    def remaining() -> list[ProcessEntry]:
-        by_marker = {p.pid: p for p in processes_of_run(run_id)}
-        by_birth = {p.pid: p for p in descendants(below)} if below is not None else {}
-        return [p for p in {**by_marker, **by_birth}.values() if p.pid != own]
+    def remaining() -> set[psutil.Process]:
+        below_it = descendants(below) if below is not None else []
+        return {process for process in (*processes_of_run(run_id), *below_it) if process.pid != own}
 
     def pause() -> None:
         time.sleep(_PAUSE_S)
@@ -140,21 +125,14 @@ def end_all(run_id: str, grace_s: float, *, below: int | None = None) -> int:
     return len(present)
 
 
-def send(process: ProcessEntry, number: signal.Signals) -> None:
+def send(process: psutil.Process, number: signal.Signals) -> None:
     """Send a signal to exactly this process, and to its group if it is the leader; do nothing if it is gone."""
-    with suppress(OSError):
-        handle = os.pidfd_open(process.pid)
-        try:
-            now = _process(process.pid)
-            if now is None or now.start != process.start:
-                return
-            with suppress(OSError):
-                # Signalling the group also reaches forked processes. The id is the leader's while the leader exists.
-                if os.getpgid(process.pid) == process.pid:
-                    os.killpg(process.pid, number)
-            signal.pidfd_send_signal(handle, number)
-        finally:
-            os.close(handle)
+    with suppress(OSError, psutil.Error):
+        # Signalling the group also reaches forked processes. The id is the leader's while the leader exists.
+        if process.is_running() and os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+    with suppress(psutil.Error):
+        process.send_signal(number)
 
 
 def reap(keep: int | None) -> bool:
@@ -177,35 +155,23 @@ def become_subreaper() -> None:
     _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
-def death_signal() -> DeathSignal:
-    """Return a callable to run in a child before its program starts, so that it dies with this thread."""
-    return DeathSignal(_libc(), os.getpid())
+def before_program() -> Callable[[], None]:
+    """Return a callable to run in a child before its program: it dies with this thread, and writes no core dumps.
 
+    It is created before the fork, because nothing may be loaded after it.
+    """
+    prctl, parent = _libc().prctl, os.getpid()
 
-@dataclass(frozen=True)
-class DeathSignal:
-    """Asks the kernel to kill the calling process when its parent dies; created before the fork, called after it."""
-
-    libc: ctypes.CDLL
-    parent: int
-
-    def __call__(self) -> None:
-        self.libc.prctl(_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != self.parent:
+    def prepare() -> None:
+        prctl(_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:
             os._exit(127)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    return prepare
 
 
-def _libc() -> ctypes.CDLL:
+def _libc() -> Any:
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
-
-
-def _process(pid: int) -> ProcessEntry | None:
-    try:
-        line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # The name in parentheses may contain any character, so parse what follows the last parenthesis.
-        fields = line.rpartition(")")[2].split()
-        return ProcessEntry(pid, int(fields[1]), int(fields[19]), fields[0] in "ZX")
-    except (OSError, IndexError, ValueError):
-        return None

@@ -10,17 +10,17 @@ import time
 from collections.abc import Iterator
 from uuid import uuid4
 
+import psutil
 import pytest
 
 from rooflens.tests.waiting import END_S, until
 from rooflens.tools.running.processes import (
-    ProcessEntry,
     alive,
     descendants,
     end_all,
     processes_of_run,
     send,
-    table,
+    start_ticks,
     this_process,
 )
 
@@ -53,7 +53,7 @@ def test_this_process_is_alive_and_another_with_its_number_is_not() -> None:
 
 
 def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
-    who = this_process().model_copy(update={"pid": sleeper.pid, "start": table()[sleeper.pid].start})
+    who = this_process().model_copy(update={"pid": sleeper.pid, "start": start_ticks(sleeper.pid)})
     assert alive(who)
     os.kill(sleeper.pid, signal.SIGKILL)
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
@@ -65,7 +65,7 @@ def test_a_process_with_an_odd_name_is_read(tmp_path) -> None:
     process = subprocess.Popen([str(odd), "600"])
     try:
         until(lambda: process.pid in {p.pid for p in descendants(os.getpid())})
-        assert {p.pid: p.parent for p in descendants(os.getpid())}[process.pid] == os.getpid()
+        assert {p.pid: p.ppid() for p in descendants(os.getpid())}[process.pid] == os.getpid()
     finally:
         process.kill()
         process.wait()
@@ -96,9 +96,12 @@ def test_who_ignores_sigterm_is_killed_after_the_grace() -> None:
     process.stdout.close()
 
 
-def test_a_number_used_again_is_not_signalled(sleeper: subprocess.Popen[bytes]) -> None:
-    now = table()[sleeper.pid]
-    send(ProcessEntry(now.pid, now.parent, now.start - 1, False), signal.SIGKILL)
+def test_a_number_used_again_is_not_signalled(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, earlier = psutil.Process(sleeper.pid), psutil.Process(sleeper.pid)
+    monkeypatch.setattr(earlier, "_ident", (sleeper.pid, earlier.create_time() - 1))
+    send(earlier, signal.SIGKILL)
     # Signals of one sender are taken in order: the first to arrive ends it.
     send(now, signal.SIGTERM)
     assert sleeper.wait(END_S) == -signal.SIGTERM
