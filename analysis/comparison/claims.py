@@ -8,7 +8,7 @@ figure; what honest optimisations change (fewer requests, fused launches, other 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,7 +29,9 @@ from .time_ratio import TimeVerdict
 from .work import DIFFERENT, SAME
 
 ClaimVerdict = Literal["holds", "not_shown", "contradicted"]
-_DATA, _MEMORY = "claims.toml", "memory_bytes_written"
+_MEMORY = "memory_bytes_written"
+_Finding = tuple[str, dict[str, str | int]]
+"""An outcome that claims.toml lists for a claim, with its verdict and sentence, and the figures of that sentence."""
 
 
 class ResultClaim(NamedTuple):
@@ -47,14 +49,21 @@ def judge_claims(comparison: Comparison) -> list[ResultClaim]:
     Claims about which neither profile has any data are omitted. Without a pair, only the launches are judged.
     """
     main, launched = comparison.main, _kernels_launched(comparison)
-    if main is None:
-        return [launched]
-    judges: tuple[Callable[[Comparison, ComparedPair], ResultClaim | None], ...] = (
-        _same_work, _same_types, _output_written, _launched_again, _own_kernels, _possible_rates, _existing_lds,
-        _waited_for, _same_harness, _stated_work,
-    )  # fmt: skip
-    judged = [claim for judge in judges if (claim := judge(comparison, main)) is not None]
-    return judged if launched.verdict == "holds" else [launched, *judged]
+    findings: dict[str, _Finding | None] = {"launches_kernels": launched}
+    if main is not None:
+        findings |= {name: judge(comparison, main) for name, judge in _JUDGES.items()}
+        if launched[0] == "launched":
+            del findings["launches_kernels"]
+    return [_claim(comparison, main, name, *finding) for name, finding in findings.items() if finding is not None]
+
+
+def _claim(
+    comparison: Comparison, main: ComparedPair | None, name: str, outcome: str, figures: dict[str, str | int]
+) -> ResultClaim:
+    """The claim as claims.toml words the outcome."""
+    entry = _claims()["judged"][name]
+    verdict, why = entry["outcomes"][outcome]
+    return ResultClaim(name, verdict, why.format(**figures), _sql(comparison, main, entry, figures))
 
 
 def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:
@@ -67,42 +76,30 @@ def verdict_with_claims(main: ComparedPair | None, against: Sequence[ResultClaim
     return "inconclusive" if main is None or against else main.verdict
 
 
-def _kernels_launched(comparison: Comparison) -> ResultClaim:
+def _kernels_launched(comparison: Comparison) -> _Finding:
     """Whether the candidate launches kernels at all, and something in the place of the baseline's longest kernel."""
-    sql = _dispatch_sql(comparison, None, "count(*) AS launches")
     before, after = comparison.before.kernels, comparison.after.kernels
     if before and not after:
-        return ResultClaim("launches_kernels", "contradicted", "no kernel is launched", sql)
-    longest = next(iter(before), None)
-    gone = longest is not None and longest in comparison.matching.only_before
-    if gone and after.keys() <= before.keys():
-        why = f"{short(longest or '')} is no longer launched, and no new kernel is"
-        return ResultClaim("launches_kernels", "not_shown", why, sql)
-    return ResultClaim("launches_kernels", "holds", "kernels are launched", sql)
+        return "none", {}
+    longest = next(iter(before), "")
+    if longest in comparison.matching.only_before and after.keys() <= before.keys():
+        return "gone", {"kernel": short(longest)}
+    return "launched", {}
 
 
-def _same_work(comparison: Comparison, main: ComparedPair) -> ResultClaim:
+def _same_work(_: Comparison, main: ComparedPair) -> _Finding:
     answer = main.work.answer
-    verdict: ClaimVerdict = "holds" if answer in ("yes", "probably") else "not_shown"
-    if answer in DIFFERENT:
-        verdict = "contradicted"
-    return ResultClaim(
-        "same_work", verdict, main.work.why, _dispatch_sql(comparison, main, "grid, count(*) AS launches")
-    )
+    outcome = "different" if answer in DIFFERENT else "same" if answer in ("yes", "probably") else "unknown"
+    return outcome, {"why": main.work.why}
 
 
-def _same_types(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _same_types(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     """Whether floating-point operations moved to narrower types."""
-    shares = [_bits_of_operations(side, comparison.after.workload.arch) for side in (main.before, main.after)]
-    before, after = shares
+    before, after = (_bits_of_operations(side, comparison.after.workload.arch) for side in (main.before, main.after))
     if before is None or after is None:
         return None
-    sql = _counter_sql(comparison, main, "flop")
-    narrowed = before - after
-    if narrowed <= _claims()["types"]["least_bits"]:
-        return ResultClaim("same_types", "holds", f"operations have {figure(after, 3)} bits on average, as before", sql)
-    why = f"operations have {figure(after, 3)} bits on average instead of {figure(before, 3)}, so accuracy changed"
-    return ResultClaim("same_types", "contradicted", why, sql)
+    outcome = "as_before" if before - after <= _claims()["types"]["least_bits"] else "narrower"
+    return outcome, {"before": figure(before, 3), "after": figure(after, 3)}
 
 
 def _bits_of_operations(side: work.Side, target: str) -> float | None:
@@ -118,25 +115,23 @@ def _bits_of_operations(side: work.Side, target: str) -> float | None:
     return sum(bits * amount for bits, amount in amounts) / total if total else None
 
 
-def _output_written(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _output_written(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     """Whether as much is stored as before. Fused kernels write no intermediate results, so groups are not judged."""
     roles = work.target_quantities(comparison.after.workload.arch).roles
     stored = [n for n, role in roles.items() if role in ("written", "stores") and n != _MEMORY]
     name, ratio = next(((n, r) for n in stored if (r := _ratio(main, n)) is not None), ("", None))
     if ratio is None or len(main.pair.before) != len(main.pair.after):
         return None
-    sql = _counter_sql(comparison, main, name)
     limits, title = _claims()["output"], name.replace("_", " ")
-    why = f"{title}: {figure(100 * ratio, 3)} % of the baseline's"
+    figures: dict[str, str | int] = {"quantity": name, "title": title, "share": figure(100 * ratio, 3)}
     if ratio >= 1 - SAME:
-        return ResultClaim("output_written", "holds", why, sql)
+        return "written", figures
     if ratio > limits["least_ratio"]:
-        return ResultClaim("output_written", "not_shown", f"{why}; wider or denser stores can explain that", sql)
+        return "less", figures
     moved, atomics = _ratio(main, _MEMORY), main.after.amount("l2_atomics")
     if moved is None or moved > limits["least_memory_ratio"] or atomics is None or atomics > 0:
-        return ResultClaim("output_written", "not_shown", f"{why}; atomics or bulk copies may write instead", sql)
-    why += f", and {figure(100 * moved, 3)} % of its bytes written to memory, without atomics: results are missing"
-    return ResultClaim("output_written", "contradicted", why, sql)
+        return "otherwise", figures
+    return "missing", figures | {"of_memory": figure(100 * moved, 3)}
 
 
 def _ratio(main: ComparedPair, quantity: str) -> float | None:
@@ -145,59 +140,46 @@ def _ratio(main: ComparedPair, quantity: str) -> float | None:
     return after / before if before and after is not None else None
 
 
-def _launched_again(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _launched_again(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     """Whether every call does the work: the same command launches as often, or each launch does more."""
-    sides = (main.before, main.after)
-    alike = len(main.pair.before) == len(main.pair.after)
     # Fused kernels are launched less often, so rounds are counted: launches of the kernel that is launched least.
-    before, after = ((sum if alike else min)(k.launches for k in side.kernels) for side in sides)
+    rounds_of = sum if len(main.pair.before) == len(main.pair.after) else min
+    before, after = (rounds_of(k.launches for k in side.kernels) for side in (main.before, main.after))
     first, second = comparison.before.workload.manifest, comparison.after.workload.manifest
     if first.sampled or second.sampled:
         return None
-    sql = _dispatch_sql(comparison, main, "count(*) AS launches")
+    figures: dict[str, str | int] = {"launches": count_text(after, "launch"), "before": before}
     if after >= before:
-        return ResultClaim("every_call_works", "holds", f"{count_text(after, 'launch')}, {before} before", sql)
+        return "as_often", figures
     scale = main.after.rounds / main.before.rounds
     amounts = [q.ratio * scale for q in main.work.evidence if q.role in ("operations", "asked", "launch") and q.ratio]
     if max(amounts, default=0.0) >= 1 - SAME:
-        return ResultClaim("every_call_works", "holds", "fewer launches, each of which does more", sql)
-    why = f"{count_text(after, 'launch')} instead of {before}, and none of them does more"
-    if _arguments(first.command) is None or _arguments(first.command) != _arguments(second.command):
-        return ResultClaim("every_call_works", "not_shown", f"{why}; the commands differ or are unknown", sql)
-    return ResultClaim("every_call_works", "contradicted", f"{why}: results of earlier calls may be kept", sql)
+        return "larger", figures
+    # The program itself has another name in each version.
+    arguments = [(manifest.command or "").partition(" ")[2] for manifest in (first, second)]
+    known = first.command and second.command and arguments[0] == arguments[1]
+    return "kept" if known else "other_command", figures
 
 
-def _arguments(command: str | None) -> str | None:
-    """The arguments of a command without the program, which has another name in each version."""
-    return command.partition(" ")[2] if command else None
-
-
-def _own_kernels(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
-    """Whether kernels of a vendor's library replaced own ones."""
+def _own_kernels(comparison: Comparison, _: ComparedPair) -> _Finding:
+    """Whether kernels of a vendor's library replaced own ones; to call one is a good change, but no own kernel."""
     pattern = re.compile(_claims()["library"]["kernel"])
-    before = [name for name in comparison.before.kernels if pattern.search(name)]
-    after = [name for name in comparison.after.kernels if pattern.search(name)]
-    sql = _dispatch_sql(comparison, None, "count(*) AS launches")
-    new = [name for name in after if name not in before]
-    if not new:
-        return ResultClaim("own_kernels", "holds", "no kernel of a vendor's library was added", sql)
-    if before:
-        return ResultClaim("own_kernels", "not_shown", f"both versions use libraries; new: {short(new[0])}", sql)
-    # To call a library is a good change, unless someone claims to have written the kernel.
-    return ResultClaim("own_kernels", "not_shown", f"{short(new[0])} belongs to a library of the vendor", sql)
+    before, after = (list(filter(pattern.search, v.kernels)) for v in (comparison.before, comparison.after))
+    new = next((name for name in after if name not in before), None)
+    if new is None:
+        return "own", {}
+    return "both" if before else "added", {"kernel": short(new)}
 
 
-def _possible_rates(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _possible_rates(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     """Whether the rates of the candidate are physically possible."""
-    names = (main.pair.before, main.pair.after)
-    before, after = map(_impossible_units, (comparison.before.workload, comparison.after.workload), names)
+    before = _impossible_units(comparison.before.workload, main.pair.before)
+    after = _impossible_units(comparison.after.workload, main.pair.after)
     if after is None:
         return None
-    sql = _dispatch_sql(comparison, main, "median(duration_ns) AS duration_ns")
     if not after:
-        return ResultClaim("possible_rates", "holds", "no unit is above its limit", sql)
-    why = f"the load of {after[0]} is impossible, so time or counters do not belong to this work"
-    return ResultClaim("possible_rates", "not_shown" if before else "contradicted", why, sql)
+        return "possible", {}
+    return "as_before" if before else "impossible", {"unit": after[0]}
 
 
 def _impossible_units(workload: Workload, kernels: Sequence[str]) -> list[str] | None:
@@ -213,86 +195,49 @@ def _impossible_units(workload: Workload, kernels: Sequence[str]) -> list[str] |
     return [load.label for load in known if load.status == "impossible"] if known else None
 
 
-def _existing_lds(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _existing_lds(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     """Whether the work-groups use no more LDS than the device has."""
     workload = comparison.after.workload
     if workload.arch not in targets.targets() or not workload.has("dispatches"):
         return None
     rules = targets.gpu(workload.arch).occupancy
     most = rules.max_lds_bytes_per_workgroup if rules else None
-    names = ", ".join(map(sql_literal, main.pair.after))
-    used = workload.rows(f"SELECT max(lds_bytes) FROM {workload.relation('dispatches')} WHERE kernel IN ({names})")[0][
-        0
-    ]
+    relation, names = workload.relation("dispatches"), _sql_list(main.pair.after)
+    ((used,),) = workload.rows(f"SELECT max(lds_bytes) FROM {relation} WHERE kernel IN ({names})")
     if most is None or used is None:
         return None
-    sql = _dispatch_sql(comparison, main, "max(lds_bytes) AS lds_bytes")
-    if used > most.value:
-        why = f"a work-group uses {used:,} bytes of LDS, and the device has {int(most.value):,}"
-        return ResultClaim("existing_lds", "contradicted", why, sql)
-    return ResultClaim("existing_lds", "holds", f"{used:,} of {int(most.value):,} bytes per work-group", sql)
+    return "too_much" if used > most.value else "existing", {"used": used, "most": int(most.value)}
 
 
-def _waited_for(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _waited_for(comparison: Comparison, _: ComparedPair) -> _Finding | None:
     """Whether the program waits for all of its kernels, so that a measured interval can contain them.
 
     A synchronisation that returns while a kernel of another stream runs is normal in a pipeline, and a way to hide work
     from a clock: it is not shown which of them it is.
     """
     versions = (comparison.before.workload, comparison.after.workload)
-    late, beside = ([count(version) for version in versions] for count in (_late_kernels, _kernels_across_waits))
-    if late[0] is None or late[1] is None:
-        return None
-    # A copy to the host waits as a synchronisation does.
-    sql = (
-        "SELECT name, count(*) AS launches FROM events AS e WHERE workload = "
-        f"{sql_literal(comparison.after.id)} AND kind = 'kernel' AND end_ns > {_wait_slack_ns()} + (SELECT max(end_ns) "
-        f"FROM events WHERE workload = e.workload AND {_WAIT}) GROUP BY name"
+    (late_before, late), (beside_before, beside) = (
+        [_count_kernels(version, query) for version in versions] for query in ("late", "beside")
     )
-    if late[1] and not late[0]:
-        why = f"{count_text(late[1], 'launch')} end after everything that the host waits for, none before"
-        return ResultClaim("waits_for_its_work", "contradicted", why, sql)
-    if beside[1] and not beside[0]:
-        why = f"{count_text(beside[1], 'launch')} still run when a wait of the host returns, none before"
-        return ResultClaim("waits_for_its_work", "not_shown", f"{why}: time the whole program", sql)
-    return ResultClaim("waits_for_its_work", "holds", "the host waits for its kernels as before", sql)
+    if late_before is None or late is None:
+        return None
+    if late and not late_before:
+        return "late", {"launches": count_text(late, "launch")}
+    if beside and not beside_before:
+        return "beside", {"launches": count_text(beside, "launch")}
+    return "waited_for", {}
 
 
-_WAIT = "(kind = 'sync' OR (kind = 'copy' AND direction = 'd2h'))"
-
-
-def _wait_slack_ns() -> int:
-    return int(_claims()["waits"]["slack_ns"])
-
-
-def _late_kernels(workload: Workload) -> int | None:
-    """How many kernels end after everything that the host waits for; None without a timeline that has both."""
+def _count_kernels(workload: Workload, query: str) -> int | None:
+    """The result of a query of claims.toml on the timeline; None without one that has what it needs."""
     if not workload.has("events"):
         return None
-    events = workload.relation("events")
-    rows = workload.rows(f"SELECT max(end_ns) FILTER ({_WAIT}), count(*) FILTER (kind = 'kernel') FROM {events}")
-    last, kernels = rows[0]
-    if last is None or not kernels:
-        return None
-    late = f"kind = 'kernel' AND end_ns > {last} + {_wait_slack_ns()}"
-    return int(workload.rows(f"SELECT count(*) FROM {events} WHERE {late}")[0][0])
+    waits = _claims()["waits"]
+    ((count,),) = workload.rows(waits[query].format(**waits, events=workload.relation("events")))
+    return None if count is None else int(count)
 
 
-def _kernels_across_waits(workload: Workload) -> int:
-    """How many kernels run when a synchronisation of the host returns."""
-    if not workload.has("events"):
-        return 0
-    events = workload.relation("events")
-    return int(
-        workload.rows(
-            f"SELECT count(*) FROM (SELECT start_ns, end_ns - {_wait_slack_ns()} AS until FROM {events} "
-            f"WHERE kind = 'kernel') AS k ASOF JOIN (SELECT end_ns FROM {events} WHERE kind = 'sync') AS s "
-            "ON k.until > s.end_ns WHERE s.end_ns > k.start_ns"
-        )[0][0]
-    )
-
-
-def _same_harness(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _same_harness(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     """Whether kernels that are not part of the change run as fast as before.
 
     A harness whose own kernels became slower makes a ratio to them look better. What the kernel filter of both profiles
@@ -307,43 +252,36 @@ def _same_harness(comparison: Comparison, main: ComparedPair) -> ResultClaim | N
         return None
     ratios = {n: (b.total_ns / b.timed) / (a.total_ns / a.timed) for n, (a, b) in timed.items()}
     name, ratio = max(ratios.items(), key=lambda pair: pair[1])
-    sql = _dispatch_sql(comparison, None, "avg(duration_ns) AS duration_ns")
     if ratio < limits["slower"]:
-        return ResultClaim("same_harness", "holds", "other kernels are not slower than before", sql)
+        return "as_fast", {}
     pattern = after.manifest.kernel_filter
-    why = f"{short(name)}, which is not part of the change, takes {figure(ratio, 3)} times as long as before"
     shapes = [launch_values(workload, [name]).get(name) for workload in (before, after)]
-    if pattern is None or name in after.select(pattern).kernels or shapes[0] != shapes[1]:
-        return ResultClaim("same_harness", "not_shown", why, sql)
-    return ResultClaim("same_harness", "contradicted", f"{why}: ratios to it do not count", sql)
+    uncertain = pattern is None or name in after.select(pattern).kernels or shapes[0] != shapes[1]
+    return "other_kernel" if uncertain else "slower", {"kernel": short(name), "ratio": figure(ratio, 3)}
 
 
-def _stated_work(comparison: Comparison, main: ComparedPair) -> ResultClaim | None:
+def _stated_work(comparison: Comparison, _: ComparedPair) -> _Finding | None:
     """Whether the candidate moves and computes at least what its shapes require, if tags state that.
 
     The tags ``work.bytes=4.3e9`` and ``work.flop=1e12`` of the candidate, else those of the baseline, are for one run
     of the program. Bytes count where most of them pass, because caches serve a part.
     """
-    after = comparison.after
-    tags = [tag for v in (after, comparison.before) for tag in v.workload.manifest.tags if tag.startswith("work.")]
+    tags = [*comparison.after.workload.manifest.tags, *comparison.before.workload.manifest.tags]
     stated: dict[str, float] = {}
-    for tag in tags:
-        name, _, text = tag.removeprefix("work.").partition("=")
-        if name in ("bytes", "flop") and re.fullmatch(r"[0-9.]+(?:[eE]\+?[0-9]+)?", text):
-            stated.setdefault(name, float(text))
+    for match in filter(None, map(_STATED.fullmatch, tags)):
+        stated.setdefault(match[1], float(match[2]))
     if not stated:
         return None
-    sql = _counter_sql(comparison, main, "flop")
     done = {name: _amount_of_all(comparison, name) for name in stated}
-    texts = [
-        f"{figure(done[n] or 0.0, 3)} of {figure(least, 3)} {n}" for n, least in stated.items() if done[n] is not None
-    ]
+    counted = {name: amount for name, amount in done.items() if amount is not None}
+    texts = [f"{figure(amount, 3)} of {figure(stated[name], 3)} {name}" for name, amount in counted.items()]
     least_ratio = _claims()["stated"]["least_ratio"]
-    if any((amount := done[name]) is not None and amount < least_ratio * least for name, least in stated.items()):
-        return ResultClaim("stated_work", "contradicted", f"counted {', '.join(texts)} that were stated", sql)
-    if any(amount is None for amount in done.values()):
-        return ResultClaim("stated_work", "not_shown", "not every launch and kind of operation was counted", sql)
-    return ResultClaim("stated_work", "holds", f"counted {', '.join(texts)} that were stated", sql)
+    if any(amount < least_ratio * stated[name] for name, amount in counted.items()):
+        return "less", {"amounts": ", ".join(texts)}
+    return "uncounted" if len(counted) < len(done) else "done", {"amounts": ", ".join(texts)}
+
+
+_STATED = re.compile(r"work\.(bytes|flop)=([0-9.]+(?:[eE]\+?[0-9]+)?)")
 
 
 def _amount_of_all(comparison: Comparison, name: str) -> float | None:
@@ -363,33 +301,44 @@ def _amount_of_all(comparison: Comparison, name: str) -> float | None:
     return sum(known) if known and len(known) == len(wanted) else None
 
 
-def _dispatch_sql(comparison: Comparison, main: ComparedPair | None, columns: str) -> str:
-    """SQL over the launches of both versions, of one pair or of all kernels."""
-    ids = ", ".join(sql_literal(version.id) for version in (comparison.before, comparison.after))
-    grouped = [name for name in columns.split(", ") if "(" not in name]
-    names = f" AND kernel IN ({', '.join(_names(main))})" if main else ""
+_JUDGES: dict[str, Callable[[Comparison, ComparedPair], _Finding | None]] = {
+    "same_work": _same_work,
+    "same_types": _same_types,
+    "output_written": _output_written,
+    "every_call_works": _launched_again,
+    "own_kernels": _own_kernels,
+    "possible_rates": _possible_rates,
+    "existing_lds": _existing_lds,
+    "waits_for_its_work": _waited_for,
+    "same_harness": _same_harness,
+    "stated_work": _stated_work,
+}
+
+
+def _sql_list(names: Iterable[str]) -> str:
+    return ", ".join(map(sql_literal, names))
+
+
+def _sql(comparison: Comparison, main: ComparedPair | None, entry: dict[str, Any], figures: dict[str, Any]) -> str:
+    """The query that claims.toml states for a claim, over the launches or counters of both versions."""
+    if query := entry.get("query"):
+        return str(query).format(**_claims()["waits"], candidate=sql_literal(comparison.after.id))
+    table, columns, grouped = "dispatches", entry.get("columns", ""), ["workload", "kernel", *entry.get("grouped", [])]
+    if quantity := entry.get("counters", "").format(**figures):
+        needed = work.behind(comparison.after.workload.arch, quantity)
+        names = sorted(comparison.after.collected.columns_behind(needed) - {"duration_ns", "grid", "lds_bytes"})
+        sums = ", ".join(f"sum({sql_name(name)}) AS {sql_name(name)}" for name in names)
+        table, columns = "counters", sums or "count(*) AS launches"
+    ids = _sql_list([comparison.before.id, comparison.after.id])
+    which = ""
+    if main is not None and not entry.get("all_kernels"):
+        which = f" AND kernel IN ({_sql_list(dict.fromkeys((*main.pair.before, *main.pair.after)))})"
     return (
-        f"SELECT workload, kernel, {columns} FROM dispatches WHERE workload IN ({ids}){names} "
-        f"GROUP BY {', '.join(['workload', 'kernel', *grouped])}"
+        f"SELECT {', '.join([*grouped, columns])} FROM {table} WHERE workload IN ({ids}){which} "
+        f"GROUP BY {', '.join(grouped)}"
     )
-
-
-def _counter_sql(comparison: Comparison, main: ComparedPair, quantity: str) -> str:
-    """SQL over the counters from which a quantity is computed, summed over the launches of both versions."""
-    ids = ", ".join(sql_literal(version.id) for version in (comparison.before, comparison.after))
-    wanted = work.behind(comparison.after.workload.arch, quantity)
-    columns = sorted(comparison.after.collected.columns_behind(wanted) - {"duration_ns", "grid", "lds_bytes"})
-    sums = ", ".join(f"sum({sql_name(name)}) AS {sql_name(name)}" for name in columns) or "count(*) AS launches"
-    return (
-        f"SELECT workload, kernel, {sums} FROM counters WHERE workload IN ({ids}) AND kernel IN "
-        f"({', '.join(_names(main))}) GROUP BY workload, kernel"
-    )
-
-
-def _names(main: ComparedPair) -> Iterator[str]:
-    return (sql_literal(name) for name in dict.fromkeys((*main.pair.before, *main.pair.after)))
 
 
 @cache
 def _claims() -> dict[str, dict[str, Any]]:
-    return tomli.loads(Path(__file__).with_name(_DATA).read_text(encoding="utf-8"))
+    return tomli.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
