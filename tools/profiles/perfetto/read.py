@@ -16,12 +16,13 @@ from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name
 from ..merging.contract import parquet, row_of
+from ..parsing.protobuf import WireError, parse, varint
 from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import direction_of, is_call
 from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, kernel_launches
-from .packets import Packets, Track, WireError, fields, varint
+from .packets import Packets, Track, types
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,6 +31,8 @@ _SUFFIXES = (".pftrace", ".perfetto-trace", ".proto")
 _OTHER = "perfetto"
 """Source of ranges from other programs."""
 _LEVELS = 16
+_FIELDS = 2000
+"""Packets have no fields with larger numbers."""
 _LAUNCHES = "perfetto_launches.parquet"
 _TRACK = [("number", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("device", "BIGINT"), ("name", "VARCHAR"),
           ("unit", "VARCHAR")]  # fmt: skip
@@ -53,12 +56,14 @@ def _begins_as_trace(file: Path) -> bool:
         if not start.startswith(b"\x0a"):
             return False
         size, at = varint(start, 1)
-        for number, _ in fields(start[at : at + size]) if at + size <= len(start) else ():
-            if not 0 < number < 2000:
-                return False
+        if at + size > len(start):
+            return True
+        from google.protobuf.unknown_fields import UnknownFieldSet
+
+        others = UnknownFieldSet(parse(types()["Packet"], start[at : at + size]))
+        return all(one.field_number < _FIELDS for one in others)
     except (Problem, WireError):
         return False
-    return True
 
 
 @cache

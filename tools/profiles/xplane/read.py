@@ -1,8 +1,8 @@
 """Read the profiles of JAX and XLA (XPlane): kernels and copies of GPUs, calls, and the ranges of host threads.
 
 A file is one message XSpace of planes, one for every device and for each tracer of the host. A plane has lines (streams
-or threads) with events, and the names that their numbers stand for. Field numbers are those of xplane.proto; names of
-planes, lines and properties are those of XLA's profiler.
+or threads) with events, and the names that their numbers stand for. The fields that are read are stated in
+messages.toml; names of planes, lines and properties are those of XLA's profiler.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,8 @@ from ...base.profile_files import files_below, head, is_inside, open_text
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import parquet, row_of
 from ..merging.ranks import ProcessPlace, host_name, place_of_name
+from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts, Spool
-from ..perfetto.packets import WireError, double, fields, messages, signed_integer, text
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, kernel_launches
@@ -100,57 +100,46 @@ def read(files: ProfileFiles) -> Profile:
     return _profile(files, file, space)
 
 
-@dataclass
+@cache
+def _types() -> dict[str, Any]:
+    return message_types(Path(__file__).with_name("messages.toml"))
+
+
+@dataclass(frozen=True)
 class _Plane:
     """The names and properties of one plane, and its lines as they are in the file."""
 
-    name: str = ""
-    lines: list[bytes] = field(default_factory=list)
-    events: dict[int, str] = field(default_factory=dict)
+    name: str
+    lines: Sequence[bytes]
+    events: Mapping[int, str]
     """Number of an event's metadata -> its name."""
-    properties: dict[int, str] = field(default_factory=dict)
+    properties: Mapping[int, str]
     """Number of a property -> its name, or a text that properties refer to."""
-    own: list[bytes] = field(default_factory=list)
+    own: Sequence[Any]
     """Properties of the plane."""
 
-    def values(self, stated: list[bytes]) -> dict[str, int | float | str | None]:
+    @staticmethod
+    def of(data: bytes) -> _Plane:
+        plane = parse(_types()["Plane"], data)
+        events, properties = (
+            {one.key: text(one.metadata.name) for one in named} for named in (plane.events, plane.properties)
+        )
+        return _Plane(text(plane.name), plane.lines, events, properties, plane.own)
+
+    def values(self, stated: Sequence[Any]) -> dict[str, int | float | str | None]:
         """Return properties by name."""
         values: dict[str, int | float | str | None] = {}
         for one in stated:
-            name = ""
-            value: int | float | str | None = None
-            for number, raw in fields(one):
-                if number == 1 and isinstance(raw, int):
-                    name = self.properties.get(raw, "")
-                elif number == 2:
-                    value = double(raw)
-                elif number in (3, 4) and isinstance(raw, int):
-                    value = signed_integer(raw) if number == 4 else raw
-                elif number == 5:
-                    value = text(raw)
-                elif number == 7 and isinstance(raw, int):
-                    value = self.properties.get(raw, "")
-            values[name] = value
+            value: Any = None
+            for field, value in one.ListFields():
+                if field.name == "name":
+                    value = None
+                elif field.name == "text":
+                    value = text(value)
+                elif field.name == "reference":
+                    value = self.properties.get(value, "")
+            values[self.properties.get(one.name, "")] = value
         return values
-
-
-def _plane(data: bytes) -> _Plane:
-    plane = _Plane()
-    for number, value in fields(data):
-        if not isinstance(value, bytes):
-            continue
-        if number == 2:
-            plane.name = text(value)
-        elif number == 3:
-            plane.lines.append(value)
-        elif number in (4, 5):
-            entry = dict(fields(value))
-            key, metadata = entry.get(1, 0), entry.get(2, b"")
-            if isinstance(key, int) and isinstance(metadata, bytes):
-                (plane.events if number == 4 else plane.properties)[key] = text(dict(fields(metadata)).get(2, b""))
-        elif number == 6:
-            plane.own.append(value)
-    return plane
 
 
 @dataclass(frozen=True)
@@ -185,7 +174,7 @@ class _SpaceReader:
             try:
                 for number, data in messages(stream, (_PLANES, _WARNINGS, _HOSTS), _LARGEST_PLANE):
                     if number == _PLANES:
-                        self._take(_plane(data))
+                        self._take(_Plane.of(data))
                         progress.report(f"read {count_text(self.rows.rows, 'event')} of {file.name}")
                     elif number == _WARNINGS:
                         self.warnings.append(plain_text(text(data)))
@@ -207,21 +196,15 @@ class _SpaceReader:
         gpu = _GPU.fullmatch(plane.name)
         if gpu:
             self.devices[int(gpu[1])] = own
-        for line in plane.lines:
-            events: list[bytes] = []
-            stated: dict[int, Any] = {}
-            for number, value in fields(line):
-                if number == 4 and isinstance(value, bytes):
-                    events.append(value)
-                else:
-                    stated[number] = value
-            name = text(stated.get(2, b"")) or text(stated.get(11, b""))
-            place = self._place(plane.name, name, int(gpu[1]) if gpu else None, _whole(stated.get(1)))
+        for data in plane.lines:
+            line = parse(_types()["Line"], data)
+            name = text(line.name) or text(line.shown)
+            place = self._place(plane.name, name, int(gpu[1]) if gpu else None, line.number)
             if place is None:
-                self.skipped[f"{plane.name} {name}" if gpu else plane.name] += len(events)
+                self.skipped[f"{plane.name} {name}" if gpu else plane.name] += len(line.events)
                 continue
-            for event in events:
-                self._event(plane, place, _whole(stated.get(3)), event)
+            for event in line.events:
+                self._event(plane, place, line.base_ns, parse(_types()["Event"], event))
 
     def _place(self, plane: str, line: str, device: int | None, number: int) -> _Place | None:
         """Return what a line holds; None if a timeline has no place for it."""
@@ -236,24 +219,16 @@ class _SpaceReader:
             return _Place("call", thread=number)
         return _Place(_THREADS[plane], thread=number) if plane in _THREADS else None
 
-    def _event(self, plane: _Plane, place: _Place, base_ns: int, data: bytes) -> None:
-        stated: list[bytes] = []
-        known: dict[int, Any] = {}
-        for number, value in fields(data):
-            if number == 4 and isinstance(value, bytes):
-                stated.append(value)
-            else:
-                known[number] = value
-        name = plane.events.get(known.get(1, 0), "")
-        offset, length = (_whole(known.get(n)) for n in (2, 3))
-        start, end = base_ns + offset // 1000, base_ns + (offset + length) // 1000
-        if 5 in known or not -_LARGEST < start <= end < _LARGEST:
+    def _event(self, plane: _Plane, place: _Place, base_ns: int, event: Any) -> None:
+        name = plane.events.get(event.metadata, "")
+        start, end = base_ns + event.offset_ps // 1000, base_ns + (event.offset_ps + event.length_ps) // 1000
+        if event.HasField("occurrences") or not -_LARGEST < start <= end < _LARGEST:
             self.skipped["totals and impossible times"] += 1
             return
-        if place.device is None and place.role != "call" and not length:
+        if place.device is None and place.role != "call" and not event.length_ps:
             self.skipped["instants"] += 1
             return
-        values = plane.values(stated)
+        values = plane.values(event.stated)
         role = place.role or (_device_role(name, values) if place.stream is not None else _range_role(name, values))
         number_of = self.names.number(_GRAPH_SUFFIX.sub("", name.removeprefix(_MARK)))
         row = (_ROLES.index(role), number_of, place.device, place.stream, place.thread, start, end)
@@ -275,11 +250,6 @@ def _range_role(name: str, values: Mapping[str, Any]) -> str:
     if "step_num" in values:
         return "user"
     return "xla" if "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name) else "user"
-
-
-def _whole(value: Any) -> int:
-    """Return a whole number of a message; 0, which is not written, is its default."""
-    return signed_integer(value) if isinstance(value, int) else 0
 
 
 def _small(value: Any) -> int | None:
