@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import selectors
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from .model import Check, Device, Roots
 from .sysfs import clean
 
 _OUTPUT_BYTES = 1 << 18
-_POLL_S = 0.1
+_POLL_S = 0.005
 _ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "ROCM_PATH", "ROCM_HOME", "CUDA_HOME")
 """Environment variables that a queried program may see; none of them contains a secret."""
 
@@ -73,64 +72,31 @@ def ask(argv: list[str], timeout_s: float) -> ProgramAnswer:
     not end even then (because a driver hangs in the kernel) is left behind.
     """
     env = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | {"LC_ALL": "C.UTF-8"}
-    try:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError as error:
-        return ProgramAnswer(None, failure=f"could not be started ({error.strerror or error})")
-    texts, failure = _collect(child, time.monotonic() + timeout_s)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    try:
-        code = child.wait(1)
-    except subprocess.TimeoutExpired:
-        code = None
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
-    out, err = (bytes(text).decode("utf-8", "replace") for text in texts)
-    if failure == "time":
-        return ProgramAnswer(None, out, err, f"did not answer within {timeout_s:g} s")
-    if failure == "output":
-        return ProgramAnswer(None, out, err, "printed too much output")
-    return ProgramAnswer(code, out, err, "" if code is not None else "did not end")
-
-
-def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[tuple[bytearray, bytearray], str]:
-    """Collect stdout and stderr until the child ends, and return "time" or "output" if a limit was reached first."""
-    texts = (bytearray(), bytearray())
-    with selectors.DefaultSelector() as waiting:
-        for pipe, text in zip((child.stdout, child.stderr), texts, strict=True):
-            if pipe is not None:
-                waiting.register(pipe, selectors.EVENT_READ, text)
-        while True:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return texts, "time"
-            # A grandchild can keep the pipes open, so stop when the child has ended and nothing more arrives.
+    # Files in memory, unlike pipes, are complete when the child has ended, also if a grandchild keeps them open.
+    with open(os.memfd_create("out"), "rb") as out, open(os.memfd_create("err"), "rb") as err:  # noqa: PTH123
+        try:
+            child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd="/", start_new_session=True
+            )
+        except OSError as error:
+            return ProgramAnswer(None, failure=f"could not be started ({error.strerror or error})")
+        deadline, ended, failure = time.monotonic() + timeout_s, False, ""
+        while not ended and not failure:
+            time.sleep(_POLL_S)
             ended = _has_ended(child.pid)
-            if not waiting.get_map():
-                if ended:
-                    return texts, ""
-                time.sleep(min(remaining, _POLL_S / 10))
-                continue
-            ready = waiting.select(0 if ended else min(remaining, _POLL_S))
-            if ended and not ready:
-                return texts, ""
-            for key, _ in ready:
-                piece = os.read(key.fd, 65_536)
-                if not piece:
-                    waiting.unregister(key.fileobj)
-                key.data.extend(piece)
-            if max(map(len, texts)) > _OUTPUT_BYTES:
-                return texts, "output"
+            if max(os.fstat(file.fileno()).st_size for file in (out, err)) > _OUTPUT_BYTES:
+                failure = "printed too much output"
+            elif not ended and time.monotonic() > deadline:
+                failure = f"did not answer within {timeout_s:g} s"
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        code = None
+        with suppress(subprocess.TimeoutExpired):
+            code = child.wait(1)
+        said = [os.pread(file.fileno(), _OUTPUT_BYTES, 0).decode("utf-8", "replace") for file in (out, err)]
+    if code is None and not failure:
+        failure = "did not end"
+    return ProgramAnswer(None if failure else code, said[0], said[1], failure)
 
 
 def _has_ended(pid: int) -> bool:
