@@ -15,7 +15,7 @@ from .claims import ResultClaim
 from .compare import ComparedPair, Comparison
 from .explain import MetricChange
 from .matching import Pair
-from .time_ratio import ENOUGH
+from .time_ratio import ENOUGH, Effect
 from .timeline_changes import StepChange
 from .work import DIFFERENT
 
@@ -59,12 +59,14 @@ def summary(comparison: Comparison, against: Sequence[ResultClaim] = (), steps: 
 
 def step_text(changed: StepChange) -> str:
     """Return a sentence on the wall time of a step before and after."""
-    e = changed.effect
+    counted = f"{changed.effect.n[0]} and {count_text(changed.effect.n[1], 'step')}"
+    return f"Wall time of a step: {changed.verdict}, {_times(changed.effect)}, medians of {counted}."
+
+
+def _times(e: Effect) -> str:
+    """The times before and after, and the speed-up with its interval, if there is one."""
     interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
-    return (
-        f"Wall time of a step: {changed.verdict}, {e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, "
-        f"speed-up x {e.speedup:.3f}{interval}, medians of {e.n[0]} and {count_text(e.n[1], 'step')}."
-    )
+    return f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
 
 
 def _publishable(comparison: Comparison) -> str:
@@ -95,8 +97,7 @@ def _verdict_text(comparison: Comparison) -> str:
             f"{name}: inconclusive, {comparison.other_gpu}. {time}; speedup x {e.speedup:.3f} is the ratio of "
             "the times of two GPUs, not the effect of a change. The table normalised relates each to its own ceilings."
         )
-    interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
-    time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
+    time = _times(e)
     if main.work.answer in DIFFERENT:
         surely = "" if main.work.answer == "no" else "probably "
         return f"{name}: {surely}not like for like. {time} in time, but {main.work.why}. {_per_unit(main)}"
