@@ -45,6 +45,7 @@ def texts(picture: Picture) -> list[tuple[str, Any]]:
     import matplotlib.text
 
     figure = picture.figure
+    figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     found = figure.findobj(matplotlib.text.Text)
     shown = [t for t in found if t.get_visible() and t.get_text().strip() and not _unused_tick(t, figure)]
@@ -60,24 +61,9 @@ def outside(picture: Picture) -> list[str]:
 
 
 def collisions(picture: Picture) -> list[tuple[str, str]]:
-    """Pairs of texts that cover each other; a turned one by the corners of its own box."""
-    figure = picture.figure
-    placed = [t for kind in picture.labels.values() for t in kind if t.get_text().strip()]
-    boxes = [(t.get_text(), _corners(t, figure)) for t in placed]
+    """Pairs of texts that cover each other."""
+    boxes = [(words, np.array(box.corners())[[0, 1, 3, 2]]) for words, box in texts(picture)]
     return [(a, b) for (a, one), (b, other) in itertools.combinations(boxes, 2) if _overlap(one, other)]
-
-
-def _corners(text: Any, figure: Any) -> Any:
-    """The four corners of a text's box, turned with it about its anchor."""
-    renderer = figure.canvas.get_renderer()
-    angle = np.radians(text.get_rotation())
-    text.set_rotation(0)
-    box = text.get_window_extent(renderer)
-    x, y = text.get_transform().transform(text.get_position())
-    text.set_rotation(np.degrees(angle))
-    corners = np.array([[box.x0, box.y0], [box.x1, box.y0], [box.x1, box.y1], [box.x0, box.y1]])
-    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    return (corners - (x, y)) @ turn + (x, y)
 
 
 def _overlap(one: Any, other: Any) -> bool:

@@ -4,40 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.problems import BadInput
 from ..base.text import count_text
 from ..comparison.work import Answer
 from ..engine.evaluation import Figure
 from ..store.store import Manifest
-from .style import (
-    AFTER,
-    BEFORE,
-    FAINT,
-    GRID,
-    INK,
-    LEVELS,
-    LINE,
-    OTHER,
-    TITLE,
-    WIDTH,
-    Page,
-    number,
-    page,
-    shorten_name,
-    wrap_lines,
-)
+from .style import AFTER, BEFORE, FAINT, GRID, INK, LEVELS, OTHER, SMALL, number, page, plain, shorten_name
 
 if TYPE_CHECKING:
+    from matplotlib import figure as drawing
     from matplotlib.axes import Axes
 
 
-NAME, LABELS, RIGHT = 122, 322, 182
 _COLOURS = {"fabric": LEVELS["hbm"], **LEVELS}
 _MOST = 115.0
-_TOP, _TIME, _EACH, _EACH_PAIR = 62, 58.0, 19.0, 26.0
-"""Pixels: the top of the first panel, and the heights of the times, of a row, and of a row with two bars."""
+_TITLE, _WORDS = 190, 185
+"""Pixels: the widths of a row's title and of the words beside its bars."""
+_GROUP = 222
+"""Points from the axes to the names of the groups of rows."""
+_AXIS, _EACH = 42, 22
+"""Pixels: the heights of the labels of an axis, and of a row."""
 
 
 @dataclass(frozen=True)
@@ -90,117 +78,88 @@ class BarPicture:
     """Whether both workloads did the same work; only then is the ratio of their times a speed-up."""
 
 
-def draw(shown: BarPicture) -> Page:
+def draw(shown: BarPicture) -> drawing.Figure:
     """Draw the picture as a page."""
-    below = wrap_lines(shown.statements, WIDTH - 40)
-    each, top = (_EACH_PAIR, _TOP + _TIME + 58) if shown.times else (_EACH, _TOP)
-    tall = each * len(shown.rows)
-    made = page(top + tall + (50 if shown.rows else 0) + LINE * len(below) + 8)
-    made.text(
-        14, 12, shorten_name(shown.title, WIDTH - 30, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="head"
-    )
-    made.text(14, 34, shorten_name(shown.subtitle, WIDTH - 30), color=FAINT, kind="head")
+    heights = [2 * _EACH + _AXIS + 20] if shown.times else []
+    heights += [_EACH * len(shown.rows) + _AXIS] if shown.rows else []
+    figure = page([shown.title, shown.subtitle], sum(heights), shown.statements)
+    panels = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
     if shown.times:
-        _times(made, shown.times, shown.work)
+        _times(panels[0], shown.times, shown.work)
     if shown.rows:
-        _panel(made, shown.rows, top, each)
-    made.lines(14, top + tall + (46 if shown.rows else 0), below, WIDTH, color=FAINT, kind="statement")
-    return made
+        _shares(panels[-1], shown.rows)
+    return figure
 
 
-def _panel(made: Page, rows: Sequence[Row], top: float, each: float) -> None:
-    """Draw bars with ``each`` pixels per row; subsystem and title on the left, figures on the right."""
-    from matplotlib.ticker import FuncFormatter
+def _rows(axes: Axes, groups: Sequence[str], titles: Sequence[str], words: Sequence[str]) -> None:
+    """Prepare axes with a row for each bar: the names of group and row on the left, words on the right."""
+    plain(axes)
+    axes.set_ylim(len(titles) - 0.5, -0.5)
+    axes.set_yticks(range(len(titles)), [shorten_name(title, _TITLE) for title in titles])
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_formatter("{x:g}")
+    beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": SMALL}
+    for i, group in enumerate(groups):
+        if i == 0 or group != groups[i - 1]:
+            name = group.replace("_", " ")
+            axes.annotate(name, (0, i), (-_GROUP, 0), axes.get_yaxis_transform(), weight="bold", **beside)
+            axes.axhline(i - 0.5, color=GRID, linewidth=0.8)
+        axes.annotate(shorten_name(words[i], _WORDS), (1, i), (6, 0), axes.get_yaxis_transform(), **beside)
 
-    tall = each * len(rows)
-    axes = made.axes(LABELS, top, WIDTH - LABELS - RIGHT, tall)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+
+def _shares(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw the shares of the peaks, each beside its figure or the doubts about it."""
+    _rows(axes, [row.subsystem for row in rows], [row.title for row in rows], [_beside(row) for row in rows])
     axes.set_xlim(0, _MOST)
     axes.set_xticks(range(0, 101, 20))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_yticks([])
     axes.grid(True, axis="x", color=GRID, linewidth=0.6)
     axes.axvline(100, color=FAINT, linewidth=1.0, linestyle=(0, (5, 3)))
     axes.set_xlabel("Percent of peak (%)")
-    before = ""
     for i, row in enumerate(rows):
-        y = top + each * (i + 0.5)
-        if row.subsystem != before:
-            made.text(14, y, row.subsystem.replace("_", " "), va="center", weight="bold", kind="subsystem")
-            if before:
-                axes.axhline(i - 0.5, color=GRID, linewidth=0.8)
-        before = row.subsystem
-        made.text(LABELS - 8, y, shorten_name(row.title, LABELS - NAME - 10), va="center", ha="right", kind="title")
-        _bars(axes, i, row)
-        _figures(made, row, WIDTH - RIGHT + 6, y)
+        both = len(row.values) > 1
+        thick = 0.36 if both else 0.66
+        colours = (BEFORE, AFTER) if both else (_COLOURS.get(row.subsystem, OTHER),)
+        for j, (value, colour) in enumerate(zip(row.values, colours, strict=True)):
+            if value is None:
+                continue
+            style: Any = {"color": colour, "edgecolor": INK, "linewidth": 0.4}
+            if value.doubt:
+                style = {"color": "white", "edgecolor": colour, "linewidth": 1.0, "hatch": "////"}
+            y = i + (j - 0.5) * thick if both else i
+            share = min(max(value.pct, 0.0), _MOST)
+            axes.barh(y, share, height=thick, gid=f"bar-{j}-{row.subsystem}-{row.title}", **style)
 
 
-def _bars(axes: Axes, i: int, row: Row) -> None:
-    both = len(row.values) > 1
-    thick = 0.36 if both else 0.66
-    colours = (BEFORE, AFTER) if both else (_COLOURS.get(row.subsystem, OTHER),)
-    for j, (value, colour) in enumerate(zip(row.values, colours, strict=True)):
-        if value is None:
-            continue
-        y = i + (j - 0.5) * thick if both else i
-        axes.barh(
-            [y], [min(max(value.pct, 0.0), _MOST)], height=thick, color="white" if value.doubt else colour,
-            edgecolor=colour if value.doubt else INK, linewidth=0.4 if not value.doubt else 1.0,
-            hatch="////" if value.doubt else None, gid=f"bar-{j}-{row.subsystem}-{row.title}",
-        )  # fmt: skip
-
-
-def _figures(made: Page, row: Row, x: float, y: float) -> None:
-    """Draw the share, right-aligned, followed by the figure with its unit or by the doubts about it."""
+def _beside(row: Row) -> str:
+    """The shares of a row, with the figure of a single workload, or the doubts."""
     doubts = ", ".join(sorted({v.doubt for v in row.values if v is not None and v.doubt}))
-    if len(row.values) > 1:
-        shares = [None if v is None else number(v.pct) for v in row.values]
-        unit = " %" if None in shares else ""
-        words = " → ".join("no value" if share is None else share + unit for share in shares)
-        words = f"{words}{'' if unit else ' %'} {doubts}"
-        made.text(x, y, shorten_name(words, RIGHT - 14), va="center", kind="value")
-        return
-    (value,) = row.values
-    if value is None:
-        return
-    made.text(x + 58, y, f"{number(value.pct)} %", va="center", ha="right", kind="value")
-    beside = doubts or ("" if row.unit == "%" else f"{number(value.value)} {row.unit.replace('cycles/', 'cyc/')}")
-    made.text(x + 68, y, shorten_name(beside, RIGHT - 82), va="center", kind="value")
+    words = " → ".join("no value" if v is None else f"{number(v.pct)} %" for v in row.values)
+    figures = [f"{number(v.value)} {row.unit.replace('cycles/', 'cyc/')}" for v in row.values if v is not None]
+    single = "" if len(row.values) > 1 or row.unit == "%" else figures[0]
+    return f"{words}  {doubts or single}"
 
 
-def _times(made: Page, times: tuple[Time, Time], work: Answer) -> None:
+def _times(axes: Axes, times: tuple[Time, Time], work: Answer) -> None:
     """Draw the times as two bars, which also serve as the colour key."""
-    from matplotlib.ticker import FuncFormatter
-
     known = [t.total_ns for t in times if t.total_ns]
-    unit, size = next(
-        (u, s) for u, s in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)) if max(known, default=1) >= s
-    )
-    axes = made.axes(LABELS, _TOP, WIDTH - LABELS - RIGHT, _TIME)
-    axes.set_ylim(1.5, -0.5)
-    axes.set_xlim(0, 1.15 * max(known, default=1.0) / size)
-    axes.set_yticks([])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    most = max(known, default=1.0)
+    unit, size = next(((u, s) for u, s in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)) if most >= s), ("ns", 1.0))
+    words = [
+        f"{number(t.total_ns / size)} {unit} in {count_text(t.dispatches, 'dispatch')}"
+        if t.total_ns
+        else "no usable timing"
+        for t in times
+    ]
+    _rows(axes, ("baseline", "candidate"), [t.name for t in times], words)
+    axes.set_xlim(0, 1.15 * most / size)
     axes.set_xlabel(f"GPU time ({unit})")
-    for i, (time, colour, role) in enumerate(zip(times, (BEFORE, AFTER), ("baseline", "candidate"), strict=True)):
-        y = _TOP + _TIME * (i + 0.5) / 2
-        made.text(14, y, role, va="center", weight="bold", kind="subsystem")
-        made.text(LABELS - 8, y, shorten_name(time.name, LABELS - NAME - 10), va="center", ha="right", kind="title")
-        words = "no usable timing"
-        if time.total_ns:
-            axes.barh(
-                [i], [time.total_ns / size], height=0.62, color=colour, edgecolor=INK, linewidth=0.4, gid=f"time-{i}"
-            )
-            words = (
-                f"{number(time.total_ns / size)} {unit} in {time.dispatches} dispatch{'es' * (time.dispatches != 1)}"
-            )
-        made.text(WIDTH - RIGHT + 6, y, shorten_name(words, RIGHT - 12), va="center", kind="value")
+    widths = [(t.total_ns or 0) / size for t in times]
+    axes.barh(range(2), widths, height=0.62, color=(BEFORE, AFTER), edgecolor=INK, linewidth=0.4, gid="time")
     if len(known) == 2:
         ratio = known[1] / known[0]
-        inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 else ""
-        words, weight = _RATIO_WORDS[work]
-        text = f"time × {number(ratio)}{inverse if weight == 'bold' else ''}{words}"
-        made.text(WIDTH - RIGHT + 6, _TOP + _TIME + 14, text, weight=weight, kind="value")
+        after, weight = _RATIO_WORDS[work]
+        inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 and weight == "bold" else ""
+        axes.set_title(f"time × {number(ratio)}{inverse}{after}", loc="right", weight=weight, fontsize=SMALL)
 
 
 PANEL, DURATION = "2", "dispatch.duration_ns"

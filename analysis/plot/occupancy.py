@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.kernel_names import short
 from ..base.notes import Note
@@ -17,27 +17,27 @@ from .style import (
     FAINT,
     GRID,
     INK,
-    LINE,
+    MARGIN,
     MARKED,
     NORMAL,
-    TITLE,
+    SMALL,
     WIDTH,
-    Page,
     kernel_name,
     number,
     page,
+    plain,
     shorten_name,
-    width_of,
-    wrap_lines,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SHOWN = ("doubted", "measured", "achieved_unknown", "no_agprs")
 """The codes of the notes that the picture includes."""
 _KIB = 1024.0
-_LEFT, _TOP, _WIDE, _TALL, _BETWEEN = 62, 92, 222, 250, 24
+_TALL, _WIDE = 312, 225
+"""Pixels: the height of the axes with their labels, and the width of one."""
 
 
 @dataclass(frozen=True)
@@ -162,33 +162,30 @@ def _waves(resident: Occupancy, argument: str, value: int) -> int | None:
         return None
 
 
-def draw(shown: OccupancyPicture) -> Page:
+def draw(shown: OccupancyPicture) -> Figure:
     """Draw the picture as a page."""
-    resident = shown.occupancy
-    below = wrap_lines([*_limits(shown), *shown.statements], WIDTH - 40)
-    made = page(_TOP + _TALL + 66 + LINE + LINE * len(below) + 8)
-    made.text(
-        20, 12, shorten_name(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title"
-    )
-    made.text(20, 34, kernel_name(shown.kernel, short(shown.kernel), WIDTH - 40), color=FAINT, kind="title")
-    achieved = "" if shown.achieved is None else f"; measured: {number(shown.achieved)} on average"
-    made.text(
-        20, 52, f"{resident.waves_per_cu} of {resident.max_waves_per_cu} {shown.wave}s per {resident.unit} "
-        f"({number(resident.occupancy_pct)} %), limited by {_names(resident.limiters, resident.gpu)}{achieved}",
-        fontsize=NORMAL, kind="title",
-    )  # fmt: skip
-    for i, sweep in enumerate(shown.sweeps):
-        axes = made.axes(_LEFT + i * (_WIDE + _BETWEEN), _TOP, _WIDE, _TALL)
-        _panel(made, axes, shown, sweep, i)
-    made.text(20, _TOP + _TALL + 56, _key(shown), kind="key")
-    made.lines(20, _TOP + _TALL + 60 + LINE, below, WIDTH, color=FAINT, kind="statement")
-    return made
+    resident, waves = shown.occupancy, f"{shown.wave}s"
+    heading = [
+        shown.title,
+        kernel_name(shown.kernel, short(shown.kernel), (WIDTH - 2 * MARGIN) * SMALL / NORMAL),
+        f"{resident.waves_per_cu} of {resident.max_waves_per_cu} {waves} per {resident.unit} "
+        f"({number(resident.occupancy_pct)} %), limited by {_names(resident.limiters, resident.gpu)}"
+        + ("" if shown.achieved is None else f"; measured: {number(shown.achieved)} on average"),
+    ]
+    dotted = "; dotted: measured on average" if shown.achieved is not None else ""
+    key = f"● this kernel; ○ the next value with more {waves}; dashed: slots{dotted}."
+    figure = page(heading, _TALL, [key, *_limits(shown), *shown.statements])
+    panels = figure.subplots(1, len(shown.sweeps), sharey=True)
+    panels[0].set_ylabel(f"{waves.capitalize()} per {resident.unit}")
+    for axes, sweep in zip(panels, shown.sweeps, strict=True):
+        _panel(axes, shown, sweep)
+    return figure
 
 
-def _panel(made: Page, axes: Axes, shown: OccupancyPicture, sweep: Sweep, index: int) -> None:
-    resident = shown.occupancy
-    slots = resident.max_waves_per_cu
-    axes.set_ylim(0, slots * 1.22)
+def _panel(axes: Axes, shown: OccupancyPicture, sweep: Sweep) -> None:
+    waves, slots = shown.occupancy.waves_per_cu, shown.occupancy.max_waves_per_cu
+    plain(axes)
+    axes.set_ylim(0, slots * 1.1)
     span = max(sweep.xs) - min(sweep.xs)
     axes.set_xlim(min(0.0, min(sweep.xs)), max(sweep.xs) + 0.02 * span)
     axes.grid(True, color=GRID, linewidth=0.6)
@@ -196,32 +193,18 @@ def _panel(made: Page, axes: Axes, shown: OccupancyPicture, sweep: Sweep, index:
     axes.axhline(slots, color=FAINT, linewidth=1.0, linestyle=(0, (5, 3)))
     if shown.achieved is not None:
         axes.axhline(shown.achieved, color=MARKED, linewidth=1.2, linestyle=(0, (1, 2)), gid="achieved")
-    axes.plot([sweep.now], [resident.waves_per_cu], marker="o", markersize=9, color=MARKED, markeredgecolor=INK,
-              zorder=5, linestyle="none", gid="kernel", clip_on=False)  # fmt: skip
-    for x, waves in sweep.options[:3]:
-        axes.plot([x], [waves], marker="o", markersize=7, markerfacecolor="white", markeredgecolor=INK, zorder=4,
-                  linestyle="none", gid="option")  # fmt: skip
-    ticks = list(range(0, slots + 1, max(1, slots // 8)))
-    axes.set_yticks(ticks)
-    if index == 0:
-        axes.set_ylabel(f"{shown.wave.capitalize()}s per {resident.unit}")
-    else:
-        axes.set_yticklabels([])
+    mark: Any = {"marker": "o", "markeredgecolor": INK, "linestyle": "none", "clip_on": False}
+    axes.plot(sweep.now, waves, markersize=9, color=MARKED, zorder=5, gid="kernel", **mark)
+    for x, more in sweep.options[:3]:
+        axes.plot(x, more, markersize=7, markerfacecolor="white", zorder=4, gid="option", **mark)
+    axes.set_yticks(range(0, slots + 1, max(1, slots // 8)))
     axes.set_xlabel(sweep.label)
-    left = _LEFT + index * (_WIDE + _BETWEEN)
-    words = f"● {sweep.words}: {resident.waves_per_cu}"
-    option = next(iter(sweep.options), None)
     unit = " KiB" if sweep.words.endswith("KiB") else ""
-    more = f"   ○ {number(option[0])}{unit}: {option[1]}" if option else ""
-    made.text(left + 4, _TOP + 4, shorten_name(words + more, _WIDE - 6), kind="kernel")
-    top = _TOP + _TALL * (1 - slots / (slots * 1.22))
-    tail = f"{slots} slots"
-    made.text(left + _WIDE - width_of(tail) - 4, top - 7, tail, va="bottom", color=FAINT, kind="slots")
-
-
-def _key(shown: OccupancyPicture) -> str:
-    key = f"● this kernel      ○ the next value with more {shown.wave}s"
-    return key + ("      dotted: measured on average" if shown.achieved is not None else "")
+    option = "".join(f"   ○ {number(x)}{unit}: {more}" for x, more in sweep.options[:1])
+    words = shorten_name(f"● {sweep.words}: {waves}{option}", _WIDE)
+    axes.set_title(words, loc="left", fontsize=SMALL)
+    at = axes.get_yaxis_transform()
+    axes.text(1, slots * 1.01, f"{slots} slots", transform=at, ha="right", va="bottom", color=FAINT, fontsize=SMALL)
 
 
 def _limits(shown: OccupancyPicture) -> list[str]:

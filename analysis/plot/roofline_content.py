@@ -15,8 +15,8 @@ from ..rooflines.instruction import InstructionPoint, InstructionRoofline
 from ..rooflines.notes import Roofline, notes, without_ceiling
 from .style import NAMES, number, ranges
 
-LEFT, TOP, AXES_WIDTH, AXES_HEIGHT = 74, 84, 500, 400
-"""The position of the axes in pixels from the page's upper left corner."""
+_ROOM = 0.06
+"""The share of the height of the axes that stays free below the lowest point."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,12 @@ class Dot:
     @property
     def is_drawable(self) -> bool:
         """Whether it has a position on two logarithmic axes."""
-        return all(v is not None and math.isfinite(v) and v > 0 for v in (self.intensity, self.performance))
+        return all(math.isfinite(v) and v > 0 for v in self.place)
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Intensity and performance; 0 if unknown."""
+        return self.intensity or 0.0, self.performance or 0.0
 
 
 @dataclass(frozen=True)
@@ -74,39 +79,33 @@ class RooflinePicture:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """The axes with fixed limits: converts values to pixels from the page's upper left corner."""
+class Sheet:
+    """Everything to draw, with the ceilings in descending order, and the limits of the axes."""
 
+    shown: RooflinePicture
+    bandwidths: list[Roof]
+    peaks: list[Roof]
     x0: float
     x1: float
     y0: float
     y1: float
 
-    def x(self, value: float) -> float:
-        """Pixels from the left."""
-        return LEFT + AXES_WIDTH * math.log(value / self.x0) / math.log(self.x1 / self.x0)
-
-    def y(self, value: float) -> float:
-        """Pixels from the top."""
-        return TOP + AXES_HEIGHT * (1 - math.log(value / self.y0) / math.log(self.y1 / self.y0))
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """Everything to draw, with the ceilings in drawing order, and the frame that contains it."""
-
-    shown: RooflinePicture
-    bandwidths: list[Roof]
-    peaks: list[Roof]
-    frame: Frame
-
     @classmethod
     def of(cls, shown: RooflinePicture) -> Sheet:
-        """The sheet with the ceilings in descending order."""
+        """The sheet with limits wide enough for all points and for the ridge points of all ceilings."""
         falling = sorted(shown.roofs, key=lambda roof: -roof.value)
         bandwidths = [roof for roof in falling if roof.unit == "GB/s"]
         peaks = [roof for roof in falling if roof.unit != "GB/s"]
-        return cls(shown, bandwidths, peaks, _frame(shown, bandwidths, peaks))
+        places = [dot.place for dot in shown.dots if dot.is_drawable]
+        swept = [place for line in shown.sweeps for place in line]
+        xs, ys = [x for x, _ in [*places, *swept]], [y for _, y in [*places, *swept]]
+        xs += [p.value / b.value for p in (peaks[:1] + peaks[-1:]) for b in (bandwidths[:1] + bandwidths[-1:])]
+        x0, x1 = _pad_limits(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
+        ys += [p.value for p in peaks] or [b.value * x1 / 10 for b in bandwidths]
+        low = min([*(y / 2 for y in ys), *(b.value * x0 * 2 for b in bandwidths)], default=1.0)
+        y0, y1 = _pad_limits(low, max(ys, default=1000.0) * 2.5)
+        lowest = min((y for _, y in places), default=y1)
+        return cls(shown, bandwidths, peaks, x0, x1, min(y0, lowest * (lowest / y1) ** _ROOM), y1)
 
     @property
     def origins(self) -> list[str]:
@@ -119,8 +118,8 @@ class Sheet:
 
     def slope(self, bandwidth: float, most: float | None = None) -> tuple[list[float], list[float]]:
         """Both ends of the line of a bandwidth within the frame, up to the rate ``most``."""
-        start = max(self.frame.x0, self.frame.y0 / bandwidth)
-        end = min(self.frame.x1, self.frame.x1 if most is None else most / bandwidth, self.frame.y1 / bandwidth)
+        start = max(self.x0, self.y0 / bandwidth)
+        end = min(self.x1, self.x1 if most is None else most / bandwidth, self.y1 / bandwidth)
         return [start, end], [bandwidth * start, bandwidth * end]
 
     def roof(self, bandwidth: float) -> tuple[list[float], list[float]]:
@@ -129,23 +128,8 @@ class Sheet:
 
     def level(self, height: float) -> tuple[list[float], list[float]]:
         """Both ends of a compute ceiling, which starts where the fastest memory reaches it."""
-        start = max(self.frame.x0, height / self.bandwidths[0].value) if self.bandwidths else self.frame.x0
-        return [start, self.frame.x1], [height, height]
-
-
-def _frame(shown: RooflinePicture, bandwidths: list[Roof], peaks: list[Roof]) -> Frame:
-    """A frame wide enough for all points and for the ridge points of all ceilings."""
-    dots = [(d.intensity, d.performance) for d in shown.dots if d.is_drawable]
-    xs = [x for x, _ in dots if x is not None]
-    ys = [y for _, y in dots if y is not None]
-    xs += [x for line in shown.sweeps for x, _ in line]
-    ys += [y for line in shown.sweeps for _, y in line]
-    xs += [p.value / b.value for p in (peaks[:1] + peaks[-1:]) for b in (bandwidths[:1] + bandwidths[-1:])]
-    x0, x1 = _pad_limits(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
-    ys += [p.value for p in peaks] or [b.value * x1 / 10 for b in bandwidths]
-    low = min([*(y / 2 for y in ys), *(b.value * x0 * 2 for b in bandwidths)], default=1.0)
-    y0, y1 = _pad_limits(low, max(ys, default=1000.0) * 2.5)
-    return Frame(x0, x1, y0, y1)
+        start = max(self.x0, height / self.bandwidths[0].value) if self.bandwidths else self.x0
+        return [start, self.x1], [height, height]
 
 
 def _pad_limits(low: float, high: float) -> tuple[float, float]:

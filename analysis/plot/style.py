@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from ..base.text import inert
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
-    from matplotlib.transforms import Transform
 
 
 WIDTH = 800
@@ -50,80 +49,97 @@ _RC: Any = {
 _LOCK = threading.Lock()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Picture:
-    """A finished picture in both formats, and the same facts in words."""
+    """A finished picture in both formats."""
 
     png: bytes
     svg: bytes
-    facts: list[str]
     figure: Figure
-    labels: dict[str, list[Text]] = field(default_factory=dict)
-    """The texts by type (ceiling, kernel, point), so that tests can check their positions."""
 
 
-@dataclass
-class Page:
-    """A figure of fixed width whose parts are placed in pixels from its upper left corner."""
-
-    figure: Figure
-    height: float
-    facts: list[str] = field(default_factory=list)
-    labels: dict[str, list[Text]] = field(default_factory=dict)
-
-    def axes(self, left: float, top: float, width: float, height: float, **kwargs: Any) -> Axes:
-        """Axes in a box given in pixels."""
-        low = 1 - (top + height) / self.height
-        axes: Axes = self.figure.add_axes((left / WIDTH, low, width / WIDTH, height / self.height), **kwargs)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        axes.tick_params(labelsize=SMALL)
-        return axes
-
-    def text(self, x: float, y: float, words: str, *, kind: str = "text", **kwargs: Any) -> Text:
-        """Add text with its upper left corner at (x, y), unless ``ha`` and ``va`` say otherwise."""
-        made = self.figure.text(
-            x / WIDTH, 1 - y / self.height, clean(words), **{"ha": "left", "va": "top", "fontsize": SMALL, **kwargs}
-        )
-        self.labels.setdefault(kind, []).append(made)
-        return made
-
-    def lines(self, x: float, y: float, sentences: Sequence[str], width: float, **kwargs: Any) -> float:
-        """Add sentences below each other, wrapped to ``width``; returns the y position after them."""
-        for line in wrap_lines(sentences, width, kwargs.get("fontsize", SMALL)):
-            self.text(x, y, line, **kwargs)
-            y += LINE
-        return y
-
-    def pixels(self) -> Transform:
-        """The transform for layout pixels from the upper left corner, at any resolution."""
-        from matplotlib.transforms import Affine2D
-
-        return Affine2D().scale(1 / WIDTH, -1 / self.height).translate(0, 1) + self.figure.transFigure
+LINE, MARGIN = 15.0, 20.0
+"""Pixels: the line height of small text, and the free space on the left and on the right."""
+_LETTERS = 120
+"""The number of letters in a line of the statements below a picture."""
 
 
-LINE = 15.0
-"""The line height of small text in pixels."""
-
-
-def render(draw: Callable[[], Page], width_px: int = WIDTH) -> Picture:
-    """Draw a page and save it as PNG and SVG; the same input gives the same bytes."""
+def render(draw: Callable[[], Figure], width_px: int = WIDTH) -> Picture:
+    """Draw a figure and save it as PNG and SVG; the same input gives the same bytes."""
     with _drawing():
-        page = draw()
+        figure = draw()
+        settle(figure)
         png, svg = io.BytesIO(), io.BytesIO()
-        page.figure.savefig(png, format="png", dpi=DPI * width_px / WIDTH, metadata={"Software": None})
-        page.figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(png.getvalue(), svg.getvalue(), page.facts, page.figure, page.labels)
+        figure.savefig(png, format="png", dpi=DPI * width_px / WIDTH, metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return Picture(png.getvalue(), svg.getvalue(), figure)
 
 
-def page(height: float) -> Page:
-    """An empty page; use only within ``render``."""
+def page(heading: Sequence[str], body: float, statements: Sequence[str], table: Sequence[Sequence[str]] = ()) -> Figure:
+    """A figure with a title and other headings, ``body`` pixels for axes, a table and statements below them.
+
+    Its axes are laid out when they are complete. Use only within ``render``.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(WIDTH / DPI, height / DPI), dpi=DPI, facecolor="white")
+    lines = [line for statement in statements for line in textwrap.wrap(_without_long_words(statement), _LETTERS)]
+    head, foot = 16 + 18 * len(heading), LINE * (len(lines) + len(table)) + 20
+    height = head + body + foot
+    edge = MARGIN / WIDTH
+    region = (edge, foot / height, 1 - 2 * edge, body / height)
+    layout = ConstrainedLayoutEngine(h_pad=0.03, w_pad=0, hspace=0, wspace=0.02, rect=region)
+    figure = Figure(figsize=(WIDTH / DPI, height / DPI), dpi=DPI, facecolor="white", layout=layout)
     FigureCanvasAgg(figure)
-    return Page(figure, height)
+    for i, words in enumerate(heading):
+        size = NORMAL if i else TITLE
+        shown = shorten_name(words, WIDTH - 2 * MARGIN, size, bold=not i)
+        figure.text(edge, 1 - (12 + 20 * i) / height, shown, va="top", fontsize=size, weight="normal" if i else "bold")
+    if table:
+        tall = LINE * len(table)
+        _table(figure.add_axes((edge, (foot - 10 - tall) / height, 1 - 2 * edge, tall / height)), table)
+    figure.text(
+        edge,
+        8 / height,
+        "\n".join(clean(line) for line in lines),
+        va="bottom",
+        color=FAINT,
+        fontsize=SMALL,
+        linespacing=1.25,
+    )
+    return figure
+
+
+def _table(axes: Axes, rows: Sequence[Sequence[str]]) -> None:
+    """Fill axes with a table whose first row is its head, and whose columns are as wide as their longest text."""
+
+    from matplotlib.transforms import Bbox
+
+    axes.axis("off")
+    columns = zip(*rows, strict=True)
+    wide = [max(width_of(cell, bold=cell == column[0]) for cell in column) + 16 for column in columns]
+    table = axes.table(
+        [[clean(cell) for cell in row] for row in rows], cellLoc="left", edges="open",
+        colWidths=wide, bbox=Bbox.from_extents(0, 0, sum(wide) / (WIDTH - 2 * MARGIN), 1),
+    )  # fmt: skip
+    table.auto_set_font_size(False)
+    table.set_fontsize(SMALL)
+    for (row, _), cell in table.get_celld().items():
+        cell.PAD = 0
+        cell.set_text_props(weight="normal" if row else "bold")
+
+
+def settle(figure: Figure) -> None:
+    """Lay the axes of a figure out for good, so that labels can be placed between them."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+def plain(axes: Axes) -> None:
+    """Axes without a frame at the top and on the right, with small labels."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=SMALL)
 
 
 @contextmanager
@@ -186,21 +202,8 @@ def _without_middle(name: str, keep: int) -> str:
     return f"{name[:head]}…{name[len(name) - (keep - head) :] if keep > head else ''}"
 
 
-def wrap_lines(sentences: Sequence[str], width: float, size: float = SMALL) -> list[str]:
-    """Sentences wrapped into lines of at most ``width`` pixels."""
-    lines: list[str] = []
-    for sentence in sentences:
-        line = ""
-        for word in sentence.split():
-            word = shorten_name(word, width, size)
-            longer = f"{line} {word}".strip()
-            if line and width_of(longer, size) > width:
-                lines.append(line)
-                line = word
-            else:
-                line = longer
-        lines.append(line)
-    return lines
+def _without_long_words(sentence: str) -> str:
+    return " ".join(shorten_name(word, WIDTH / 2) for word in sentence.split())
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -239,81 +242,3 @@ def si(value: float, unit: str) -> str:
             return f"{value / 1e6:.3g} P{unit[1:]}"
         return f"{value / 1e3:.3g} T{unit[1:]}" if unit != "GIPS" else f"{number(value)} {unit}"
     return f"{value:.3g} {unit}"
-
-
-Box = tuple[float, float, float, float]
-_NEAR = 7.0
-_TALL = 12.0
-_TURNS = (90, 45, 135, 0, 180, -45, -135, -90)
-
-
-def clusters(marks: Sequence[tuple[float, float, float]]) -> list[tuple[float, float, float, list[int]]]:
-    """Marks (x, y, radius) within a few pixels of each other merged into one: its position, radius and members."""
-    left = list(range(len(marks)))
-    groups = []
-    while left:
-        x, y, _ = marks[left[0]]
-        members = [i for i in left if math.hypot(marks[i][0] - x, marks[i][1] - y) <= _NEAR]
-        left = [i for i in left if i not in members]
-        groups.append((x, y, max(marks[i][2] for i in members), members))
-    return groups
-
-
-def around(
-    labels: Sequence[tuple[float, float, float, str]],
-    marks: Sequence[tuple[float, float, float]],
-    lines: Sequence[float],
-    inside: Box,
-) -> list[tuple[float, float, bool]]:
-    """The centre of each label (x, y, radius of its mark, words), and whether it needs a line to its mark.
-
-    In order, each label gets the nearest place around its mark that is free of marks, numbers and level lines, or else
-    the place that covers least.
-    """
-    obstacles: list[Box] = [(x - r, y - r, x + r, y + r) for x, y, r in marks]
-    obstacles += [(inside[0], y - 1, inside[2], y + 1) for y in lines]
-    positions = []
-    for x, y, radius, words in labels:
-        wide = width_of(words, NORMAL, bold=True) + 2
-        best: tuple[float, float, float, bool] | None = None
-        for step in range(12):
-            for turn in _TURNS:
-                reach = radius + 2 + 6 * step
-                cx = x + math.cos(math.radians(turn)) * (reach + wide / 2)
-                cy = y - math.sin(math.radians(turn)) * (reach + _TALL / 2)
-                box = (cx - wide / 2, cy - _TALL / 2, cx + wide / 2, cy + _TALL / 2)
-                if box[0] < inside[0] or box[1] < inside[1] or box[2] > inside[2] or box[3] > inside[3]:
-                    continue
-                covered = sum(_overlap(box, other) for other in obstacles)
-                if best is None or covered < best[0]:
-                    best = (covered, cx, cy, step > 1)
-            if best is not None and best[0] == 0:
-                break
-        covered, cx, cy, far = best or (0.0, x, y - radius - _TALL, False)
-        obstacles.append((cx - wide / 2, cy - _TALL / 2, cx + wide / 2, cy + _TALL / 2))
-        positions.append((cx, cy, far))
-    return positions
-
-
-def _overlap(one: Box, other: Box) -> float:
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
-    return width * height if width > 0 and height > 0 else 0.0
-
-
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions at least ``gap`` apart between ``low`` and ``high``, as close to ``wanted`` as possible."""
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    pools: list[tuple[float, int]] = []
-    for rank, i in enumerate(order):
-        mean, n = wanted[i] - rank * gap, 1
-        while pools and pools[-1][0] >= mean:
-            before, m = pools.pop()
-            mean, n = (before * m + mean * n) / (m + n), m + n
-        pools.append((mean, n))
-    flat = [mean for mean, n in pools for _ in range(n)]
-    top = max(low, high - (len(wanted) - 1) * gap)
-    offsets = [0.0] * len(wanted)
-    for rank, i in enumerate(order):
-        offsets[i] = min(max(flat[rank], low), top) + rank * gap
-    return offsets

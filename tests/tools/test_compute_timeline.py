@@ -18,7 +18,7 @@ from rooflens.server import cli
 from rooflens.server.mcp import toolbox
 from rooflens.server.rendering import render
 from rooflens.tests import recordings
-from rooflens.tests.pictures import collisions, outside
+from rooflens.tests.pictures import collisions, outside, texts
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, chrome, publish
 from rooflens.tools.base.results import Table
@@ -140,7 +140,8 @@ def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path, name
     with Workload.open(store, name) as workload:
         drawn = over_time(workload, 800)
     assert outside(drawn.picture) == [] and collisions(drawn.picture) == []
-    assert {"title", "share", "key", "lane", "lanes"} <= set(drawn.picture.labels)
+    told = " ".join(words for words, _ in texts(drawn.picture))
+    assert all(words in told for words in (f"Timeline: {name}", "Verdict: ", "kernels: ", "GPU 0 idle", " ms"))
 
 
 def test_a_picture_names_the_verdict_and_every_share(store: Store) -> None:

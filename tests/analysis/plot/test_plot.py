@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import matplotlib
 import pytest
+from matplotlib.figure import Figure
 
 from rooflens.analysis.comparison.work import Answer
 from rooflens.analysis.occupancy import occupancy
@@ -15,7 +16,7 @@ from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
 from rooflens.analysis.plot.bars import BarPicture, Row, Time, Value
 from rooflens.analysis.plot.roofline_content import Dot, KernelListLine, Roof, RooflinePicture
-from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shorten_name, spread, width_of
+from rooflens.analysis.plot.style import LEVELS, Picture, clean, render, shorten_name, width_of
 from rooflens.tests.pictures import collisions, difference, outside, texts
 
 MEASURED = "measured, a benchmark, 2026-11-20"
@@ -75,13 +76,13 @@ ROWS = [
 PAIRS = [Row(r.subsystem, r.title, r.unit, r.peak, [r.values[0], None if i % 2 else Value(1.0, 20.0)])
          for i, r in enumerate(ROWS)]  # fmt: skip
 TIMES = (Time("before", 13164269.0, 1), Time("after", 391000.0, 2))
-PICTURES: dict[str, Callable[[], Page]] = {
+PICTURES: dict[str, Callable[[], Figure]] = {
     "roofline.png": lambda: roofline.draw(shown()),
     "occupancy.png": lambda: residency.draw(occupied()),
     "speed_of_light.png": lambda: bars.draw(BarPicture("Speed of light", "MI250X", ROWS, ["A note."])),
     "compare.png": lambda: bars.draw(BarPicture("before → after", "MI250X", PAIRS, ["A note."], TIMES)),
 }
-OTHERS: dict[str, Callable[[], Page]] = {
+OTHERS: dict[str, Callable[[], Figure]] = {
     "no roofs": lambda: roofline.draw(shown(roofs=[])),
     "no compute roofs": lambda: roofline.draw(shown(roofs=ROOFS[:4])),
     "no dots": lambda: roofline.draw(shown(dots=[])),
@@ -162,6 +163,24 @@ def test_every_ceiling_is_labelled_with_value_and_provenance() -> None:
         assert label in words
 
 
+@pytest.mark.parametrize("name", ["roofline.png", "a crowd", "an extreme range", "no roofs"])
+def test_every_kernel_with_a_point_has_its_number_inside_the_axes(name: str) -> None:
+    figure = render((PICTURES | OTHERS)[name]).figure
+    figure.draw_without_rendering()
+    axes = figure.axes[-1]
+    labels = [text for text in axes.texts if text.get_weight() == "bold"]
+    named = set()
+    for text in labels:
+        for part in text.get_text().split(","):
+            first, _, last = part.partition("-")
+            named.update(range(int(first), int(last or first) + 1))
+    points = [str(line.get_gid()) for line in axes.lines if str(line.get_gid()).startswith("point-")]
+    assert named == {int(gid.split("-")[1]) for gid in points}
+    inside = axes.get_window_extent().padded(2)
+    boxes = [text.get_window_extent() for text in labels]
+    assert all(inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1) for box in boxes)
+
+
 def test_a_longer_time_makes_a_larger_point() -> None:
     (axes,) = render(PICTURES["roofline.png"]).figure.axes
     sizes = {str(line.get_gid()): line.get_markersize() for line in axes.lines if line.get_gid()}
@@ -238,13 +257,6 @@ def test_threads_draw_the_same_pictures() -> None:
     for thread in threads:
         thread.join()
     assert found == alone
-
-
-def test_positions_are_spread_as_little_as_needed() -> None:
-    assert spread([5.0, 50.0], 10, 0, 100) == [5.0, 50.0]
-    assert spread([50.0, 50.0, 50.0], 10, 0, 100) == [40.0, 50.0, 60.0]
-    assert spread([99.0, 98.0], 10, 0, 100) == [100.0, 90.0]
-    assert spread([], 10, 0, 100) == []
 
 
 def test_names_are_shortened_in_the_middle_to_the_width_asked_for() -> None:
