@@ -18,7 +18,7 @@ from .answers.sentences import sentence
 from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
 from .base.results import NextCall, Result, TextBlock
-from .profiles.import_to_store import as_one_folder, import_to_store, matches
+from .profiles.import_to_store import Beside, as_one_folder, import_to_store, matches
 from .profiles.merging.merge import StoredProfile
 from .running.program_revision import revision
 
@@ -75,7 +75,7 @@ def import_profile(
 
     with as_one_folder(_existing(path, several=True)) as source:
         code_files = _existing(code) if code is not None else []
-        done, merged = import_to_store(store, source, format, label, code=code_files)
+        done, merged = import_to_store(store, source, format, label, Beside(code=code_files))
     incomplete = sum(1 for p in merged.passes if p.unmatched_launches or p.matched < merged.dispatches)
     return ImportResult(
         answer=_summary(done),

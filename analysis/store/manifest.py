@@ -33,6 +33,8 @@ TABLES = (
     "ranks",
     "events",
     "ranges",
+    "host_stacks",
+    "host_samples",
     "samples",
     "instructions",
     "source_lines",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,8 @@ class SchemaColumn:
     type: str
     description: str
     unit: str | None = None
+    digits: int | None = None
+    """Significant digits of its values in answers; None for all."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,13 @@ class TableSchema:
 
 @cache
 def schema() -> dict[str, TableSchema]:
-    """Every table of schema.toml by its name."""
+    """Every table by its name: those of schema.toml, then those that are declared in ``analysis/tables``.
+
+    These rest on the analysis, and therefore on this module, so that they are not imported with it.
+    """
     data = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {
+    declared: Mapping[str, TableSchema] = import_module("..tables", __package__).SCHEMAS
+    stored = {
         name: TableSchema(
             description=table["description"],
             columns={column: SchemaColumn(**facts) for column, facts in table["columns"].items()},
@@ -118,6 +125,7 @@ def schema() -> dict[str, TableSchema]:
         )
         for name, table in data.items()
     }
+    return stored | dict(declared)
 
 
 def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] = ()) -> dict[str, SchemaColumn]:

@@ -8,7 +8,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
@@ -32,6 +32,7 @@ from .merging.merge import StoredProfile
 from .merging.ranks import ProcessPlace, rank_notes, sql_place
 from .registry import ranks_of, reader_for
 from .samples.sample_tables import kernels_in
+from .timelines.host_stacks import SampledRun, write_host_stacks
 from .writer import read_into
 
 if TYPE_CHECKING:
@@ -108,19 +109,28 @@ def shares_without_lines(con: duckdb.DuckDBPyConnection, samples: str) -> dict[s
 Amend = Callable[[Manifest, StoredProfile], tuple[Manifest, list[Note]]]
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What was recorded beside the profile, and is stored with it."""
+
+    sensors: Sequence[Mapping[str, Any]] = ()
+    """Readings of the device's sensors."""
+    code: Sequence[Path] = ()
+    """Files that may contain the code of sampled kernels."""
+    host: SampledRun | None = None
+    """The stacks of the host during the run whose timeline the profile has."""
+
+
 def import_to_store(
     store: Store,
     source: Path,
     format: str,
     amend: Amend,
-    samples: Sequence[Mapping[str, Any]] = (),
-    code: Sequence[Path] = (),
+    beside: Beside = Beside(),
 ) -> tuple[Manifest, StoredProfile]:
     """Read the profile at ``source`` into a new workload and return its manifest and a summary of its tables.
 
     ``amend`` returns the manifest with what the caller knows better than the reader, and warnings of its own.
-    ``samples`` are readings of the device's sensors, which are stored with the workload. ``code`` are files that may
-    contain the code of sampled kernels.
     """
     with unreadable_as_bad_input(source):
         ranks = ranks_of(source, format)
@@ -130,12 +140,15 @@ def import_to_store(
         work.mkdir()
         with unreadable_as_bad_input(source), database(source, work) as con:
             if ranks:
-                read = partial(read_into, reader, code=code)
+                read = partial(read_into, reader, code=beside.code)
                 manifest, stored = gather(con, source, folder, ranks[1], read)
             else:
-                manifest, stored = read_into(reader, con, source, folder, code=code)
+                manifest, stored = read_into(reader, con, source, folder, code=beside.code)
+            if stored.events:
+                warnings, notes = write_host_stacks(con, beside.host, stored.stacks, folder, stored.unix_shift)
+                stored = replace(stored, warnings=[*stored.warnings, *warnings], notes=[*stored.notes, *notes])
             manifest, stored = _complete(con, folder, manifest, stored, amend)
-            device_clocks.save(con, folder, samples)
+            device_clocks.save(con, folder, beside.sensors)
         shutil.rmtree(work)
         return store.publish(folder, manifest), stored
 

@@ -125,6 +125,11 @@ class Profile:
     world_size: int | None = None
     """Number of ranks of the program, if the profile states it."""
     timeline: TimelineQueries | None = None
+    stacks: str = ""
+    """The stacks to which ``stack`` of events refers: SELECT of stack, depth (0 is outermost), function, file, line and
+    module, the file of native code; empty if there are none."""
+    unix_shift: int | None = None
+    """The clock of its times minus Unix time in ns, if it states both."""
     hotspots: Callable[[str], HotspotQueries] | None = None
     """Returns the samples; its argument is a FROM item with the stored launches, empty if there are none."""
     sampled: Profile | None = None

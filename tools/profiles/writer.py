@@ -94,6 +94,8 @@ def write_profile(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -
         places=profile.places,
         world_size=profile.world_size,
         multiplexed=multiplexed,
+        stacks=profile.stacks,
+        unix_shift=profile.unix_shift,
     )
 
 

@@ -36,6 +36,8 @@ class Step:
     """Whether its files are usable wherever they were cut off, because they are only appended to."""
     extra: bool = False
     """Whether the run goes on without its results if it fails by itself, because nobody named what it collects."""
+    sampled: bool = False
+    """Whether the stacks of the host are sampled meanwhile."""
     then: tuple[str, ...] = ()
     """A program to run afterwards, however the step ended, which converts the profiler's output for rooflens."""
     within_s: float | None = None

@@ -185,7 +185,7 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     selection = {"kernel": request.kernel, "range": request.range}
     planning = CallStep.of("planning", plan_counting, run_id=run.run_id, selection=selection)
     return arranged(
-        [replace(sampler.with_progress(first), within_s=within)],
+        [replace(sampler.with_progress(first), within_s=within, sampled=request.timeline)],
         _sampling_notes(task.planned, first, choice, driver_notes, request),
         planning if counts else None,
     )

@@ -12,10 +12,12 @@ from ...analysis.comparison.experiment_log import ExperimentEntry, record
 from ...analysis.launches import device_clocks
 from ...analysis.store.store import Manifest, Store
 from ..base.profile_files import WORK, database, unreadable_as_bad_input
-from ..profiles.import_to_store import import_to_store
+from ..profiles.import_to_store import Beside, import_to_store
 from ..profiles.merging.merge import StoredProfile
 from ..profiles.registry import reader_for
+from ..profiles.timelines.host_stacks import sampled_run
 from ..profiles.writer import read_into
+from .host_sampling import FOLDER
 from .program_revision import native
 from .run_state import CLOCKS, UNFINISHED, ProblemText, ProfileRun, RunState, read_record, read_state
 from .worker import CallProgress
@@ -71,7 +73,8 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
         notes = [*(Note("run", text) for text in texts), *device_clocks.held_back_notes(samples)]
         return manifest.model_copy(update=known), notes
 
-    manifest, merged = import_to_store(store, folder / run.out, "auto", amend, samples, native(run.binary))
+    beside = Beside(samples, native(run.binary), sampled_run(folder / FOLDER))
+    manifest, merged = import_to_store(store, folder / run.out, "auto", amend, beside)
     if run.hypothesis or run.change:
         about = ExperimentEntry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
         record(store, about.model_copy(update={"binary": run.binary}))

@@ -24,6 +24,7 @@ from ..isolation.child import function_named
 from .child import ProgramOutcome, ProgramSpec, StopReason, Watch, run_program, signal_name
 from .command import without_prefixes
 from .device_queue import DeviceQueue
+from .host_sampling import sampling_prefix
 from .job import CallStep, Job, Step
 from .processes import become_subreaper, end_all, this_process
 from .profiler_progress import Follower, ProfilerProgress
@@ -344,7 +345,8 @@ class Supervisor:
         env = {**without_prefixes({**self.job.inherited, **self.job.variables}, step.unset), **step.env}
         profiler = Path(step.argv[0]).name if step.gentle else ""
         follower = self._follower(step)
-        program = ProgramSpec(step.argv, self.job.cwd, env, self._logs(step), profiler=profiler, follower=follower)
+        argv = (*sampling_prefix(self.folder), *step.argv) if step.sampled else step.argv
+        program = ProgramSpec(argv, self.job.cwd, env, self._logs(step), profiler=profiler, follower=follower)
         self.watch.start_budget(step.within_s)
         with SensorSampler(self.job.sensors, step.name) as sampler:
             outcome = run_program(program, self.watch, self.job.secrets)

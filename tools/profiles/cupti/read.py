@@ -21,6 +21,7 @@ from ..merging.ranks import sql_place
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import HOST, cuda_copy, cuda_pinned
 from ..timelines.timeline_tables import EVENT, TimelineQueries
+from .call_stacks import CallStacks, call_stacks
 from .ranges import nvtx_ranges, ranges_of_launches
 from .records import SUFFIX, CuptiDevice, CuptiRecording, Stage, is_record
 
@@ -35,6 +36,7 @@ _OVERHEADS = {
 """CUpti_ActivityOverheadKind for the work of CUPTI. Overhead of the driver (compiling, loading) is part of calls."""
 _VERSION = r"(_pt(sz|ds))?(_v\d+)?$"
 """Suffixes that distinguish variants and versions of a function."""
+_NO_STACKS = "SELECT NULL AS file, NULL AS correlation, NULL::BIGINT AS stack LIMIT 0"
 _OF_TIMELINE = ("CALL", "COPY", "FILL", "OVHD")
 _TIMED = "{0}.start_ns > 0 AND {0}.end_ns >= {0}.start_ns AND {0}.end_ns < 4611686018427387904"
 
@@ -96,8 +98,9 @@ class RecordedRun:
             belong = count_text(total, "launch belongs", "launches belong")
             notes.append(Note("ranges", f"{inside} of {belong} to a range (range_id)."))
         timeline = None
+        stacks = call_stacks(self.stage, self.processes) if is_traced(self.stage) else None
         if is_traced(self.stage):
-            events = CuptiTimeline(self.stage, self.processes, table.launches, self.numbers)
+            events = CuptiTimeline(self.stage, self.processes, table.launches, self.numbers, stacks)
             timeline = events.queries(work / "cupti_inner.parquet", ranges.steps)
         return Profile(
             vendor="nvidia",
@@ -110,6 +113,8 @@ class RecordedRun:
             passes=[table],
             places=[r.place for r in (self.processes if timeline else self.recordings)],
             timeline=timeline,
+            stacks=stacks.frames if stacks else "",
+            unix_shift=self.recordings[0].unix_shift,
             tables={"ranges": ranges.table} if ranges.table else {},
             notes=notes,
         )
@@ -132,9 +137,14 @@ class CuptiTimeline:
     """The timeline of several recordings; ``numbers`` maps recording and device in it to a device of the workload."""
 
     def __init__(
-        self, stage: Stage, processes: Sequence[CuptiRecording], launches: str, numbers: Mapping[tuple[int, int], int]
+        self,
+        stage: Stage,
+        processes: Sequence[CuptiRecording],
+        launches: str,
+        numbers: Mapping[tuple[int, int], int],
+        stacks: CallStacks | None = None,
     ) -> None:
-        self.stage, self.launches = stage, launches
+        self.stage, self.launches, self.stacks = stage, launches, stacks
         rows = (f"({r.number}, {sql_place(r.place)})" for r in processes)
         self.processes = f"(VALUES {', '.join(rows)}) p(file, rank, host, pid)"
         known = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
@@ -180,9 +190,11 @@ class CuptiTimeline:
             stripped = f"regexp_replace(n.text, {sql_literal(_VERSION)}, '')"
             call = times | linked | {
                 "name": f"regexp_replace({stripped}, '^__cudaLaunch', 'cudaLaunch')", "thread": "r.thread",
-                "correlation": "r.correlation",
+                "correlation": "r.correlation", "stack": "k.stack",
             }  # fmt: skip
             calls = f"{self._rows('CALL')} LEFT JOIN {self._names()} n ON n.file = r.file AND n.id = r.name"
+            known = self.stacks.calls if self.stacks else _NO_STACKS
+            calls += f" LEFT JOIN ({known}) k ON k.file = r.file AND k.correlation = r.correlation"
             nested = f"{parquet([inner])} i ON i.call = r.row"
             selects.append(f"SELECT {row_of(EVENT, call)} FROM {calls} ANTI JOIN {nested}")
         if self.stage.parts["OVHD"]:

@@ -130,6 +130,12 @@ class CuptiRecording:
     def began(self) -> int:
         return _number(self.info.get("realtime_ns")) or 0
 
+    @property
+    def unix_shift(self) -> int | None:
+        """CUPTI's clock minus Unix time in ns, as both were when the recording began."""
+        stamp = _number(self.info.get("timestamp_ns"))
+        return stamp - self.began if stamp and self.began else None
+
 
 def is_record(file: Path) -> bool:
     """Return whether the file starts with the signature of the recorder."""

@@ -73,9 +73,13 @@ class StoredProfile:
     places: Sequence[ProcessPlace] = ()
     """The place of each process that launched or did anything; empty if the reader does not distinguish processes."""
     world_size: int | None = None
+    """Number of ranks of the program, if the profile states it."""
     multiplexed: str | None = None
     """How groups of counters took turns between launches; None if they did not."""
-    """Number of ranks of the program, if the profile states it."""
+    stacks: str = ""
+    """SQL for the frames of the stacks of host calls, if they were recorded."""
+    unix_shift: int | None = None
+    """The clock of its times minus Unix time in ns, if it states both."""
 
 
 def name_counters(tables: Sequence[PassTable]) -> list[MergedPass]:

@@ -35,6 +35,7 @@ EVENT = {  # column of the events that a reader provides -> SQL type; unknown va
     "row": "BIGINT",  # of a kernel: its row in the main pass
     "arguments": "VARCHAR",  # of a collective: its kind, sizes, type and group, as JSON
     "graph": "BIGINT", "graph_node": "BIGINT",  # the graph, and its node that the work is
+    "stack": "BIGINT",  # of a call: where the host made it, as in Profile.stacks
 }  # fmt: skip
 RANGE = {
     "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
@@ -144,7 +145,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         raise timeline.refusal(warnings)
     own = timeline.ranges_of_events or (partial(_ranges_of_events, con, work, ranges, steps) if ranges else None)
     within = _in_order_of_events(con, work, staged, own)
-    last = ("rank", "host", "value", "category", "arguments", "graph", "graph_node")
+    last = ("rank", "host", "value", "category", "arguments", "graph", "graph_node", "stack")
     columns = ", ".join(f"{plain_pid()} AS pid" if c == "pid" else c for c in EVENT if c not in ("row", *last))
     write_table(
         con,

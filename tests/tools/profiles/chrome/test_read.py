@@ -98,8 +98,9 @@ def test_every_field_of_the_contract_is_filled_from_a_trace(bench, name):
         None,
         None,
         None,
+        None,
     )
-    assert copy == ("copy", "h2d", 0, 7, 7, None, 1071500, 1079500, 4096, "h2d", True, 1, 1, *[None] * 6)
+    assert copy == ("copy", "h2d", 0, 7, 7, None, 1071500, 1079500, 4096, "h2d", True, 1, 1, *[None] * 7)
     assert bench.rows(done, "events", "kind, name, category, range_id", "kind IN ('api', 'sync')")[:3] == [
         ("api", "cudaLaunchKernel", "launch", 2), ("api", "cudaMemcpyAsync", "copy", 1),
         ("sync", "cudaStreamSynchronize", "runtime", 1),

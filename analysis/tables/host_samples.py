@@ -1,0 +1,19 @@
+"""The table host_samples: which stack each thread of the host had when."""
+
+from __future__ import annotations
+
+from ..store.schema import SchemaColumn
+from .declaration import DeclaredTable
+
+TABLE = DeclaredTable(
+    "host_samples",
+    "What threads of the host ran: a row for as long as samples of a thread showed the same stack.",
+    {
+        "start_ns": SchemaColumn("BIGINT", "First sample with this stack, on the clock of events", "ns"),
+        "end_ns": SchemaColumn("BIGINT", "Next sample with another one", "ns"),
+        "pid": SchemaColumn("BIGINT", "Process"),
+        "thread": SchemaColumn("BIGINT", "Thread, as in events"),
+        "stack": SchemaColumn("BIGINT", "As in host_stacks"),
+        "source": SchemaColumn("VARCHAR", "What recorded it: py-spy"),
+    },
+)

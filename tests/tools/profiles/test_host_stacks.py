@@ -1,0 +1,160 @@
+"""Stacks of the host beside a timeline: what is stored of them, on which clock, and what is said if they lack."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rooflens.analysis.base.problems import BadInput
+from rooflens.tools.base.profile_files import WORK
+from rooflens.tools.profiles.timelines.host_stacks import FACTS, LOG, SAMPLES, sampled_run, write_host_stacks
+from rooflens.tools.profiles.timelines.py_spy import read_recording
+
+BEGAN = 1_700_000_000_000_000_000
+LOGGED = """\
+[2023-11-14T22:13:19.998000000Z INFO  py_spy::config] config Config {
+[2023-11-14T22:13:20.000440000Z INFO  py_spy::python_process_info] Got virtual memory maps from pid 7:
+py-spy> Wrote chrome trace to 'x'. Samples: 100 Errors: 1
+"""
+PROGRAM = "/home/user/app/train.py"
+LIBRARY = "/opt/venv/lib/python3.12/site-packages/transformers/trainer.py"
+
+
+def frame(name: str, file: str = "", line: int = 0) -> tuple[str, str, int]:
+    return name, file, line
+
+
+class Writer:
+    """The output of py-spy for stacks that are given one after the other."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, object]] = []
+        self.open: dict[int, list[tuple[str, str, int]]] = {}
+
+    def sample(self, ms: float, *frames: tuple[str, str, int], pid: int = 7, tid: int = 70, thread: int = 7) -> Writer:
+        """The stack of a thread from a time on; without frames, the thread has ended."""
+        roots = [frame(f'process {pid}:"python train.py"'), frame(f"thread ({thread}): MainThread")]
+        before, after = self.open.get(tid, []), [*roots, *frames] if frames else []
+        same = next(
+            (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+        )
+        for one in reversed(before[same:]):
+            self._add("E", ms, one, pid, tid)
+        for one in after[same:]:
+            self._add("B", ms, one, pid, tid)
+        self.open[tid] = after
+        return self
+
+    def _add(self, kind: str, ms: float, one: tuple[str, str, int], pid: int, tid: int) -> None:
+        name, file, line = one
+        args = {"filename": file, "line": line}
+        self.events.append({"ph": kind, "ts": int(ms * 1000), "pid": pid, "tid": tid, "name": name, "args": args})
+
+    def put(self, folder: Path, **facts: object) -> Path:
+        folder.mkdir(exist_ok=True)
+        (folder / SAMPLES).write_text(json.dumps(self.events))
+        (folder / LOG).write_text(LOGGED)
+        clocks = {"realtime": BEGAN, "monotonic": 5_000_000_000, "boottime": 6_000_000_000}
+        (folder / FACTS).write_text(json.dumps({"rate": 100, "clocks": clocks, **facts}))
+        return folder
+
+
+def usual() -> Writer:
+    main, step = frame("<module>", PROGRAM, 90), frame("Trainer.step", LIBRARY, 12)
+    return Writer().sample(10, main, frame("load", PROGRAM, 4)).sample(40, main, step).sample(100)
+
+
+def stored(
+    tmp_path: Path, folder: Path, *, first: int, last: int, shift: int | None = None
+) -> duckdb.DuckDBPyConnection:
+    """What is stored of the samples beside a timeline from ``first`` to ``last``, as tables."""
+    out = tmp_path / "out"
+    (out / WORK).mkdir(parents=True)
+    con = duckdb.connect()
+    con.execute(f"COPY (SELECT {first} AS start_ns, {last} AS end_ns) TO '{out}/events.parquet' (FORMAT parquet)")
+    warnings, notes = write_host_stacks(con, sampled_run(folder), "", out, shift)
+    con.execute("CREATE TABLE said AS SELECT unnest(?::VARCHAR[]) AS text", [[n.text for n in (*warnings, *notes)]])
+    for table in ("host_samples", "host_stacks"):
+        if (out / f"{table}.parquet").exists():
+            con.execute(f"CREATE VIEW {table} AS FROM '{out}/{table}.parquet'")
+    return con
+
+
+def test_samples_are_spans_on_the_clock_of_the_profile(tmp_path: Path) -> None:
+    con = stored(tmp_path, usual().put(tmp_path / "host"), first=0, last=1, shift=-BEGAN)
+    rows = con.execute("SELECT start_ns, end_ns, pid, thread, stack, source FROM host_samples").fetchall()
+    assert rows == [(10_000_000, 40_000_000, 7, 7, 1, "py-spy"), (40_000_000, 100_000_000, 7, 7, 2, "py-spy")]
+
+
+def test_frames_say_whose_code_they_are(tmp_path: Path) -> None:
+    con = stored(tmp_path, usual().put(tmp_path / "host"), first=0, last=1, shift=0)
+    rows = con.execute("SELECT depth, function, line, module, own FROM host_stacks WHERE stack = 2 ORDER BY depth")
+    assert rows.fetchall() == [(0, "<module>", 90, None, True), (1, "Trainer.step", 12, "transformers", False)]
+
+
+def test_lines_are_kept_where_the_file_can_be_read(tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    source.write_text("import x\nloss = model(batch).item()\n")
+    writer = Writer().sample(10, frame("<module>", str(source), 2)).sample(30)
+    con = stored(tmp_path, writer.put(tmp_path / "host"), first=0, last=1, shift=0)
+    assert con.execute("SELECT text FROM host_stacks").fetchall() == [("loss = model(batch).item()",)]
+
+
+@pytest.mark.parametrize(
+    ("clock", "zero"), [("realtime", BEGAN), ("monotonic", 5_000_000_000), ("boottime", 6_000_000_000)]
+)
+def test_the_clock_is_the_one_on_which_the_events_were_sampled(tmp_path: Path, clock: str, zero: int) -> None:
+    con = stored(tmp_path, usual().put(tmp_path / "host"), first=zero + 20_000_000, last=zero + 90_000_000)
+    assert con.execute("SELECT min(start_ns) FROM host_samples").fetchone() == (zero + 10_000_000,), clock
+
+
+def test_samples_of_another_time_are_left_out_and_said_to_be(tmp_path: Path) -> None:
+    con = stored(tmp_path, usual().put(tmp_path / "host"), first=1, last=2)
+    assert "cannot be matched" in str(con.execute("FROM said").fetchall())
+    assert not (tmp_path / "out" / "host_samples.parquet").exists()
+
+
+def test_a_forked_child_does_not_end_the_stack_of_its_parent(tmp_path: Path) -> None:
+    main, child = frame("main", PROGRAM, 1), frame("child", PROGRAM, 2)
+    writer = Writer().sample(10, main).sample(12, child, pid=8, thread=8).sample(20, main)
+    writer.sample(22, child, pid=8, thread=8).sample(30, main).sample(40)
+    folder = writer.put(tmp_path / "host")
+    spans = read_recording(folder / SAMPLES, folder / LOG, 100).spans
+    times = {pid: sum(s.end - s.start for s in spans if s.pid == pid) for pid in (7, 8)}
+    assert times == {7: 30_000_000, 8: 18_000_000}
+
+
+def test_the_zero_of_the_clock_lies_between_two_lines_of_the_log(tmp_path: Path) -> None:
+    folder = usual().put(tmp_path / "host")
+    recording = read_recording(folder / SAMPLES, folder / LOG, 100)
+    assert (recording.began, recording.clock_error) == (BEGAN, 2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("why", "advice"), [(os.strerror(1), "--cap-add=SYS_PTRACE"), (os.strerror(2), "pip install py-spy")]
+)
+def test_what_to_allow_is_said_where_sampling_was_refused(tmp_path: Path, why: str, advice: str) -> None:
+    folder = tmp_path / "host"
+    folder.mkdir()
+    (folder / FACTS).write_text(json.dumps({"refused": why}))
+    con = stored(tmp_path, folder, first=0, last=1)
+    assert advice in str(con.execute("FROM said").fetchall())
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', '[{"ph": "B"}]', "no json"])
+def test_other_files_are_refused_without_losing_the_profile(tmp_path: Path, content: str) -> None:
+    folder = usual().put(tmp_path / "host")
+    (folder / SAMPLES).write_text(content)
+    with pytest.raises(BadInput, match="not an output of py-spy"):
+        read_recording(folder / SAMPLES, folder / LOG, 100)
+    con = stored(tmp_path, folder, first=0, last=1)
+    assert "not an output of py-spy" in str(con.execute("FROM said").fetchall())
+
+
+def test_a_program_without_python_has_no_samples_and_no_warning(tmp_path: Path) -> None:
+    con = stored(tmp_path, Writer().put(tmp_path / "host"), first=0, last=1)
+    assert con.execute("FROM said").fetchall() == []

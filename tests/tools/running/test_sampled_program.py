@@ -1,0 +1,103 @@
+"""A program under the sampler of host stacks: it ends, prints and dies as without it, and its stacks are read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rooflens.tools.profiles.timelines.host_stacks import sampled_run
+from rooflens.tools.running import sampled_program
+from rooflens.tools.running.host_sampling import sampling_prefix
+
+SCRIPT = Path(sampled_program.__file__)
+BUSY = """
+import sys, time
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+"""
+
+
+def py_spy() -> str:
+    found = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
+        pytest.skip("needs py-spy")
+    return found
+
+
+def sampled(folder: Path, *command: str, sampler: str | None = None) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-I", str(SCRIPT), str(folder), sampler or py_spy(), "100", "--", *command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_program_keeps_its_streams_and_its_exit_status(tmp_path: Path, status: int) -> None:
+    code = f"import sys; print('out'); print('err', file=sys.stderr); sys.exit({status})"
+    ran = sampled(tmp_path, sys.executable, "-c", code)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (status, "out\n", "err\n")
+
+
+def test_a_program_that_a_signal_ends_is_reported_as_such(tmp_path: Path) -> None:
+    ran = sampled(tmp_path, sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert ran.returncode == -signal.SIGKILL
+
+
+def test_a_sampler_that_cannot_start_leaves_the_program_alone(tmp_path: Path) -> None:
+    ran = sampled(tmp_path, sys.executable, "-c", "print('ran')", sampler="/bin/false")
+    assert (ran.returncode, ran.stdout) == (0, "ran\n")
+    assert json.loads((tmp_path / sampled_program.FACTS).read_text())["refused"] == "py-spy did not start"
+
+
+def test_a_program_ends_with_its_samples_when_it_is_told_to_end(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(BUSY + "print('begun', flush=True)\nwork(50)\n")
+    argv = [sys.executable, "-I", str(SCRIPT), str(tmp_path), py_spy(), "100", "--", sys.executable, str(program)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        os.killpg(child.pid, signal.SIGTERM)  # as a supervisor ends all processes of a run
+        assert child.wait(20) in (-signal.SIGTERM, 0)
+    assert (tmp_path / sampled_program.SAMPLES).stat().st_size
+
+
+def test_the_stacks_of_a_program_and_its_forked_child_are_told_apart(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        BUSY + "import os\n"
+        "def parent():\n    work(1.0)\n"
+        "def child():\n    work(0.6)\n"
+        "if os.fork() == 0:\n    child(); os._exit(0)\n"
+        "parent(); os.wait()\n"
+    )
+    assert sampled(tmp_path, sys.executable, str(program)).returncode == 0
+    run = sampled_run(tmp_path)
+    assert run is not None
+    assert run.recording is not None
+    assert run.recording.began is not None
+    times: dict[str, int] = {}
+    for span in run.recording.spans:
+        for function in {frame[0] for frame in span.stack}:
+            times[function] = times.get(function, 0) + span.end - span.start
+    assert 0.6e9 < times["parent"] < 1.2e9
+    assert 0.2e9 < times["child"] < 0.8e9
+    pids = {function: {s.pid for s in run.recording.spans if function in [f[0] for f in s.stack]} for function in times}
+    assert pids["parent"].isdisjoint(pids["child"])
+
+
+def test_a_missing_sampler_is_noted_and_the_command_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert sampling_prefix(tmp_path) == ()
+    run = sampled_run(tmp_path / "host")
+    assert run is not None
+    assert run.refused == os.strerror(2)

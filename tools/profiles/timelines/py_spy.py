@@ -1,0 +1,171 @@
+"""Read the stacks that py-spy sampled, with their times, from its output in Chrome's format.
+
+py-spy writes a list of begins and ends of frames, but only where the stack of a thread changes, and knows threads by
+their pthread number alone, which a forked process shares with its parent. The list is therefore replayed in its order
+for each of these numbers; process and thread come from the root frames (``process PID:"..."``, ``thread (TID): ...``)
+that its options ``--subprocesses`` and ``--threads`` add. A stack lasts until the next one of the same thread. (Format:
+py-spy 0.4, src/chrometrace.rs.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from ....analysis.base.problems import BadInput
+from ...base.profile_files import open_regular
+from ..parsing.json_stream import JsonCut, elements
+
+_PROCESS = re.compile(r'process (\d{1,9}):"(.*)"', re.DOTALL)
+_THREAD = re.compile(r"thread \((\d{1,9})\)")
+_LOGGED = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{9})Z \w+ +py_spy::(\w+)\]")
+_COUNTS = re.compile(r"Samples: (\d{1,15}) Errors: (\d{1,15})")
+_FIRST_MAPS_NS = 440_000
+"""Time from the zero of py-spy's clock to the first line about memory maps in its log, measured with 0.4.3."""
+_LASTS = 10
+"""A stack lasts until the next one of its thread, unless that comes more than this number of intervals later."""
+_FEW = 0.02
+"""Stacks that begin unlike the others of their thread are incomplete, if they take less than this share of it."""
+
+Frame = tuple[str, str, int]
+"""Function, file and line."""
+
+
+@dataclass(frozen=True)
+class StackSpan:
+    """A stack of one thread and the time that it lasted, in ns since py-spy began."""
+
+    pid: int
+    thread: int
+    start: int
+    end: int
+    stack: tuple[Frame, ...]
+    """The outermost frame first."""
+
+
+@dataclass
+class PySpyRecording:
+    """What py-spy recorded of a program and its child processes."""
+
+    spans: list[StackSpan]
+    commands: dict[int, str]
+    """The command of each process."""
+    began: int | None
+    """The zero of its clock, in ns of Unix time; None if its log does not tell."""
+    clock_error: int
+    """How far ``began`` may be wrong, in ns."""
+    errors: int = 0
+    """The number of samples that failed."""
+    samples: int = 0
+
+
+@dataclass
+class _Thread:
+    """One thread number of py-spy: the frames that are open, since when, and the time of the last event."""
+
+    frames: list[Frame] = field(default_factory=list)
+    since: int = 0
+
+
+def read_recording(samples: Path, log: Path, rate: int) -> PySpyRecording:
+    """Return the recording in ``samples``, with the clock from ``log``; BadInput if the file is not of py-spy."""
+    commands: dict[int, str] = {}
+    spans = [span for seen in _stacks(samples) if (span := _span(seen, commands))]
+    text = log.read_text("utf-8", "replace") if log.is_file() else ""
+    began, error = _zero(text)
+    counted = _COUNTS.search(text)
+    return PySpyRecording(
+        _without_incomplete(_joined(spans, _LASTS * 1_000_000_000 // rate)),
+        commands,
+        began,
+        error,
+        *((int(counted[2]), int(counted[1])) if counted else (0, 0)),
+    )
+
+
+def _stacks(file: Path) -> Iterator[tuple[int, int, list[Frame]]]:
+    """Yield start, end and frames of every stack, in the order of their ends for each thread number."""
+    threads: dict[Any, _Thread] = defaultdict(_Thread)
+    try:
+        with open_regular(file) as stream:
+            for _, event in elements(stream, lambda path: False, may_end=True):
+                thread, time = threads[event["tid"]], int(event["ts"]) * 1000
+                if time > thread.since:
+                    if thread.frames:
+                        yield thread.since, time, list(thread.frames)
+                    thread.since = time
+                if event["ph"] == "B":
+                    place = event["args"]
+                    thread.frames.append((str(event["name"]), str(place["filename"]), int(place["line"])))
+                elif thread.frames:
+                    thread.frames.pop()
+    except (JsonCut, KeyError, TypeError, ValueError) as error:
+        raise BadInput(
+            f"{file.name} is not an output of py-spy", "it does not list begins and ends of frames"
+        ) from error
+
+
+def _span(seen: tuple[int, int, list[Frame]], commands: dict[int, str]) -> StackSpan | None:
+    """Return the span without its root frames, whose process is noted; None if there is no frame of the program."""
+    start, end, frames = seen
+    pid = thread = 0
+    while frames and not frames[0][1]:
+        name = frames.pop(0)[0]
+        if process := _PROCESS.match(name):
+            pid = int(process[1])
+            commands.setdefault(pid, process[2])
+        elif found := _THREAD.match(name):
+            thread = int(found[1])
+    return StackSpan(pid, thread, start, end, tuple(frames)) if frames and thread else None
+
+
+def _joined(spans: list[StackSpan], longest: int) -> list[StackSpan]:
+    """Return the spans by thread and time, each extended to the next one of its thread if that is near.
+
+    Where a process and its forked child have the same thread number, each ends the stack of the other.
+    """
+    ordered = sorted(spans, key=lambda span: (span.pid, span.thread, span.start))
+    joined = []
+    for span, after in zip_longest(ordered, ordered[1:]):
+        end = span.end
+        if after and (after.pid, after.thread) == (span.pid, span.thread) and after.start - end <= longest:
+            end = after.start
+        joined.append(StackSpan(span.pid, span.thread, span.start, end, span.stack))
+    return joined
+
+
+def _without_incomplete(spans: list[StackSpan]) -> list[StackSpan]:
+    """Return the spans without the stacks of a thread that were read while they changed, so that their begin lacks."""
+    times: dict[tuple[int, int], dict[Frame, int]] = defaultdict(lambda: defaultdict(int))
+    for span in spans:
+        function, file, _ = span.stack[0]
+        times[span.pid, span.thread][function, file, 0] += span.end - span.start
+    kept = []
+    for span in spans:
+        known = times[span.pid, span.thread]
+        function, file, _ = span.stack[0]
+        if known[function, file, 0] >= _FEW * sum(known.values()):
+            kept.append(span)
+    return kept
+
+
+def _zero(log: str) -> tuple[int | None, int]:
+    """Return the Unix time in ns of the zero of py-spy's clock, and its error.
+
+    The clock begins after the line of the log with the configuration and before the first one about memory maps.
+    """
+    stamps: dict[str, int] = {}
+    for day, fraction, module in _LOGGED.findall(log):
+        at = int(datetime.fromisoformat(f"{day}+00:00").timestamp()) * 1_000_000_000 + int(fraction)
+        stamps.setdefault(module, at)
+    if "config" not in stamps or "python_process_info" not in stamps:
+        return None, 0
+    earliest, latest = stamps["config"], stamps["python_process_info"]
+    began = max(earliest, latest - _FIRST_MAPS_NS)
+    return began, max(began - earliest, latest - began)
