@@ -1,4 +1,4 @@
-# make demo: install into .venv and show the whole loop. make test: the same with the test tools, then every check.
+# make demo: install into .venv and show answers about samples. make test: the same with the test tools, then every check.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -11,6 +11,8 @@ from rooflens.analysis.store.store import Store
 from rooflens.tests import once
 from rooflens.tools.import_profile import import_profile
 
+KERNELS = Path(__file__).resolve().parents[1] / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
+"""The example program on an H200, as a raw page of ncu."""
 _place: list[Path] = []
 """The folder of the first imports, once a test run has one."""
 

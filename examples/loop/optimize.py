@@ -13,10 +13,9 @@ import tempfile
 from pathlib import Path
 
 import anyio
+import loop
 from mcp import StdioServerParameters
 from mcp.client import Client
-
-from rooflens.server.demo import loop
 
 
 async def walk(options: argparse.Namespace, folder: Path) -> int:

@@ -43,9 +43,9 @@ def first_steps(store: Store) -> Outcome:
 
 
 class DemoCommand:
-    """`rooflens demo`: the whole loop on the shipped samples."""
+    """`rooflens demo`: what rooflens answers about the shipped samples."""
 
-    HELP = "show the whole loop on the shipped samples, without a GPU"
+    HELP = "show what rooflens answers about the shipped samples, without a GPU"
 
     def arguments(self, parser: ArgumentParser) -> None:
         """Add the option that measures this machine too."""

@@ -1,4 +1,4 @@
-"""`rooflens demo`: the whole loop on the shipped samples, without a GPU."""
+"""`rooflens demo`: what rooflens answers about the shipped samples, without a GPU."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ def demo(store: Store | None, facts: dict[str, Any], *, benchmark: bool = False)
         yield "7. Pictures (the tool plot shows them to an assistant)\n"
         yield from (f"   {picture}" for picture in pictures)
         yield ""
-        yield from _loop(where)
         if benchmark:
             yield from _ceilings(where)
         kept = store is not None
@@ -131,29 +130,9 @@ def _pictures(store: Store, folder: Path) -> Iterator[Path]:
             yield kept
 
 
-def _loop(store: Store) -> Iterator[str]:
-    """Run both optimisation loops, each with its own client, like an assistant."""
-    import anyio
-    from mcp.client import Client
-
-    from ..mcp.app import build
-    from . import loop
-
-    async def walk(ladder: loop.Ladder) -> str:
-        with tempfile.TemporaryDirectory(prefix="rooflens-loop-") as folder:
-            async with Client(build(store)) as client:
-                return loop.rounds_text(
-                    ladder, await loop.optimise(client, ladder, loop.replay_recording(Path(folder)))
-                )
-
-    yield "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200; no model)\n"
-    for ladder in loop.ladders().values():
-        yield "   " + anyio.run(walk, ladder).replace("\n", "\n   ") + "\n"
-
-
 def _ceilings(store: Store) -> Iterator[str]:
     """Measure what the GPU of this machine, or else the processor, can reach."""
-    yield "9. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n"
+    yield "8. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n"
     try:
         measured = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)
     except Problem as problem:

@@ -22,7 +22,6 @@ from markdown_it import MarkdownIt
 
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
-from rooflens.server import demo
 from rooflens.server.cli import main
 from rooflens.tools.query_counters import query_counters
 
@@ -168,8 +167,6 @@ class Reader:
         self.patch.setenv("HOME", str(self.folder / "home"))
         self.patch.setenv("MPLBACKEND", "Agg")
         self.patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        # It walks the recorded loop, which has tests of its own.
-        self.patch.setattr(demo, "_loop", lambda store: [])
 
     def follow(self, page: list[Block]) -> int:
         """Run every block that runs; how many commands and queries that were. Raises Wrong."""

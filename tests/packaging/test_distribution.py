@@ -109,8 +109,6 @@ def test_an_install_has_all_data_and_one_top_level_name(built: Path, tmp_path: P
     assert {p.name for p in site.iterdir() if not p.name.endswith(".dist-info")} - {"bin"} == {"rooflens"}
     code = (
         "import sys, rooflens; assert rooflens.__file__.startswith(sys.argv[1]);"
-        # The loop that it replays has tests of its own.
-        "from rooflens.server import demo; demo._loop = lambda store: [];"
         "from rooflens.server.page.build import page; assert 'openAsApp' in page(None);"
         "from rooflens.server.mcp.resources import skills; assert len(skills()) == 5;"
         "from rooflens.server.cli import main; main(['connect']); main(['demo'])"

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rooflens.analysis.store.store import Store
-from rooflens.server.demo.loop import RECORDING
 from rooflens.server.mcp.toolbox import functions
 from rooflens.server.page.build import pack_document, page
 from rooflens.tests import recordings, rooflines, timelines
@@ -64,7 +63,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     rooflines.publish(made, many[-SOME:], name="some")
     rooflines.publish(made, [row(name, n) for n, name in enumerate(HOSTILE)], name="<b>hostile</b>")
     rooflines.publish(made, [row("k", 5), row("other", 1)], name="before")
-    recordings.stored(made, RECORDING, "nvidia")
+    recordings.stored(made, recordings.KERNELS, "nvidia")
     lds = [c for c in rooflines.counters("gfx90a") if "LDS" in c]
     rooflines.publish(made, [row("k", 5)], without=lds, name="few counters")
     steps = timelines.Made()

@@ -13,7 +13,6 @@ from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue.metrics import by_name, targets_with_metrics
 from rooflens.analysis.catalogue.targets import gpu
 from rooflens.analysis.store.store import Manifest, Store, write_table
-from rooflens.server.demo.loop import RECORDING
 from rooflens.server.mcp.toolbox import functions
 from rooflens.tests import recordings, rooflines
 from rooflens.tools.base.results import Result, Table, table
@@ -39,7 +38,7 @@ def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None
 
 def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_words(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    recordings.stored(store, RECORDING, "nvidia")
+    recordings.stored(store, recordings.KERNELS, "nvidia")
     (workload,) = collect(store, functions(), ["nvidia"])["workloads"]
     section = workload["sections"]["diagnosis"]
     kernel, said = section["answer"]["kernels"][0], section["more"][0]
@@ -50,7 +49,7 @@ def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_
 
 def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(samples: Store, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    recordings.stored(store, RECORDING, "nvidia")
+    recordings.stored(store, recordings.KERNELS, "nvidia")
     for given, name in ((samples, "yax_before"), (store, "nvidia")):
         (workload,) = collect(given, functions(), [name])["workloads"]
         known = by_name(workload["arch"])

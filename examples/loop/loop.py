@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import tomli
 
+import rooflens
+
 if TYPE_CHECKING:
     from mcp.client import Client
 
@@ -108,7 +110,7 @@ def ladders(path: Path = LADDERS) -> dict[str, Ladder]:
 
 
 async def optimise(client: Client, ladder: Ladder, measure: Measure, *, rounds: int = ROUNDS) -> list[Round]:
-    """Run the loop with the tools of a connected server; the last round states why it stopped. Raises Refused."""
+    """Run the loop with the tools of a connected server; the last round states why it stopped. Raises CallRefused."""
     best, untried = ladder.versions[0], list(ladder.versions[1:])
     baseline = await measure(client, best)
     history: list[Round] = []
@@ -160,7 +162,7 @@ async def comparison(
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The structured answer of a tool. Raises Refused with the tool's advice."""
+    """The structured answer of a tool. Raises CallRefused with the tool's advice."""
     result = await client.call_tool(tool, arguments)
     if result.is_error:
         raise CallRefused("".join(getattr(block, "text", "") for block in result.content))
@@ -198,7 +200,7 @@ def _result(outcome: VersionOutcome) -> str:
     return f"refused: {times}, but {why}"
 
 
-RECORDING = Path(__file__).parents[1] / "samples" / "h200_kernels" / "kernels.csv.gz"
+RECORDING = rooflens.samples()["h200_kernels"] / "kernels.csv.gz"
 METRICS = ("diagnosis", "roofline")
 """The metrics to collect live: all that a diagnosis may need, because the next round would request them."""
 _WAIT_S = 45
@@ -239,7 +241,7 @@ async def _import_version(folder: Path, recording: Path, client: Client, version
 def rows_of(recording: Path, kernel: str) -> str:
     """The launches of one kernel in a raw page of ncu, below its two lines of names and units.
 
-    Raises Refused if there are none.
+    Raises CallRefused if there are none.
     """
     with gzip.open(recording, "rt", encoding="utf-8", newline="") as source:
         names, units, *rows = csv.reader(source)

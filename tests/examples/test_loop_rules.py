@@ -12,7 +12,7 @@ import pytest
 from mcp.client import Client
 
 from rooflens.analysis.store.store import Store
-from rooflens.server.demo import loop
+from rooflens.examples.loop import loop
 from rooflens.server.mcp import app
 from rooflens.tools.query_counters import query_counters
 
