@@ -29,8 +29,8 @@ class DoctorCommand:
         parser.add_argument(
             "--bundle",
             metavar="FILE",
-            help="also write a text for a bug report: versions, devices, permissions, help texts of the profilers, "
-            "the logs of the newest failed run; without variables, secrets, host and user names",
+            help="also write a zip file of texts for a bug report: versions, devices, permissions, profilers, "
+            "workloads, the newest failed run with its logs; without variables, secrets, host and user names",
         )
         parser.add_argument(
             "--draft",
@@ -54,10 +54,10 @@ class DoctorCommand:
             words.append(f"{check.state:8}  {check.name}: {check.found}{fix}")
         facts: dict[str, Any] = {"checks": [check.model_dump() for check in examination[1]], "bundle": options.bundle}
         if options.bundle is not None:
-            bundle(store, Path(options.bundle), words.append, examination)
+            words += bundle(store, Path(options.bundle), examination[1])
         if options.draft is not None:
             target, text = draft_target(examination[0])
-            write_new(Path(options.draft), text)
+            write_new(Path(options.draft), text.encode())
             facts["draft"] = {"file": options.draft, "target": target}
             words.append(f"{options.draft}: the draft of gpus/{target}.toml; complete it by its comments")
         return Outcome(facts, words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.server.doctor import bundle as module
 from rooflens.server.doctor import examination
-from rooflens.server.doctor.bundle import Scrubber
+from rooflens.server.doctor.scrubber import Scrubber
 from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler
 from rooflens.tools.device.machine.permissions import CounterPermission
 from rooflens.tools.device.machine.survey import Machine
@@ -36,7 +37,7 @@ def store(tmp_path: Path) -> Store:
                 variables=["SECRET_OF_ALICE"], profiler_version="1.0.0", hypothesis="hunter2",
             ),
         )  # fmt: skip
-        problem = runs.ProblemText(what="rocprofv3 ended with status 1", why="HIP out of memory on node17")
+        problem = runs.ProblemText(what="rocprofv3 ended with status 1", why="HIP out of memory on\nnode17\tof\talice")
         runs.write(folder, runs.RunState(state=state, fault="timing", status=1, problem=problem))
         (folder / runs.SUPERVISOR_LOG).write_text("Traceback: a bug of ours on node17\n")
         logs = folder / runs.LOGS
@@ -48,15 +49,12 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> tuple[Machine, list[Check]]:
-    """A machine with a GPU and a profiler; what the latter prints is made up."""
-    program = tmp_path / "rocprofv3"
-    program.write_text('#!/bin/sh\n# stand-in written by a test\necho "$1 of node17: --pmc COUNTERS"\n')
-    program.chmod(0o755)
+def found() -> tuple[Machine, list[Check]]:
+    """A machine with a GPU and a profiler."""
     gpu = Device(
         vendor="amd", index=0, name="AMD Instinct MI300X", arch="gfx942", uuid="GPU-11111111", pci="0000:c1:00.0"
     )
-    profiler = InstalledProfiler(name="rocprofv3", vendor="amd", path=str(program), version="1.0.0")
+    profiler = InstalledProfiler(name="rocprofv3", vendor="amd", path="/opt/rocm/bin/rocprofv3", version="1.0.0")
     machine = Machine([gpu], [profiler], {"amd": CounterPermission(False, "no /dev/kfd", "--device")}, [])
     return machine, [Check(name="store", state="ok", found="/home/alice/.local/share/rooflens, writable")]
 
@@ -71,25 +69,21 @@ def _alice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bundle_holds_what_helps_and_nothing_that_was_planted(
     tmp_path: Path, store: Store, found: tuple[Machine, list[Check]]
 ) -> None:
-    path, told = tmp_path / "bundle.txt", list[str]()
-
-    def tell(line: str) -> None:
-        # All but the last line come before anything is written.
-        assert path.exists() == line.startswith("Written")
-        told.append(line)
-
-    module.bundle(store, path, tell, found)
-    text = path.read_text()
+    path = tmp_path / "bundle.zip"
+    told = module.bundle(store, path, found[1])
+    with zipfile.ZipFile(path) as packed:
+        texts = {name: packed.read(name).decode() for name in packed.namelist()}
+    text = "\n".join(texts.values())
     assert [word for word in PLANTED if word in text] == []
     for wanted in (
-        "rooflens 0.", "AMD Instinct MI300X", "gfx942", "no /dev/kfd", "--help of [host]: --pmc COUNTERS",
-        "--version of [host]", "python train.py --api-key [withheld] --data ~/data", "rocprofv3 ended with status 1",
+        '"rooflens": "0.', "profiler_version", "1.0.0",
+        "python train.py --api-key [withheld] --data ~/data", "rocprofv3 ended with status 1",
         "HIP out of memory", "a bug of ours", "~/a.py: error 2", "~/.local/share/rooflens",
     ):  # fmt: skip
         assert wanted in text
     assert "\x1b" not in text
-    titles = [line[5:-5] for line in text.splitlines() if line.startswith("==== ")]
-    assert len(titles) == len(told) - 2 and all(t in line for t, line in zip(titles, told[1:], strict=False))
+    assert {"doctor.txt", "workloads.txt", "failed_run.txt", "failed_run/timing.err"} <= texts.keys()
+    assert len(texts) == len(told) - 2 and all(name in line for name, line in zip(texts, told[1:], strict=False))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -111,13 +105,13 @@ def test_a_file_or_link_of_that_name_is_never_overwritten(
     assert "Read it before you send it" in capsys.readouterr().out and (tmp_path / "new").exists()
 
 
-def test_a_store_without_a_failed_run_says_so(tmp_path: Path, found: tuple[Machine, list[Check]]) -> None:
-    sections = module.collect(Store(tmp_path / "none"), *found, module.here())
-    assert sections[-1] == module.Section("failed run", "The store has no failed run.")
+def test_a_store_without_a_failed_run_has_no_texts_of_one(tmp_path: Path, found: tuple[Machine, list[Check]]) -> None:
+    texts = module.texts(Store(tmp_path / "none"), found[1], module.here())
+    assert list(texts) == ["doctor.txt", "workloads.txt"]
 
 
 def test_endless_logs_are_cut_to_their_ends(tmp_path: Path, store: Store, found: tuple[Machine, list[Check]]) -> None:
     failed = next(f for f in runs.folders(store) if runs.read_state(f).state == "failed")
     (failed / runs.LOGS / "timing.out").write_text("first line\n" + "x y z\n" * 400_000 + "last line")
-    (log,) = [s for s in module.collect(store, *found, module.here()) if s.title.endswith("timing.out")]
-    assert len(log.text) < 40_000 and log.text.endswith("last line")
+    log = module.texts(store, found[1], module.here())["failed_run/timing.out"]
+    assert len(log) < 100_000 and log.startswith("x y z\n") and log.endswith("last line")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.server.doctor.bundle import Scrubber
+from rooflens.server.doctor.scrubber import Scrubber
 from rooflens.tools.running.command import HIDDEN
 
 SCRUBBER = Scrubber(
