@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from ..analysis.base.problems import BadArgument, NotAllowed, NotFound
+from ..analysis.base.problems import BadArgument, NotFound
 from ..analysis.base.text import count_text
 from ..analysis.store.schema import iso, schema
 from ..analysis.store.store import Store
-from ..tools.base.progress import Activity, Listener, listening
-from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
+from ..tools.compute_occupancy import OccupancyResult, compute_occupancy
+from ..tools.get_run import RunResult
+from ..tools.import_profile import ImportResult, import_profile
+from ..tools.list_devices import DevicesResult, list_devices
+from ..tools.list_workloads import WorkloadsResult, list_workloads
+from ..tools.plan_profile import PlanResult, plan_profile
+from ..tools.profile_command import profile_command
+from ..tools.run_peak_benchmarks import run_peak_benchmarks
+from ..tools.search_metrics import SearchResult, search_metrics
+from ..tools.sql import unlimited_query
 from . import display
-from .calls import ALL, RunFailed, ask, changing
+from .answers import Answer
+from .calls import Asked, asks, changing, compare, report
 from .display import DisplayedObject, View
 from .workload import OpenWorkload
 
@@ -23,9 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..tools.compare_workloads import CompareResult
-    from ..tools.compute_occupancy import OccupancyResult
-    from ..tools.plan_profile import PlanResult
-    from .answers import Answer
 
 
 class OpenStore(DisplayedObject):
@@ -35,6 +40,9 @@ class OpenStore(DisplayedObject):
     processes may add workloads at any time; every call sees the current content. Nothing stays open between calls,
     and several threads may use a store at the same time.
     """
+
+    _about: Asked = {}
+    """The arguments that all its questions share."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -79,13 +87,11 @@ class OpenStore(DisplayedObject):
     def _ipython_key_completions_(self) -> list[str]:
         return list(dict.fromkeys(m.name for m in reversed(self._store.scan()[0])))
 
-    def workloads(self) -> pd.DataFrame:
+    @asks(list_workloads, by="kernel")
+    def workloads(self, result: WorkloadsResult, asked: Asked) -> pd.DataFrame:
         """Its workloads, newest first: id, name, time (UTC), device, and the size of its content."""
         import pandas as pd
 
-        from ..tools.list_workloads import list_workloads
-
-        result = ask(self._store, list_workloads, {}, limit=ALL)
         frame = display.of_table(result.table, result.notes)
         frame["created"] = pd.to_datetime(frame["created"], utc=True)
         return frame
@@ -104,8 +110,6 @@ class OpenStore(DisplayedObject):
 
         >>> store.sql("SELECT w.name, d.kernel, d.duration_ns FROM dispatches d JOIN workloads w USING (workload)")
         """
-        from ..tools.sql import unlimited_query
-
         manifests, broken = self._store.scan()
         with changing(self._store):
             rows = unlimited_query.query(self._store, manifests, sql, tables)
@@ -131,127 +135,59 @@ class OpenStore(DisplayedObject):
         ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
         the result of the program's own check of the candidate. ``hypothesis`` and ``change`` are written to the log.
         """
-        from .calls import compare
-
-        candidates = [candidate] if isinstance(candidate, str | OpenWorkload) else list(candidate)
-        return compare(self._store, baseline, candidates, options)
+        return compare(self._store, baseline, candidate, options)
 
     def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
         """Write an HTML page about workloads and return its path. The first workload is the baseline of the others."""
-        from .calls import report
-
         words = [one if isinstance(one, str) else one.id for one in workloads or ("latest",)]
         return report(self._store, words, output)
 
     # -- new workloads ---------------------------------------------------------------------------------
 
-    def import_profile(
-        self,
-        path: str | Path,
-        *,
-        format: str = "auto",
-        name: str | None = None,
-        tags: Sequence[str] = (),
-        gpu: str | None = None,
-        code: str | Path | None = None,
-        progress: Listener | None = None,
-    ) -> OpenWorkload:
+    @asks(import_profile, "path", listened=True)
+    def import_profile(self, result: ImportResult, asked: Asked) -> OpenWorkload:
         """Import a profile; ``progress`` (such as ``print``) is called with the progress.
 
         Doubts about the profile are in ``warnings`` of the workload. Raises BadInput if the file is not a profile.
         """
-        from ..tools.import_profile import import_profile
+        return self[result.workload]
 
-        arguments = {
-            "path": str(path),
-            "format": format,
-            "name": name,
-            "tags": list(tags),
-            "gpu": gpu,
-            "code": None if code is None else str(code),
-        }
-        with listening(progress or _nobody):
-            done = ask(self._store, import_profile, arguments)
-        return self[done.workload]
-
-    def profile(
-        self, command: Sequence[str], metrics: str | Sequence[str] | None = None, *, progress: Listener | None = None,
-        **options: Any,
-    ) -> OpenWorkload:  # fmt: skip
+    @asks(profile_command, "command", "metrics", listened=True)
+    def profile(self, result: RunResult, asked: Asked) -> OpenWorkload:
         """Run a program under the profiler of this machine and wait for its workload.
 
-        ``command`` is a list of arguments, which no shell interprets. ``options`` are the other parameters of
-        profile_command (docs/reference/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis,
-        ... An interrupt cancels the run. Raises RunFailed if the program or its profiler fails, and MissingTool if
-        there is no profiler.
+        ``command`` is a list of arguments, which no shell interprets. An interrupt cancels the run. Raises RunFailed if
+        the program or its profiler fails, and MissingTool if there is no profiler.
         """
-        from ..tools.profile_command import profile_command
-
-        named = [metrics] if isinstance(metrics, str) else metrics
-        arguments = {**options, "command": list(command), "metrics": None if named is None else list(named)}
-        done = wait_for_result(self._store, profile_command, arguments, progress)
-        return self[str(done.workload)]
+        return self[str(result.workload)]
 
     # -- what needs no profile --------------------------------------------------------------------------
 
-    def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> Answer[PlanResult]:
-        """The counter passes that metrics need on a GPU, and the commands for any machine. Nothing is run.
+    @asks(plan_profile, "gpu", "metrics")
+    def plan(self, result: PlanResult, asked: Asked) -> Answer[PlanResult]:
+        """The counter passes that metrics need on a GPU, and the commands for any machine. Nothing is run."""
+        return Answer(result, f"Plan for {asked['gpu']}")
 
-        ``options`` are the other parameters of plan_profile (docs/reference/tools.md): profiler, command, replay,
-        kernel, ...
-        """
-        from ..tools.plan_profile import plan_profile
-        from .answers import Answer
-
-        named = [metrics] if isinstance(metrics, str) else metrics
-        arguments = {**options, "gpu": gpu, "metrics": None if named is None else list(named), "detail": "full"}
-        return Answer(ask(self._store, plan_profile, arguments), f"Plan for {gpu}")
-
-    def search_metrics(self, query: str = "", gpu: str | None = None) -> pd.DataFrame:
+    @asks(search_metrics, "query", "gpu")
+    def search_metrics(self, result: SearchResult, asked: Asked) -> pd.DataFrame:
         """The metrics of the catalogue that match (all without a query): id, unit, formula, counters, GPUs, meaning."""
-        from ..tools.search_metrics import search_metrics
-
-        result = ask(self._store, search_metrics, {"query": query, "gpu": gpu}, limit=ALL)
         return display.of_table(result.table, result.notes)
 
-    def occupancy(
-        self,
-        gpu: str | None = None,
-        *,
-        code_object: str | Path | None = None,
-        kernel: str | None = None,
-        **numbers: int,
-    ) -> Answer[OccupancyResult]:
-        """The occupancy from numbers, or of the kernels in a compiled AMD code object.
-
-        ``numbers``: vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size.
-        """
-        from ..tools.compute_occupancy import compute_occupancy
-        from .answers import Answer
-
-        arguments = {**numbers, "gpu": gpu, "kernel": kernel, "code_object": code_object and str(code_object)}
-        result = ask(self._store, compute_occupancy, arguments, limit=ALL)
+    @asks(compute_occupancy, "gpu")
+    def occupancy(self, result: OccupancyResult, asked: Asked) -> Answer[OccupancyResult]:
+        """The occupancy from numbers, or of the kernels in a compiled AMD code object."""
         return Answer(result, f"Occupancy on {result.gpu}")
 
-    def devices(self) -> pd.DataFrame:
+    @asks(list_devices)
+    def devices(self, result: DevicesResult, asked: Asked) -> pd.DataFrame:
         """The GPUs and processors of this machine; notes explain what prevents profiling."""
-        from ..tools.list_devices import list_devices
-
-        result = ask(self._store, list_devices, {})
         return display.of_records([device.model_dump(mode="json") for device in result.devices], result.notes)
 
-    def benchmark(
-        self, device: str | int | None = None, *, mode: Literal["full", "quick", "functional"] = "full",
-        ceilings: Sequence[str] | None = None, again: bool = False, progress: Listener | None = None,
-    ) -> pd.DataFrame:  # fmt: skip
+    @asks(run_peak_benchmarks, "device", listened=True)
+    def benchmark(self, result: RunResult, asked: Asked) -> pd.DataFrame:
         """Measure what a device can reach, or return results of the last 90 days, unless ``again`` is given."""
-        from ..tools.run_peak_benchmarks import run_peak_benchmarks
-
-        named = None if ceilings is None else list(ceilings)
-        arguments = {"device": device, "ceilings": named, "mode": mode, "again": again}
-        done = wait_for_result(self._store, run_peak_benchmarks, arguments, progress)
-        frame = display.of_any(done.ceilings)
-        frame.attrs["notes"] = list(done.notes)
+        frame = display.of_any(result.ceilings)
+        frame.attrs["notes"] = list(result.notes)
         return frame
 
     # -- showing itself --------------------------------------------------------------------------------
@@ -270,43 +206,6 @@ class OpenStore(DisplayedObject):
         columns = ["name", "workload", "created", "arch", "device", "kernels", "dispatches", "tags"]
         tables = {"workloads, newest first": self.workloads()[columns]} if len(self) else {}
         return replace(self._view(), tables=tables).html()
-
-
-def _nobody(activity: str) -> None:
-    """Ignore progress."""
-
-
-_STEP_S = 2.0
-
-
-def wait_for_result(
-    store: Store, tool: Callable[..., RunResult], arguments: dict[str, Any], progress: Listener | None
-) -> RunResult:
-    """Start a run with ``tool``, wait for it and return its result; ``progress`` is called with what it is doing.
-
-    Raises RunFailed if the run fails, and NotAllowed if the store is open for reading only. An interrupt, or an
-    exception that ``progress`` raises, cancels the run.
-    """
-    from ..tools.cancel_run import cancel_run
-    from ..tools.running.run_state import FINAL
-
-    if store.read_only:
-        raise NotAllowed("Nothing can be run", "the store is open for reading only", "Open it without read_only")
-    with listening(progress) if progress else nullcontext():
-        result = ask(store, tool, arguments, wait_s=0)
-        told = ""
-        try:
-            while result.state not in FINAL:
-                if progress and result.progress != told:
-                    told = result.progress
-                    progress(Activity(told))
-                result = get_run(store, result.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
-        except BaseException:
-            cancel_run(store, result.run_id)
-            raise
-    if result.state != "done":
-        raise RunFailed(result)
-    return result
 
 
 def open(store: str | Path | None = None, *, read_only: bool = False) -> OpenStore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,27 +14,28 @@ from ..analysis.catalogue.work_formulas import LEVELS
 from ..analysis.store.schema import columns, iso, pass_times, schema
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
+from ..tools import plot
+from ..tools.answers.source_text import allowing, roots_of
+from ..tools.compute_metrics import MetricsResult, compute_metrics
+from ..tools.compute_occupancy import OccupancyResult, compute_occupancy
+from ..tools.compute_roofline import RooflineResult, compute_roofline
+from ..tools.compute_timeline import TimelineResult, compute_timeline
+from ..tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
+from ..tools.find_hotspots import HotspotsResult, find_hotspots
+from ..tools.list_workloads import WorkloadsResult, list_workloads
+from ..tools.sql import unlimited_query
 from . import display
-from .calls import ALL, R, ask, changing
-from .display import DisplayedObject, View
+from .answers import Answer
+from .calls import Asked, Dispatches, asks, changing, compare, dispatch_ids, report
+from .display import Chart, DisplayedObject, Drawing, View
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from ..tools.compare_workloads import CompareResult
-    from ..tools.compute_occupancy import OccupancyResult
-    from ..tools.compute_roofline import RooflineResult
-    from ..tools.compute_timeline import TimelineResult
-    from ..tools.diagnose_bottleneck import DiagnosisResult
-    from ..tools.find_hotspots import HotspotsResult
-    from ..tools.plot import Drawn
-    from .answers import Answer
-    from .display import Chart, Drawing
 
 By = Literal["kernel", "launch"]
-Dispatches = str | Iterable[int] | None
-"""Ids of dispatches, or a text such as "0,2,5-9"."""
 
 
 class OpenWorkload(DisplayedObject):
@@ -105,23 +106,24 @@ class OpenWorkload(DisplayedObject):
 
     # -- tables ----------------------------------------------------------------------------------------
 
-    def kernels(self) -> pd.DataFrame:
+    @asks(list_workloads, by="kernel")
+    def kernels(self, result: WorkloadsResult, asked: Asked) -> pd.DataFrame:
         """Its kernels by total time: calls, times in ns, share, registers and LDS, status and reason of the times."""
-        return self._list_rows("kernel")
+        return display.of_table(result.table, result.notes)
 
-    def configurations(self) -> pd.DataFrame:
+    @asks(list_workloads, by="launch")
+    def configurations(self, result: WorkloadsResult, asked: Asked) -> pd.DataFrame:
         """Its launch configurations by total time, each with the number that selects it."""
-        return self._list_rows("launch")
+        return display.of_table(result.table, result.notes)
 
-    def ranges(self) -> pd.DataFrame:
+    @asks(list_workloads, by="range")
+    def ranges(self, result: WorkloadsResult, asked: Asked) -> pd.DataFrame:
         """Its ranges (NVTX, ROCTX) with the launches within them and their time."""
-        return self._list_rows("range")
+        return display.of_table(result.table, result.notes)
 
-    def passes(self) -> pd.DataFrame:
+    @asks(list_workloads, by="kernel")
+    def passes(self, result: WorkloadsResult, asked: Asked) -> pd.DataFrame:
         """The passes that its counters were collected in, with matched and unmatched dispatches."""
-        from ..tools.list_workloads import list_workloads
-
-        result = self._ask(list_workloads, {}, limit=ALL)
         return display.of_any(result.workload.passes if result.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
@@ -159,7 +161,7 @@ class OpenWorkload(DisplayedObject):
         if lacking := {"kernel", "dispatch_id"} - set(described[name].columns):
             raise BadArgument(f"{name} cannot be selected by launch", f"it has no {', '.join(sorted(lacking))}")
         with self._open(kernel) as opened:
-            condition = opened.select(kernel, _ids(dispatches)).condition("d")
+            condition = opened.select(kernel, dispatch_ids(dispatches)).condition("d")
             ids = opened.rows(f"SELECT dispatch_id FROM {opened.relation('dispatches')} d WHERE {condition}")
         chosen = display.of_records([{"dispatch_id": i} for (i,) in ids])
         return self.sql(
@@ -172,123 +174,64 @@ class OpenWorkload(DisplayedObject):
         The tables are those of query_counters; see docs/reference/schema.md. The result is not truncated. Raises
         Problem if the query has a mistake.
         """
-        from ..tools.sql import unlimited_query
-
         with changing(self._store):
             return display.of_rows(unlimited_query.query(self._store, [self._current_manifest], sql, tables))
 
     # -- questions -------------------------------------------------------------------------------------
 
-    def metrics(
-        self,
-        metrics: str | Sequence[str] | None = "overview",
-        *,
-        kernel: str | None = None,
-        dispatches: Dispatches = None,
-        **options: Any,
-    ) -> pd.DataFrame:
+    @asks(compute_metrics, "metrics")
+    def metrics(self, result: MetricsResult, asked: Asked) -> pd.DataFrame:
         """Figures with unit, peak, status and reason, by names, ids, panels, subsystems or presets, or "*" for all.
 
         ``avg`` follows the aggregation, the other statistics are per dispatch. A missing figure is NaN, and ``status``
-        and ``reason`` explain why. ``options`` are the other parameters of compute_metrics (docs/reference/tools.md):
-        by, normalization, aggregation.
+        and ``reason`` explain why.
         """
-        from ..tools.compute_metrics import compute_metrics
-
-        named = _words("overview" if metrics is None else metrics)
-        arguments = {**options, "metrics": named, "kernel": kernel, "detail": "full"}
-        result = self._ask(compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
         return display.of_table(result.table, result.notes)
 
-    def roofline(
-        self,
-        kernel: str | None = None,
-        *,
-        kind: Literal["flop", "instruction"] = "flop",
-        levels: Sequence[str] | None = None,
-        datatype: str | None = None,
-        ceiling_source: Literal["empirical", "theoretical"] = "empirical",
-        by: Literal["kernel", "launch", "dispatch"] = "kernel",
-        dispatches: Dispatches = None,
-        ceilings: Mapping[str, float] | None = None,
-    ) -> Answer[RooflineResult]:
+    @asks(compute_roofline, "kernel")
+    def roofline(self, result: RooflineResult, asked: Asked) -> Answer[RooflineResult]:
         """The position of its kernels below the ceilings of the device, for every memory level; with a picture."""
-        from ..tools.compute_roofline import compute_roofline
-        from ..tools.plot import RooflineOptions, on_roofline, roofline_picture
-        from .answers import Answer
-
-        ids, own_ceilings = _ids(dispatches), dict(ceilings or {})
-        arguments = {
-            "kernel": kernel,
-            "kind": kind,
-            "levels": None if levels is None else list(levels),
-            "datatype": datatype,
-            "ceiling_source": ceiling_source,
-            "by": by,
-            "ceilings": own_ceilings,
-            "detail": "full",
-        }
-        result = self._ask(compute_roofline, arguments, dispatches=ids, limit=ALL)
-        drawn = RooflineOptions(
-            kind,
-            datatype,
-            ceiling_source,
-            own_ceilings,
-            levels=LEVELS if levels is None else tuple(levels),
-            dispatches=ids,
+        kernel, by = asked["kernel"], asked["by"]
+        drawn = plot.RooflineOptions(
+            asked["kind"], asked["datatype"], asked["ceiling_source"], asked["ceilings"],
+            levels=asked["levels"] or LEVELS, dispatches=asked["dispatches"],
             each="dispatch" if by == "dispatch" else "kernel",
-        )
+        )  # fmt: skip
         opened_by: By = "launch" if by == "launch" else "kernel"
 
         def on_axes(axes: Axes) -> None:
             from ..analysis.plot.roofline import draw_on
 
             with self._open(kernel, opened_by) as opened:
-                draw_on(axes, roofline_picture(opened, kernel, drawn)[0])
+                draw_on(axes, plot.roofline_picture(opened, kernel, drawn)[0])
 
-        drawing = self._drawing(lambda opened, width: on_roofline(opened, kernel, drawn, width), kernel, opened_by)
+        drawing = self._drawing(lambda opened, width: plot.on_roofline(opened, kernel, drawn, width), kernel, opened_by)
         return Answer(result, f"Roofline of {self.name}", drawing, on_axes)
 
     def speed_of_light(self, kernel: str | None = None) -> Chart:
         """A picture of the percentage of peak of each subsystem; ``metrics("2")`` has the figures."""
-        from ..tools.plot import draw_speed_of_light
+        drawing = self._drawing(lambda opened, width: plot.draw_speed_of_light(opened, kernel, width), kernel)
+        return Chart(f"Speed of light of {self.name}", drawing)
 
-        drawing = self._drawing(lambda opened, width: draw_speed_of_light(opened, kernel, width), kernel)
-        return display.Chart(f"Speed of light of {self.name}", drawing)
-
-    def occupancy(self, kernel: str | None = None, **options: Any) -> Answer[OccupancyResult]:
-        """Resident waves of its kernels, what limits them, and the smallest changes that would allow more.
-
-        ``options`` are the other parameters of compute_occupancy (docs/reference/tools.md): mode, dynamic_lds_bytes,
-        and other resources than those of the kernel.
-        """
-        from ..tools.compute_occupancy import compute_occupancy
-        from ..tools.plot import draw_occupancy
-        from .answers import Answer
-
-        result = self._ask(compute_occupancy, {**options, "kernel": kernel}, limit=ALL)
-        drawing = self._drawing(lambda opened, width: draw_occupancy(opened, kernel, width), kernel)
+    @asks(compute_occupancy, "kernel")
+    def occupancy(self, result: OccupancyResult, asked: Asked) -> Answer[OccupancyResult]:
+        """Resident waves of its kernels, what limits them, and the smallest changes that would allow more."""
+        kernel = asked["kernel"]
+        drawing = self._drawing(lambda opened, width: plot.draw_occupancy(opened, kernel, width), kernel)
         return Answer(result, f"Occupancy of {self.name}", drawing)
 
-    def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> Answer[TimelineResult]:
+    @asks(compute_timeline, top_n=100)
+    def timeline(self, result: TimelineResult, asked: Asked) -> Answer[TimelineResult]:
         """Where the wall time is spent: device busy, copies, idle by cause; with a picture.
 
         Only the ``top_n`` longest gaps, kernels and ranges (100 at most) are listed, because the activity of the host
         is determined for each gap separately. The SQL tables events and ranges contain all of them.
         """
-        from ..tools.compute_timeline import compute_timeline
-        from ..tools.plot import over_time
-        from .answers import Answer
+        return Answer(result, f"Timeline of {self.name}", self._drawing(plot.over_time))
 
-        result = self._ask(compute_timeline, {"range": range, "steady": steady, "top_n": top_n})
-        return Answer(result, f"Timeline of {self.name}", self._drawing(over_time))
-
-    def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> Answer[DiagnosisResult]:
+    @asks(diagnose_bottleneck, "kernel")
+    def diagnose(self, result: DiagnosisResult, asked: Asked) -> Answer[DiagnosisResult]:
         """What limits each kernel: verdicts, findings with evidence, loads of units, counters that would decide."""
-        from ..tools.diagnose_bottleneck import diagnose_bottleneck
-        from .answers import Answer
-
-        result = self._ask(diagnose_bottleneck, {"kernel": kernel, "by": by, "detail": "full"}, top_n=ALL)
         return Answer(result, f"Diagnosis of {self.name}")
 
     def hotspots(
@@ -299,27 +242,21 @@ class OpenWorkload(DisplayedObject):
         The source text is taken from the profile, or else from files below ``source_roots``. ``options`` are the other
         parameters of find_hotspots (docs/reference/tools.md): by, context.
         """
-        from ..tools.answers.source_text import allowing, roots_of
-        from ..tools.find_hotspots import find_hotspots
-        from .answers import Answer
-
         with allowing(roots_of([str(root) for root in source_roots])):
-            result = self._ask(find_hotspots, {**options, "kernel": kernel, "detail": "full"}, top_n=ALL)
+            return self._hotspots(kernel, **options)
+
+    @asks(find_hotspots, "kernel")
+    def _hotspots(self, result: HotspotsResult, asked: Asked) -> Answer[HotspotsResult]:
         return Answer(result, f"Hot spots of {self.name}")
 
     def compare(
         self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any
     ) -> Answer[CompareResult]:
         """Compare this workload, as the baseline, with another one; see ``OpenStore.compare``."""
-        from .calls import compare
-
-        candidates = [candidate] if isinstance(candidate, str | OpenWorkload) else list(candidate)
-        return compare(self._store, self, candidates, options)
+        return compare(self._store, self, candidate, options)
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML page about this workload; see ``OpenStore.report``."""
-        from .calls import report
-
         return report(self._store, [self._current_manifest.id], output)
 
     # -- its parts -------------------------------------------------------------------------------------
@@ -336,9 +273,10 @@ class OpenWorkload(DisplayedObject):
                 "workloads() of the store lists the existing ones",
             ) from problem
 
-    def _ask(self, tool: Callable[..., R], arguments: Mapping[str, Any], **beyond: Any) -> R:
-        """The answer of a tool about this workload; see ``calls.ask``."""
-        return ask(self._store, tool, {**arguments, "workload": self._current_manifest.id}, **beyond)
+    @property
+    def _about(self) -> Asked:
+        """The arguments that all its questions share."""
+        return {"workload": self._current_manifest.id}
 
     @contextmanager
     def _open(self, kernel: str | None = None, by: By = "kernel") -> Iterator[Workload]:
@@ -346,20 +284,16 @@ class OpenWorkload(DisplayedObject):
         with changing(self._store), Workload.open(self._store, self._current_manifest, kernel, by) as opened:
             yield opened
 
-    def _drawing(self, draw: Callable[[Workload, int], Drawn], kernel: str | None = None, by: By = "kernel") -> Drawing:
+    def _drawing(
+        self, draw: Callable[[Workload, int], plot.Drawn], kernel: str | None = None, by: By = "kernel"
+    ) -> Drawing:
         """A function that opens the workload and draws it with ``draw``."""
 
-        def drawing() -> Drawn:
+        def drawing() -> plot.Drawn:
             with self._open(kernel, by) as opened:
                 return draw(opened, display.WIDTH_PX)
 
         return drawing
-
-    def _list_rows(self, by: str) -> pd.DataFrame:
-        from ..tools.list_workloads import list_workloads
-
-        result = self._ask(list_workloads, {"by": by}, limit=ALL)
-        return display.of_table(result.table, result.notes)
 
     def _columns(self, table: str) -> dict[str, Any]:
         manifests = [self._current_manifest]
@@ -377,22 +311,3 @@ class OpenWorkload(DisplayedObject):
         tags = f"; {', '.join(m.tags)}" if m.tags else ""
         facts = {where: f"{', '.join(held)}; {m.format}, {iso(m.created_ns)}{tags}"}
         return View(f"Workload {m.name!r} ({m.id})", facts)
-
-
-def _words(metrics: str | Sequence[str]) -> list[str]:
-    if isinstance(metrics, str):
-        return [metrics]
-    if not isinstance(metrics, Iterable):
-        kind = type(metrics).__name__
-        raise BadArgument("metrics cannot be read", f"it is a {kind}", 'Give one name, several names, or "*" for all')
-    return list(metrics)
-
-
-def _ids(dispatches: Dispatches) -> str | list[int] | None:
-    """The dispatch ids as integers. Raises BadArgument for anything else."""
-    if dispatches is None or isinstance(dispatches, str):
-        return dispatches
-    try:
-        return [int(i) for i in dispatches]
-    except (TypeError, ValueError) as error:
-        raise BadArgument("dispatches cannot be read", str(error), 'Give ids, or a text such as "0,2,5-9"') from error

@@ -9,7 +9,7 @@ import pytest
 
 import rooflens
 from rooflens.analysis.store.store import Store
-from rooflens.api import store
+from rooflens.api import calls
 
 
 @pytest.mark.parametrize("raised", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
@@ -17,12 +17,12 @@ def test_whatever_progress_raises_cancels_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
 ) -> None:
     cancelled: list[str] = []
-    monkeypatch.setattr(store, "ask", lambda *_, **__: SimpleNamespace(state="running", progress="p", run_id="r1"))
-    monkeypatch.setattr("rooflens.tools.cancel_run.cancel_run", lambda _, run: cancelled.append(run))
+    monkeypatch.setattr(calls, "call", lambda *_: SimpleNamespace(state="running", progress="p", run_id="r1"))
+    monkeypatch.setattr(calls, "cancel_run", lambda _, run: cancelled.append(run))
 
     def progress(_: str) -> None:
         raise raised
 
     with pytest.raises(raised):
-        store.wait_for_result(Store(tmp_path), rooflens.open, {}, progress)  # type: ignore[arg-type]
+        calls.wait_for_result(Store(tmp_path), rooflens.open, {}, progress)
     assert cancelled == ["r1"]

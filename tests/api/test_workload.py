@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Callable
@@ -118,7 +119,7 @@ def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore
 def test_metrics_that_are_none_are_the_overview_and_a_number_is_refused(store: rooflens.OpenStore) -> None:
     w = store["yax_before"]
     assert list(w.metrics(None)["name"]) == list(w.metrics()["name"])
-    with pytest.raises(rooflens.Problem, match="metrics cannot be read"):
+    with pytest.raises(rooflens.Problem, match="metrics: it must be a list"):
         w.metrics(5)  # type: ignore[arg-type]
 
 
@@ -294,3 +295,14 @@ def test_missing_values_of_every_type_stay_missing(store: rooflens.OpenStore) ->
     found = store.sql(f"SELECT {columns}, if(i = 0, 'a', NULL) AS text FROM range(2) t(i) ORDER BY i")
     assert {name: str(found[name.lower()].dtype) for name in kinds} == kinds
     assert found.iloc[0].notna().all() and found.iloc[1].isna().all()
+
+
+def test_methods_have_the_parameters_of_their_tools_for_help_and_completion() -> None:
+    shown = [*inspect.signature(rooflens.OpenWorkload.roofline).parameters]
+    assert shown[:3] == ["self", "kernel", "kind"] and not {"workload", "limit", "detail"} & {*shown}
+    assert inspect.signature(rooflens.OpenWorkload.timeline).parameters["top_n"].default == 100
+    assert [*inspect.signature(rooflens.OpenWorkload.kernels).parameters] == ["self"]
+    assert "resident waves" in (inspect.getdoc(rooflens.OpenWorkload.occupancy) or "").lower()
+    assert "progress" in inspect.signature(rooflens.OpenStore.profile).parameters
+    with pytest.raises(TypeError, match="diagnose takes at most 1"):
+        rooflens.OpenWorkload.diagnose(None, "#1", "launch")
