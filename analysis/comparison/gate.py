@@ -184,12 +184,10 @@ def _refuse_other_runs(side: Sequence[Workload]) -> None:
 def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits) -> list[_PairToJudge]:
     if not limits.groups:
         return []
-    stated = {group.label: group for group in limits.groups}
-    pairs = in_groups(before, after, {label: group.patterns for label, group in stated.items()}).pairs
-    caps = [stated[pair.label].allowed for pair in pairs]
-    return [
-        _PairToJudge("group", p, limits.allowed if cap is None else cap) for p, cap in zip(pairs, caps, strict=True)
-    ]
+    stated = {group.name: group for group in limits.groups}
+    patterns = {name: (group.baseline, group.candidate or group.baseline) for name, group in stated.items()}
+    caps = {name: limits.allowed if (cap := g.max_regression) is None else cap for name, g in stated.items()}
+    return [_PairToJudge("group", p, caps[p.label]) for p in in_groups(before, after, patterns).pairs]
 
 
 def _kernels(
@@ -326,10 +324,8 @@ def _clock(comparison: Comparison, *, slower: bool) -> str:
 
     A lower clock of the candidate may be the reason why it is slower, and a higher one why it is not.
     """
-    first, second = (
-        device_clocks.clock_state_of(comparison.before.workload),
-        device_clocks.clock_state_of(comparison.after.workload),
-    )
+    sides = comparison.before.workload, comparison.after.workload
+    first, second = map(device_clocks.clock_state_of, sides)
     if first is None or second is None or not first.mhz or not second.mhz:
         return ""
     ratio = second.mhz / first.mhz

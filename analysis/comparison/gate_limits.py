@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,23 +43,6 @@ class MetricLimit:
 
 
 @dataclass(frozen=True)
-class KernelLimit:
-    """The limit of the kernels whose names contain a match of ``pattern``; None if they are not judged."""
-
-    pattern: str
-    allowed: float | None
-
-
-@dataclass(frozen=True)
-class KernelGroup:
-    """Kernels that are judged as one, by patterns before and after, and their limit; None for the general limit."""
-
-    label: str
-    patterns: tuple[str, str]
-    allowed: float | None
-
-
-@dataclass(frozen=True)
 class GateLimits:
     """``allowed`` is the fraction by which a kernel may be slower, 0.03 for 3 %.
 
@@ -69,8 +53,8 @@ class GateLimits:
     allowed: float
     total: float
     least_share: float
-    kernels: tuple[KernelLimit, ...] = ()
-    groups: tuple[KernelGroup, ...] = ()
+    kernels: Sequence[KernelLimit] = ()
+    groups: Sequence[KernelGroup] = ()
     metrics: tuple[MetricLimit, ...] = ()
 
     def of_kernels(self, names: list[str]) -> dict[str, float | None]:
@@ -80,7 +64,7 @@ class GateLimits:
         allowed_by_name: dict[str, float | None] = {}
         for one in self.kernels:
             left = [name for name in names if name not in allowed_by_name]
-            allowed_by_name |= dict.fromkeys(matching(one.pattern, left), one.allowed)
+            allowed_by_name |= dict.fromkeys(matching(one.pattern, left), one.max_regression)
         return {name: allowed_by_name.get(name, self.allowed) for name in names}
 
 
@@ -131,43 +115,23 @@ def limits(stated: StatedLimits, file: Path | None = None) -> GateLimits:
         raise BadArgument(
             f"There are several groups {shorten(twice[0], _SHOWN)!r}", fix="Use a different name for each group"
         )
-    allowed = percent(stated.allowed or file_limits.max_regression or str(DEFAULTS.allowed))
+    allowed = _first(stated.allowed, file_limits.max_regression, DEFAULTS.allowed)
+    least_share = _first(stated.least_share, file_limits.min_share, DEFAULTS.least_share)
+    if least_share > 1:
+        raise BadArgument(
+            f"{100 * least_share:g}% is not a share of the time", fix="Use a percentage from 0% to 100%: 1%"
+        )
     metrics = [metric_limit(text) for text in stated.metrics]
-    metric_names = {one.metric for one in metrics}
     of_file = [metric_limit(f"{name}={moved}") for name, moved in file_limits.metrics.items()]
-    return GateLimits(
-        allowed=allowed,
-        total=percent(total) if (total := stated.total or file_limits.total) else allowed,
-        least_share=_least_share(stated.least_share or file_limits.min_share or str(DEFAULTS.least_share)),
-        kernels=tuple(_of_kernel(one) for one in file_limits.kernel),
-        groups=tuple(
-            KernelGroup(one.name, (one.baseline, one.candidate or one.baseline), _optional(one.max_regression))
-            for one in file_limits.group
-        ),
-        metrics=(*metrics, *(one for one in of_file if one.metric not in metric_names)),
-    )
+    metrics += [one for one in of_file if one.metric not in {stated.metric for stated in metrics}]
+    total = _first(stated.total, file_limits.total, allowed)
+    return GateLimits(allowed, total, least_share, file_limits.kernel, file_limits.group, tuple(metrics))
 
 
-def _least_share(text: str) -> float:
-    share = percent(text)
-    if share > 1:
-        raise BadArgument(
-            f"{shorten(text, _SHOWN)!r} is not a share of the time", fix="Use a percentage from 0% to 100%: 1%"
-        )
-    return share
-
-
-def _of_kernel(one: KernelEntry) -> KernelLimit:
-    if one.ignore == (one.max_regression is not None):
-        raise BadArgument(
-            f"The limit of {shorten(one.pattern, _SHOWN)!r} cannot be read",
-            fix='Give it either max_regression = "5%" or ignore = true',
-        )
-    return KernelLimit(one.pattern, None if one.ignore else percent(str(one.max_regression)))
-
-
-def _optional(text: str | None) -> float | None:
-    return None if text is None else percent(text)
+def _first(*stated: str | float | None) -> float:
+    """The first limit that is stated, as a fraction."""
+    found = next(one for one in stated if one is not None)
+    return percent(found) if isinstance(found, str) else found
 
 
 _MOST_BYTES = 1 << 20
@@ -175,36 +139,53 @@ _Text = Annotated[str, pydantic.Field(min_length=1, max_length=PATTERN_LENGTH)]
 _Short = Annotated[str, pydantic.Field(min_length=1, max_length=100)]
 
 
+def _stated(value: object) -> float:
+    """A percentage in a file as a fraction."""
+    if not isinstance(value, str):
+        raise ValueError('it must be a text such as "3%"')
+    return percent(value)
+
+
+_Share = Annotated[float, pydantic.BeforeValidator(_stated)]
+
+
 class _LimitsModel(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class KernelEntry(_LimitsModel):
-    """The limit of some kernels, or the statement that they are not judged."""
+class KernelLimit(_LimitsModel):
+    """The limit of the kernels whose names contain a match of ``pattern``; None if they are not judged."""
 
     pattern: _Text
-    max_regression: _Short | None = None
+    max_regression: _Share | None = None
     ignore: bool = False
 
+    @pydantic.model_validator(mode="after")
+    def _either(self) -> KernelLimit:
+        if self.ignore == (self.max_regression is not None):
+            what = f"The limit of {shorten(self.pattern, _SHOWN)!r} cannot be read"
+            raise BadArgument(what, fix='Give it either max_regression = "5%" or ignore = true')
+        return self
 
-class GroupEntry(_LimitsModel):
-    """Kernels that are judged as one."""
+
+class KernelGroup(_LimitsModel):
+    """Kernels that are judged as one, by patterns before and after, and their limit; None for the general limit."""
 
     name: _Short
     baseline: _Text
     candidate: _Text | None = None
-    max_regression: _Short | None = None
+    max_regression: _Share | None = None
 
 
 class LimitsFile(_LimitsModel):
     """The whole file."""
 
-    max_regression: _Short | None = None
-    total: _Short | None = None
-    min_share: _Short | None = None
+    max_regression: _Share | None = None
+    total: _Share | None = None
+    min_share: _Share | None = None
     metrics: Annotated[dict[_Short, _Short], pydantic.Field(max_length=100)] = {}
-    kernel: Annotated[list[KernelEntry], pydantic.Field(max_length=200)] = []
-    group: Annotated[list[GroupEntry], pydantic.Field(max_length=50)] = []
+    kernel: Annotated[list[KernelLimit], pydantic.Field(max_length=200)] = []
+    group: Annotated[list[KernelGroup], pydantic.Field(max_length=50)] = []
 
 
 def read(file: Path) -> LimitsFile:
@@ -220,7 +201,7 @@ def read(file: Path) -> LimitsFile:
         where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
         why = first["msg"]
         if first["type"] == "extra_forbidden":
-            known = {name for model in (LimitsFile, KernelEntry, GroupEntry) for name in model.model_fields}
+            known = {name for model in (LimitsFile, KernelLimit, KernelGroup) for name in model.model_fields}
             why = f"there is no such key. {near(str(first['loc'][-1]), sorted(known))}".strip()
         raise BadArgument(f"{file} is not a valid file of limits", f"{where}: {why}", fix) from error
     except (ValueError, RecursionError) as error:
