@@ -3,55 +3,58 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tomli
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ....analysis.catalogue import counter_names
-from ....analysis.catalogue.counter_names import block_of
 from ....analysis.catalogue.targets import find_target
-from ....analysis.catalogue.thresholds import threshold
+from ....analysis.catalogue.thresholds import threshold, thresholds
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
-from ..merging.merge import StoredProfile
-from . import impossible_values
-from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
-from .impossible_values import RUNNING, contradictions, uneven_replays
+from ..merging.merge import MergedPass, StoredProfile
+from .imported_tables import WAVE, Check, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
+from .impossible_values import JUDGES, cause_of_cycles, contradictions
 
 if TYPE_CHECKING:
     import duckdb
 
-_SPREAD = threshold("replays.spread")
-_SPREAD_PCT = threshold("replays.spread_launches_pct")
 _WARP = 32
-_MOSTLY_PCT = threshold("replays.mostly_pct")
 _DOUBT_EVERYTHING = {"xcds_missing": "some launches lack XCDs: sums over XCDs are too low"}
 """Codes of reader warnings that cast doubt on every counter, with the text of the doubt."""
 _TOLD_ONE_BY_ONE = 3
 """Number of contradictions that are reported individually."""
 _NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
 """Codes of checks that report counters without any meaning."""
+_LARGEST_COUNT = 2.0**64
+_ROUNDING = 1e-3
+"""ncu computes some metrics as a difference, which may be below zero by a small share of the maximum."""
+
+
+@cache
+def _stated() -> dict[str, Any]:
+    return tomli.loads(Path(__file__).with_name("checks.toml").read_text(encoding="utf-8"))
 
 
 def faults(
     con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile
 ) -> list[CheckResult]:
     """Run all checks on the tables written to ``folder`` and return what looks wrong."""
-    checks = [
-        check
-        for p in merged.passes
-        for check in (partial(impossible_values.all_zero, p), partial(impossible_values.out_of_range, p, manifest))
-    ]
+    results = [one for item in merged.passes for one in _of_pass(item, manifest)]
     if manifest.vendor == "amd":
-        checks.append(partial(_known_defects, manifest))
+        results += _known_defects(manifest)
     if merged.dispatches and merged.counters:
         tables = ImportedTables(con, folder, manifest, merged)
-        checks += [partial(check, tables) for check in (*_CHECKS.get(manifest.vendor or "", ()), _replay_spread)]
-    results = _summarise_contradictions(_drop_contradictions_of_uncounted([one for check in checks for one in check()]))
+        checks = [Check(**entry) for entry in _stated()["check"]]
+        of_vendor = [check for check in checks if not check.vendors or manifest.vendor in check.vendors]
+        results += [one for check in of_vendor for one in _evaluate(tables, check)]
+    results = _summarise_contradictions(_drop_contradictions_of_uncounted(results))
     if merged.dispatches and merged.counters:
         results += _contradictions(folder, manifest, merged, [d for one in results for d in one.doubts])
     return results
@@ -88,20 +91,25 @@ def doubts_of_readers(warnings: list[Note]) -> list[Doubt]:
     ]
 
 
-def _replay_spread(tables: ImportedTables) -> CheckResults:
-    """Check how much the duration of one dispatch differs between replays."""
-    times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
-    if len(times) < 2:
-        return
-    all_times = ", ".join(times)
-    (spread,) = tables.ask(f"median((greatest({all_times}) - least({all_times})) / c.duration_ns)")
-    if spread > _SPREAD:
-        differs = f"by {100 * spread:.0f} % in the median"
-        text = f"The duration of a dispatch differs between the {count_text(len(times), 'replay')} {differs}"
-        doubt = Doubt("replay_spread", f"combines replays whose times differ {differs}", across=True)
-        yield CheckResult(
-            "replay_spread", f"{text}: a ratio of figures from two replays is equally uncertain.", (doubt,)
-        )
+def _of_pass(item: MergedPass, manifest: Manifest) -> CheckResults:
+    """Report counters of a pass that are below zero or too large, or all zero: then the collection failed.
+
+    Zero counts only if a counter is among them that counts in any kernel, and not in what a profiler states without
+    counting.
+    """
+    counted, slack = _stated()["counted"], _ROUNDING if manifest.vendor == "nvidia" else 0.0
+    hardware = {c: b for c, b in item.bounds.items() if c in item.counters and not re.fullmatch(counted["software"], c)}
+    failed = not hardware.keys().isdisjoint(counted["always"]) and all(b == (0, 0) for b in hardware.values())
+    bounds = [(c, *item.bounds.get(c, (0.0, 0.0))) for c in item.counters]
+    found = {
+        "all_zero": list(hardware) if failed else [],
+        "negative": [c for c, low, high in bounds if low < -slack * abs(high)],
+        "overflow": [c for c, _, high in bounds if high > _LARGEST_COUNT],
+    }
+    for code, counters in found.items():
+        if counters:
+            check, words = Check(code, **_stated()["pass"][code]), {"names": some_names(counters), "pass": item.name}
+            yield check.result(words, check.doubt(words, sorted(item.counters[c] for c in counters)))
 
 
 def _known_defects(manifest: Manifest) -> CheckResults:
@@ -114,112 +122,99 @@ def _known_defects(manifest: Manifest) -> CheckResults:
             yield CheckResult(defect.code, defect.text, (doubt,) if doubt.counters or doubt.times else ())
 
 
-def _waves(tables: ImportedTables) -> CheckResults:
-    """Compare SQ_WAVES with the launch size: whole work-groups of whole waves."""
-    if not tables.has("SQ_WAVES"):
+class _Instance(NamedTuple):
+    """What a check is made of: words for texts, the same for SQL, and what else is doubted."""
+
+    words: dict[str, Any]
+    sql: dict[str, str]
+    counters: tuple[str, ...] = ()
+    times: bool = False
+
+
+def _named(names: Mapping[str, str]) -> _Instance:
+    return _Instance(dict(names), {placeholder: sql_name(name) for placeholder, name in names.items()})
+
+
+def _evaluate(tables: ImportedTables, check: Check) -> CheckResults:
+    """Evaluate a check with one query, and say what is wrong."""
+    names = {placeholder: tables.first_collected(*known) or "" for placeholder, known in check.names.items()}
+    if "" in names.values() or (check.fact and check.fact not in tables.facts):
         return
-    wave = int(tables.facts.get("wave_size", WAVE))
-    wrong = f'abs("SQ_WAVES" - {launched_waves(wave)}) > 0.5'
-    bad, known = tables.count_where(wrong)
-    if bad:
-        text = (
-            f"In {bad:.0f} of {count_text(int(known), 'dispatch')} SQ_WAVES is not the number of waves "
-            f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together."
-        )
-        spelt = [c for c in tables.merged.counters if c.partition("@")[0] in ("SQ_WAVES", "SQ_WAVES_sum")]
-        yield CheckResult("waves_vs_grid", text, (_waves_doubt(spelt, tables.kernels_where(wrong)),))
-    none, known = tables.count_where('"SQ_WAVES" = 0')
-    if none:
-        text = f"In {none:.0f} of {count_text(int(known), 'dispatch')} SQ_WAVES is zero, which is impossible"
-        blind = tuple(c for c in tables.merged.counters if block_of(c.partition("@")[0]) == block_of("SQ_WAVES"))
-        seen = tables.kernels_where('"SQ_WAVES" = 0')
-        doubt = Doubt("no_waves", "SQ_WAVES is zero, which is impossible: SQ did not count", blind, kernels=seen)
-        yield CheckResult("no_waves", f"{text}: the SQ counters of these launches are meaningless.", (doubt,))
-
-
-def _warps(tables: ImportedTables) -> CheckResults:
-    """Compare the warps launched with the launch size: whole blocks of whole warps."""
-    name = tables.first_collected("smsp__warps_launched.sum", "sm__warps_launched.sum")
-    if name is None:
+    numbers, sql = _numbers(tables), _named(names).sql
+    if check.judge:
+        yield from JUDGES[check.judge](tables, check, numbers | sql)
         return
-    wrong = f"abs({sql_name(name)} - {launched_waves(_WARP)}) > 0.5"
-    bad, known = tables.count_where(wrong)
-    if bad:
-        text = (
-            f"In {bad:.0f} of {count_text(int(known), 'launch')} {name} is not the number of warps of the "
-            f"grid (blocks x ceil(block / {_WARP})): another program ran on the GPU, or the kernel launched others."
+    asked, picks = list[tuple[_Instance, str]](), list[str]()
+    for one in _instances(tables, check, names):
+        wrong, found, figure = (
+            text.format_map(numbers | sql | one.sql) for text in (check.wrong, check.found, check.figure)
         )
-        yield CheckResult("waves_vs_grid", text, (_waves_doubt([name], tables.kernels_where(wrong)),))
+        asked.append((one, wrong))
+        picks += [f"count(CASE WHEN {wrong} THEN 1 END)", f"count(({wrong}))"] if wrong else [found, "NULL"]
+        picks.append(figure)
+    answers = iter(tables.ask(*picks) if picks else ())
+    for (one, wrong), bad, known, figured in zip(asked, answers, answers, answers, strict=True):
+        if not bad:
+            continue
+        words = numbers | names | one.words | {"bad": bad, "known": count_text(int(known), check.thing)}
+        words["figure"], times = figured, one.times
+        if check.causes:
+            clock = numbers["clock"]
+            cause, more = cause_of_cycles(tables, f"{sql['name']} / {numbers['num_xcd']!r}", clock, figured)
+            words |= {word: text.format_map(more) for word, text in check.causes[cause].items()}
+            times = cause == "absurd"
+        counters = one.counters or [name.format_map(words) for name in check.counters]
+        if check.matching:
+            counters = [c for c in tables.merged.counters if re.fullmatch(check.matching, c.partition("@")[0])]
+            words["first"] = counters[0]
+        seen = tables.kernels_where(wrong) if wrong and not check.everywhere else None
+        yield check.result(words, check.doubt(words, counters, seen, times=times))
 
 
-def _waves_doubt(counters: Sequence[str], kernels: tuple[str, ...] | None) -> Doubt:
-    text = f"{counters[0]} is not the number of waves launched"
-    return Doubt("waves_vs_grid", text, tuple(counters), kernels=kernels)
+def _numbers(tables: ImportedTables) -> dict[str, Any]:
+    """Return the numbers that checks.toml may use."""
+    wave, clock = int(tables.facts.get("wave_size", WAVE)), tables.facts.get("max_sclk", 0.0)
+    return {
+        "t": thresholds(), "wave": wave, "waves": launched_waves(wave), "warps": launched_waves(_WARP),
+        "num_xcd": tables.facts.get("num_xcd", 1), "clock": clock, "fastest": clock * threshold("clocks.tolerance"),
+        "slowest": clock * threshold("clocks.standstill"),
+    }  # fmt: skip
 
 
-def _broken_identities(tables: ImportedTables) -> CheckResults:
-    """Check relations that the counters of every launch must satisfy, whatever it does."""
-    relations = (
-        counter_names.identities_of(tables.arch, tables.facts) if find_target(tables.arch) and tables.arch else []
-    )
-    judgeable = [one for one in relations if tables.has(*one.counters)]
-    counts = (
-        tables.ask(*(f"count({c})" for one in judgeable for c in _condition_counts(one.wrong))) if judgeable else []
-    )
-    for one, bad, of in zip(judgeable, counts[::2], counts[1::2], strict=True):
-        if bad:
+def _instances(tables: ImportedTables, check: Check, names: Mapping[str, str]) -> Iterable[_Instance]:
+    """Return what a check is repeated for; once unless it states ``each``."""
+    if not check.each:
+        return [_named(names)]
+    if listed := _LISTS.get(check.each):
+        return listed(tables)
+    return [_named({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
+
+
+def _dead_counters(tables: ImportedTables) -> Iterator[_Instance]:
+    target = find_target(tables.arch)
+    for dead in target.dead if target else []:
+        if tables.has(dead.counter, dead.although):
+            yield _named({"name": dead.counter, "although": dead.although})
+
+
+def _identities(tables: ImportedTables) -> Iterator[_Instance]:
+    known = find_target(tables.arch) and tables.arch
+    for one in counter_names.identities_of(known, tables.facts) if known else []:
+        if tables.has(*one.counters):
             names = " and ".join([*one.counters, *(["the time"] if one.times else [])][:2])
-            text = f"In {bad:.0f} of {count_text(int(of), 'launch')} {names} contradict each other: {one.text}"
-            brief = f"{names} contradict each other ({one.text}): one did not count, or they are from different work"
-            doubt = Doubt("identity", brief, tuple(one.counters), one.times, kernels=tables.kernels_where(one.wrong))
-            yield CheckResult("identity", f"{text}. Figures computed from them are suspect.", (doubt,))
+            words = {"names": names, "relation": one.text}
+            yield _Instance(words, {"contradicted": one.wrong}, tuple(one.counters), one.times)
 
 
-def _condition_counts(condition: str) -> tuple[str, str]:
-    """Return SQL that has a value where a condition holds, and SQL that has a value where it can be evaluated."""
-    return f"CASE WHEN {condition} THEN 1 END", f"({condition})"
+def _passes(tables: ImportedTables) -> Iterator[_Instance]:
+    times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
+    if len(times) > 1:
+        yield _Instance({"replays": count_text(len(times), "replay")}, {"durations": ", ".join(times)})
 
 
-def _ncu_replays(tables: ImportedTables) -> CheckResults:
-    """Check how much the duration of one launch differs between the replays of ncu."""
-    low, high = "gpu__time_duration.min", "gpu__time_duration.max"
-    if not tables.has(low, high):
-        return
-    (spread,) = tables.ask(f'median(("{high}" - "{low}") / nullif("{low}", 0))')
-    if spread > _SPREAD:
-        text = f"Longest and shortest duration of a launch differ by {100 * spread:.0f} % in the median"
-        doubt = Doubt("replay_spread", f"durations of replays differ by {100 * spread:.0f} %", times=True)
-        yield CheckResult(
-            "replay_spread", f"{text}: a ratio of figures from two replays is equally uncertain.", (doubt,)
-        )
-
-
-def _multiplexed_events(tables: ImportedTables) -> CheckResults:
-    """Check for events that shared a hardware counter, so that their counts are estimates."""
-    shared = [c for c in tables.merged.counters if c.endswith(RUNNING)]
-    if not shared:
-        return
-    running = dict(zip(shared, tables.ask(*(f"min({sql_name(c)})" for c in shared)), strict=True))
-    text = (
-        f"{some_names([c.removesuffix(RUNNING) for c in shared])} were counted only part of the time "
-        f"(down to {min(running.values()):.0f} %) and scaled up: ratios of them are estimates; request fewer events in "
-        "one run."
-    )
-    seldom = tuple(c.removesuffix(RUNNING) for c, share in running.items() if share < _MOSTLY_PCT)
-    brief = f"counted less than {_MOSTLY_PCT} % of the time and scaled up"
-    yield CheckResult("multiplexed", text, (Doubt("multiplexed", brief, seldom),) if seldom else ())
-
-
-def _run_spread(tables: ImportedTables) -> CheckResults:
-    """Check how uncertain the mean of repeated runs is."""
-    name = "duration_time:error_pct"
-    if not tables.has(name):
-        return
-    (error,) = tables.ask(f"max({sql_name(name)})")
-    if error > _SPREAD_PCT:
-        text = f"The elapsed time of repeated runs is uncertain by {error:.0f} % (standard error)"
-        doubt = Doubt("run_spread", f"times of runs are uncertain by {error:.0f} %", ("duration_time",), times=True)
-        yield CheckResult("run_spread", f"{text}: smaller differences between two means are not significant.", (doubt,))
+_LISTS: dict[str, Callable[[ImportedTables], Iterator[_Instance]]] = {
+    "dead_counters": _dead_counters, "identities": _identities, "passes": _passes,
+}  # fmt: skip
 
 
 def _contradictions(folder: Path, manifest: Manifest, merged: StoredProfile, known: Iterable[Doubt]) -> CheckResults:
@@ -238,18 +233,3 @@ def _contradictions(folder: Path, manifest: Manifest, merged: StoredProfile, kno
             "share counters with them are suspect. Collect them in one pass: plan_profile."
         )
         yield CheckResult("contradiction", text, tuple(against.values()))
-
-
-_CHECKS = {  # vendor -> checks of its tables
-    "amd": (
-        _waves, impossible_values.repeated_values, impossible_values.amd_clock, impossible_values.zero_integrals,
-        impossible_values.dead_counters, _broken_identities,
-    ),
-    "nvidia": (
-        _warps, impossible_values.no_instructions, impossible_values.nvidia_clock,
-        impossible_values.above_whole, _ncu_replays,
-        uneven_replays,
-        _broken_identities,
-    ),
-    "cpu": (_multiplexed_events, impossible_values.cpu_clock, _run_spread),
-}  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,44 @@ class CheckResult:
 
 
 CheckResults = Iterator[CheckResult]
+Words = Mapping[str, object]
+"""What the placeholders of a text stand for."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check that checks.toml describes, with the fields that are explained there."""
+
+    code: str
+    text: str
+    brief: str
+    vendors: Sequence[str] = ()
+    judge: str = ""
+    each: str = ""
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fact: str = ""
+    wrong: str = ""
+    found: str = ""
+    figure: str = "NULL"
+    thing: str = "dispatch"
+    counters: Sequence[str] = ()
+    matching: str = ""
+    times: bool = False
+    across: bool = False
+    everywhere: bool = False
+    beside: str = ""
+    causes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def result(self, words: Words, *doubts: Doubt) -> CheckResult:
+        """Return what the check says, with its doubts."""
+        return CheckResult(self.code, self.text.format_map(words), doubts)
+
+    def doubt(
+        self, words: Words, counters: Sequence[str], kernels: tuple[str, ...] | None = None, *, times: bool = False
+    ) -> Doubt:
+        """Return the doubt about these counters."""
+        brief = self.brief.format_map(words)
+        return Doubt(self.code, brief, tuple(counters), self.times or times, self.across, kernels)
 
 
 class ImportedTables:
@@ -54,16 +92,6 @@ class ImportedTables:
         """Return one row of numbers; NULL counts as 0."""
         row = self.con.execute(f"SELECT {', '.join(picks)} FROM {self.relation}").fetchone() or ()
         return [float(v or 0) for v in row]
-
-    def count_where(self, condition: str) -> tuple[float, float]:
-        """Return in how many dispatches a condition holds, and in how many it can be evaluated."""
-        holds, known = self.ask(f"count(*) FILTER ({condition})", f"count(*) FILTER (({condition}) IS NOT NULL)")
-        return holds, known
-
-    def count_above(self, rate: str, limit: float) -> tuple[float, float, float]:
-        """Return in how many dispatches a rate exceeds a limit, in how many it is known, and the highest rate."""
-        high, known, highest = self.ask(f"count(*) FILTER ({rate} > {limit!r})", f"count({rate})", f"max({rate})")
-        return high, known, highest
 
     def kernels_where(self, condition: str) -> tuple[str, ...] | None:
         """Return the kernels with a dispatch for which a condition holds; None if it holds for all kernels."""
