@@ -16,40 +16,18 @@ from ..merging.contract import parquet
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .agents import read_agents
+from .layouts import CSV
 from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
 from .pc_samples import csv_samples
-from .recording import ACTIVITY, LAUNCH, SPAN, ProcessRecording, describe_recordings
+from .recording import ACTIVITY, LAUNCH, ProcessRecording, describe_recordings
 
 if TYPE_CHECKING:
     import duckdb
 
-_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text in the sheet
-    "kernel_name": "kernel", "process_id": "pid", "pid": "pid", "dispatch_id": "dispatch_id", "agent_id": "device_id",
-    "queue_id": "queue_id", "thread_id": "thread", "grid_size": "grid", "grid_size_x": "grid_x",
-    "grid_size_y": "grid_y", "grid_size_z": "grid_z", "workgroup_size": "workgroup_size",
-    "workgroup_size_x": "workgroup_x", "workgroup_size_y": "workgroup_y", "workgroup_size_z": "workgroup_z",
-    "lds_block_size": "lds_bytes", "lds_block_size_v": "lds_bytes", "group_segment_size": "lds_bytes",
-    "scratch_size": "scratch_bytes", "private_segment_size": "scratch_bytes", "vgpr_count": "vgpr",
-    "arch_vgpr_count": "vgpr", "accum_vgpr_count": "agpr", "sgpr_count": "sgpr", "start_timestamp": "start",
-    "end_timestamp": "end", "counter_name": "counter_name", "counter_value": "counter_value",
-}  # fmt: skip
-_TRACE_ROLES = {"kernel_id": "symbol", "correlation_id": "correlation"}
-"""Columns that are read only from a trace, because counter files would repeat them in every row."""
 _IGNORED = "ignored"
 _BLOCK = 1 << 20
 _SIZES = ("grid", "workgroup")
-_PLAIN = {
-    "queue_id",
-    "lds_bytes",
-    "scratch_bytes",
-    "vgpr",
-    "agpr",
-    "sgpr",
-    "symbol",
-    "correlation",
-    "graph",
-    "graph_node",
-}
+_PLAIN = CSV["lists"]["plain"]
 
 
 def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
@@ -96,18 +74,6 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
     return recordings, warnings + _add_activity(con, output, recordings, pid, work)
 
 
-_ACTIVITY = {  # kind of file -> kind of activity, and SQL over its columns by column of ACTIVITY
-    "calls": ("calls", {"name": "Function"}),
-    "hsa": ("calls", {"name": "Function"}),
-    "rccl": ("calls", {"name": "Function", "category": "'rccl'"}),
-    "copies": ("copies", {"name": "Direction", "stream": "Stream_Id", "bytes": "Size", "source": "Source_Agent_Id",
-                          "target": "Destination_Agent_Id"}),
-    "allocations": ("allocations", {"name": "Operation", "bytes": "Allocation_Size", "device": "Agent_Id"}),
-    "scratch": ("allocations", {"name": "Operation", "device": "Agent_Id"}),
-}  # fmt: skip
-_OPTIONAL = ("Process_Id", "Thread_Id", "Correlation_Id", "Stream_Id", "Size", "Agent_Id")
-
-
 def _add_activity(
     con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
 ) -> list[Note]:
@@ -115,18 +81,19 @@ def _add_activity(
     notes = []
     selects: dict[str, list[str]] = {}
     gpus = [a.numbers[0] for a in recordings[0].agents]
-    for kind, (what, columns) in _ACTIVITY.items():
+    for kind, stated in CSV["activity"].items():
         if (file := output.files.get(kind)) is None:
             continue
+        what, columns = stated["of"], {name: sql for name, sql in stated.items() if name != "of"}
         staged = work.with_name(f"{work.name}_of_{kind}.parquet")
-        wanted_columns = {*_SPAN, *columns.values()} - {"Function", "Domain", "'rccl'"} | {columns["name"]}
-        optional = [c for c in _OPTIONAL if c in wanted_columns]
+        wanted_columns = {*CSV["span"], *columns.values()} - {"'rccl'"}
+        optional = [c for c in CSV["lists"]["optional"] if c in wanted_columns]
         try:
             stage_columns(con, file, sorted(wanted_columns - set(optional)), staged, optional)
         except BadInput as problem:
             notes.append(Note("left_out", f"{problem.text} It was skipped."))
             continue
-        own = {name: header for header, name in _SPAN.items() if name} | columns
+        own = {name: header for header, name in CSV["span"].items()} | columns
         own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {'NULL' if pid is None else pid})"
         for side in ("source", "target", "device"):
             if side in own:
@@ -167,10 +134,10 @@ def _add_ranges(
         return []
     staged = work.with_name(f"{work.name}_ranges.parquet")
     try:
-        stage_columns(con, file, list(_SPAN), staged)
+        stage_columns(con, file, [*CSV["span"], "Function", "Domain"], staged)
     except BadInput as problem:
         return [Note("left_out", f"{problem.text} It was skipped.")]
-    numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in _SPAN.items() if name in SPAN)
+    numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in CSV["span"].items())
     spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} "
     spans += f"WHERE Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"
     for item in recordings:
@@ -179,10 +146,6 @@ def _add_ranges(
     return []
 
 
-_SPAN = {
-    "Process_Id": "pid", "Thread_Id": "thread", "Correlation_Id": "correlation", "Start_Timestamp": "start_ns",
-    "End_Timestamp": "end_ns", "Function": "", "Domain": "",
-}  # fmt: skip
 _IS_RANGE = "Start_Timestamp != End_Timestamp"
 
 
@@ -190,7 +153,7 @@ def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
     """Return the role of every header of a rocprofv3 file; none of its columns is a counter."""
     seen: set[str] = set()
     columns = []
-    roles = {**_ROLES, **_TRACE_ROLES} if traced else _ROLES
+    roles = CSV["roles"] | (CSV["trace_roles"] if traced else {})
     for header in headers:
         role = roles.get(header.casefold(), _IGNORED)
         columns.append(SheetColumn(header, _IGNORED if role in seen else role))
@@ -245,12 +208,12 @@ def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
     for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
         parts = [h for axis in "xyz" if (h := sheet.header(f"{size}_{axis}"))]
         picks.append(f"{' * '.join(parts) if len(parts) == 3 else _column_or_null(sheet, column)} AS {column}")
-    picks += [f"{_column_or_null(sheet, c)} AS {c}" for c in sorted(_PLAIN)]
+    picks += [f"{_column_or_null(sheet, c)} AS {c}" for c in _PLAIN]
     picks += [f"TRY_CAST({_column_or_null(sheet, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
     select = f"SELECT row, {', '.join(picks)} FROM {sheet.all}"
     if kind == "trace":
         return select
-    other_columns = ", ".join(f"any_value({c}) AS {c}" for c in (*sorted(_PLAIN), "start_ns", "end_ns"))
+    other_columns = ", ".join(f"any_value({c}) AS {c}" for c in (*_PLAIN, "start_ns", "end_ns"))
     keys = "pid, dispatch_id, device, kernel, origin, grid, workgroup_size"
     return f"SELECT min(row) AS row, {keys}, {other_columns} FROM ({select}) GROUP BY {keys}"
 

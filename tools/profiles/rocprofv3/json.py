@@ -21,6 +21,7 @@ from ..merging.contract import parquet
 from ..parsing.json_stream import ENTERED, JsonCut, KeyPath, elements
 from ..parsing.spool import Spool
 from .agents import Rocprofv3Agent, agent_of
+from .layouts import JSON
 from .outputs import Output, place_of
 from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
 from .recorded_activity import Recorded, json_activity, json_sampled_values
@@ -36,42 +37,10 @@ _PLACE_BITS = 2**46 - 1
 _SPM_COLLECTION, _DRIVER = ("callback_records", "spm_counter_collection"), ("buffer_records", "kfd")
 _MARKERS = ("buffer_records", "marker_api")
 _PC_SAMPLES = (("buffer_records", "pc_sample_host_trap"), ("buffer_records", "pc_sample_stochastic"))
-_LAUNCH = [
-    (c, "BIGINT")
-    for c in ("run", "origin", "dispatch_id", "agent", "symbol", "queue_id", "grid", "workgroup_size", "lds_bytes",
-              "scratch_bytes", "start_ns", "end_ns", "vgpr", "sgpr", "correlation", "graph", "graph_node")
-]  # fmt: skip
-_VALUE = [("run", "BIGINT"), ("dispatch_id", "BIGINT"), ("agent", "BIGINT"), ("handle", "BIGINT"), ("value", "DOUBLE")]
-_SYMBOL = [("run", "BIGINT"), ("symbol", "BIGINT"), ("kernel", "VARCHAR"), ("agpr", "BIGINT"), ("vgpr", "BIGINT"),
-           ("sgpr", "BIGINT")]  # fmt: skip
-_COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
-_RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
-          ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
-_ACTIVITY_PATHS: dict[KeyPath, Recorded] = {  # path of records -> their kind
-    **{("buffer_records", f"{n}_api"): Recorded.CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
-    **{("buffer_records", f"{n}_api"): Recorded.LIBRARY for n in ("hipfile", "rocshmem")},
-    ("buffer_records", "hip_graph"): Recorded.REPLAY,
-    ("buffer_records", "hip_event"): Recorded.BARRIER,
-    ("buffer_records", "memory_copy"): Recorded.COPY,
-    ("buffer_records", "memory_allocation"): Recorded.ALLOCATION,
-    ("buffer_records", "scratch_memory"): Recorded.ALLOCATION,
+_ACTIVITY_PATHS: dict[KeyPath, Recorded] = {
+    ("buffer_records", name): Recorded[kind.upper()] for name, kind in JSON["records"].items()
 }
-_ACT = [(c, "BIGINT") for c in ("run", "what", "kind", "operation", "thread", "correlation", "start_ns", "end_ns",
-                                "source", "agent", "bytes", "stream", "graph", "graph_node", "queue",
-                                "waits_for")]  # fmt: skip
-_OPERATION = [("run", "BIGINT"), ("kind", "BIGINT"), ("operation", "BIGINT"), ("domain", "VARCHAR"),
-              ("name", "VARCHAR")]  # fmt: skip
-_SAMPLE = [(c, "BIGINT") for c in ("run", "dispatch_id", "code_object", "place", "text", "issued")]
-_SAMPLE += [("stall_raw", "VARCHAR"), ("lanes", "BIGINT"), ("count", "BIGINT")]
-_TEXT = [("run", "BIGINT"), ("text", "BIGINT"), ("instruction", "VARCHAR"), ("comment", "VARCHAR")]
-_SPM = [("run", "BIGINT"), ("dispatch_id", "BIGINT"), ("agent", "BIGINT"), ("handle", "BIGINT"),
-        ("instance", "UBIGINT"), ("time", "BIGINT"), ("value", "DOUBLE")]  # fmt: skip
-_OBJECT = [("run", "BIGINT"), ("code_object", "BIGINT"), ("uri", "VARCHAR"), ("delta", "BIGINT")]
-_ENTRY = [("run", "BIGINT"), ("code_object", "BIGINT"), ("linked", "VARCHAR"), ("kernel", "VARCHAR"),
-          ("address", "BIGINT")]  # fmt: skip
-COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE, "act": _ACT,
-           "operation": _OPERATION, "sample": _SAMPLE, "text": _TEXT, "object": _OBJECT,
-           "entry": _ENTRY, "spm": _SPM}  # fmt: skip
+COLUMNS = {name: list(columns.items()) for name, columns in JSON["spools"].items()}
 """Spools of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1
@@ -220,15 +189,14 @@ class _RecordSpooler:
         """Take a kernel, its registers, and its start address in its code object."""
         linked = _text(value.get("kernel_name"))
         name = _text(value.get("formatted_kernel_name")) or linked
-        registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
-        self._spool_row("symbol", self._run_number, _whole(value.get("kernel_id")), name, *registers)
+        self._spool_row("symbol", self._run_number, *_numbers("symbol", value), name)
         address = _whole(_handle(value.get("kernel_address")))
         self._spool_row("entry", self._run_number, _whole(value.get("code_object_id")), linked, name, address)
 
     def code_object(self, value: Mapping[str, Any]) -> None:
         """Take a code object that was loaded."""
-        own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
-        self._spool_row("object", self._run_number, own, uri, _whole(value.get("load_delta")))
+        uri = _text(value.get("uri"))
+        self._spool_row("object", self._run_number, *_numbers("object", value), uri)
 
     def sample(self, value: Mapping[str, Any]) -> None:
         """Take a program counter sample."""
@@ -248,21 +216,14 @@ class _RecordSpooler:
         run = self.runs[-1]
         run.active.add(what)
         agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
-        queues = (_whole(_handle(value.get(name))) for name in ("queue_id", "source_queue_id"))
-        self._spool_row("act", self._run_number, int(what), *_activity_cells(value), *agents, *_amount(value), *queues)
+        size = _whole(value.get("bytes", value.get("allocation_size")))
+        numbers = _numbers("act", value)
+        self._spool_row("act", self._run_number, int(what), *numbers, *agents, size, *_node(value))
 
     def range(self, value: Mapping[str, Any]) -> None:
         """Take a range of the program."""
         if (known := _range(self.runs[-1], value)) is not None:
             self._spool_row("range", self._run_number, *known)
-
-    def sampled_launch(self, value: Mapping[str, Any]) -> None:
-        """Take the values that were sampled inside a launch (SPM)."""
-        identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
-        for record in value.get("records") or ():
-            number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
-            at = _place(record.get("instance_id")), _whole(record.get("timestamp"))
-            self._spool_row("spm", self._run_number, *identity, number, *at, known)
 
     def driver(self, value: Mapping[str, Any]) -> None:
         """Count an event of the kernel driver."""
@@ -276,12 +237,13 @@ class _RecordSpooler:
         """Take a launch in a trace."""
         self._spool_launch(value, value, counted=False)
 
-    def counted_launch(self, value: Mapping[str, Any]) -> None:
-        """Take a launch with the values of its counters."""
+    def counted_launch(self, value: Mapping[str, Any], spool: str = "value") -> None:
+        """Take a launch with the values of its counters, or with those that were sampled inside it (SPM)."""
         identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
-            known = self.strange.number(record.get("value"))
-            self._spool_row("value", self._run_number, *identity, self._counter_number(record, "counter_id"), known)
+            number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
+            at = () if spool == "value" else (_place(record.get("instance_id")), _whole(record.get("timestamp")))
+            self._spool_row(spool, self._run_number, *identity, number, *at, known)
 
     def _spool_launch(
         self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool
@@ -292,7 +254,7 @@ class _RecordSpooler:
         identity = _whole(info.get("dispatch_id")), agent
         for name in ("start_timestamp", "end_timestamp"):
             self.times.time(data.get(name))
-        self._spool_row("launch", self._run_number, int(counted), *identity, *_launch(value, data, info))
+        self._spool_row("launch", self._run_number, int(counted), *identity, *_launch({**value, **data, **info}))
         return identity
 
 
@@ -308,7 +270,7 @@ _HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = 
     _MARKERS: _RecordSpooler.range,
     _TRACE: _RecordSpooler.launch,
     _COUNTER_COLLECTION: _RecordSpooler.counted_launch,
-    _SPM_COLLECTION: _RecordSpooler.sampled_launch,
+    _SPM_COLLECTION: partial(_RecordSpooler.counted_launch, spool="spm"),
     _DRIVER: _RecordSpooler.driver,
 }
 
@@ -323,31 +285,32 @@ def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:
     run.span = (start, end) if start and end and start < end else None
 
 
-def _launch(value: Mapping[str, Any], data: Mapping[str, Any], info: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Return kernel, queue, sizes, times and registers of one record."""
-    return (
-        _whole(info.get("kernel_id")),
-        _whole(_handle(info.get("queue_id"))),
-        _product(info.get("grid_size")),
-        _product(info.get("workgroup_size")),
-        _whole(info.get("group_segment_size")),
-        _whole(info.get("private_segment_size")),
-        _whole(data.get("start_timestamp")),
-        _whole(data.get("end_timestamp")),
-        _whole(value.get("arch_vgpr_count")),
-        _whole(value.get("sgpr_count")),
-        _whole(_part(data, "correlation_id").get("internal")),
-        *_node(value),
-    )
+def _launch(record: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Return kernel, queue, memory, times, registers and sizes of one launch."""
+    sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
+    return *_numbers("launch", record), *sizes, *_node(record)
+
+
+_NUMBERS = {kind: [path.split(".") for path in paths] for kind, paths in JSON["numbers"].items()}
+
+
+def _numbers(kind: str, record: Mapping[str, Any]) -> list[int | None]:
+    """Return the whole numbers that a kind of record states, as layouts.toml lists them."""
+    found = []
+    for first, *below in _NUMBERS[kind]:
+        value = record.get(first)
+        for name in below:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        found.append(_whole(_handle(value)))
+    return found
 
 
 _AGENTS = dict.fromkeys(Recorded, ("src_agent_id", "agent_id")) | {Recorded.COPY: ("src_agent_id", "dst_agent_id")}
 
 
-def _node(value: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _node(value: Mapping[str, Any]) -> list[int | None]:
     """Return the graph and the node that a launch or a copy is; 0 in the file means none."""
-    graph, node = (_whole(_handle(value.get(f"graph_{name}_id"))) or None for name in ("exec", "node"))
-    return graph, node
+    return [number or None for number in _numbers("node", value)]
 
 
 def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
@@ -358,24 +321,6 @@ def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
             yield kind, operation, _text(one.get("kind")), _text(name)
 
 
-def _activity_cells(value: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Return kind, operation, thread, correlation and times of a record."""
-    return (
-        _whole(value.get("kind")),
-        _whole(value.get("operation")),
-        _whole(value.get("thread_id")),
-        _whole(_part(value, "correlation_id").get("internal")),
-        _whole(value.get("start_timestamp")),
-        _whole(value.get("end_timestamp")),
-    )
-
-
-def _amount(value: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Return bytes, stream, graph and node of a record."""
-    size = value.get("bytes", value.get("allocation_size"))
-    return _whole(size), _whole(_handle(value.get("stream_id"))), *_node(value)
-
-
 def _messages(pairs: Any) -> dict[int, str]:
     """Return the names that a process gave to its ranges, by correlation."""
     entries = pairs if isinstance(pairs, list) else []
@@ -384,11 +329,10 @@ def _messages(pairs: Any) -> dict[int, str]:
 
 def _range(run: JsonRun, value: Mapping[str, Any]) -> tuple[int | str | None, ...] | None:
     """Return one range of a process in the columns of ranges; None for a mark, or without a name."""
-    correlation = _whole(_part(value, "correlation_id").get("internal"))
-    start, end = _whole(value.get("start_timestamp")), _whole(value.get("end_timestamp"))
+    thread, correlation, start, end = _numbers("range", value)
     if correlation not in run.messages or start is None or end is None or start >= end:
         return None
-    return run.pid, _whole(value.get("thread_id")), correlation, start, end, _text(run.messages[correlation])
+    return run.pid, thread, correlation, start, end, _text(run.messages[correlation])
 
 
 def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from ....analysis.base.problems import Problem
 from ...base.profile_files import HOTSPOTS_STEP, head, is_inside
 from ..merging.ranks import ProcessPlace, place_of_name
 from ..parsing.sqlite_database import MAGIC, open_database
+from .layouts import FILES
 
 _CSV = re.compile(
     r"(?:(?P<stem>.*)_)?(?P<kind>counter_collection|kernel_trace|agent_info|kernel_stats|"
@@ -20,21 +21,6 @@ _CSV = re.compile(
     r"memory_(?:copy|allocation)_(?:trace|stats)|counter_info|pc_sampling_\w+)\.csv(?:\.gz)?"
 )
 _RESULTS = re.compile(r"(?:(?P<stem>.*)_)?results\.(?P<kind>db|json)(?:(?<=json)\.gz)?")
-_KINDS = {
-    "counter_collection": "counters",
-    "kernel_trace": "trace",
-    "agent_info": "agents",
-    "kernel_stats": "stats",
-    "marker_api_trace": "ranges",
-    "hip_api_trace": "calls",
-    "hsa_api_trace": "hsa",
-    "rccl_api_trace": "rccl",
-    "memory_copy_trace": "copies",
-    "memory_allocation_trace": "allocations",
-    "scratch_memory_trace": "scratch",
-    "db": "rocpd",
-    "json": "json",
-}
 _SAMPLES = {"pc_sampling_host_trap": "host_trap", "pc_sampling_stochastic": "stochastic"}
 """Prefixes of the kinds of files with program counter samples."""
 _SAMPLES_MARK = b'"Sample_Timestamp","Exec_Mask"'
@@ -131,9 +117,9 @@ def kind_of(file: Path) -> str | None:
     """Return the kind of a file by its name, else by its content; None if rocprofv3 did not write it."""
     if match := _CSV.fullmatch(file.name):
         samples = next((kind for start, kind in _SAMPLES.items() if match["kind"].startswith(start)), "other")
-        return _KINDS.get(match["kind"], samples)
+        return FILES.get(match["kind"], samples)
     if match := _RESULTS.fullmatch(file.name):
-        return None if match["kind"] == "json" and _is_trace(file) else _KINDS[match["kind"]]
+        return None if match["kind"] == "json" and _is_trace(file) else FILES[match["kind"]]
     suffix = Path(file.name.removesuffix(".gz")).suffix
     if suffix not in (".json", ".csv") and file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd"):
         return None

@@ -15,6 +15,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
 from ..merging.contract import parquet
 from ..parsing.csv_file import stage_columns
+from .layouts import ROCPD, ROCPD_LISTS
 from .outputs import SAMPLE_KINDS as KINDS
 from .outputs import Output
 from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 
 REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
 """Prefix of the profiler's stall reasons, and the text used for a wave that issued, whose reason is meaningless."""
-REASONS = (
-    "NONE", "NO_INSTRUCTION_AVAILABLE", "ALU_DEPENDENCY", "WAITCNT", "INTERNAL_INSTRUCTION", "BARRIER_WAIT",
-    "ARBITER_NOT_WIN", "ARBITER_WIN_EX_STALL", "OTHER_WAIT", "SLEEP_WAIT",
-)  # fmt: skip
-"""Reasons by their number, which databases contain."""
 _LARGEST = 2**63 - 1
 _KEYS = 200_000
 """Number of different samples that are counted in memory before they are spooled."""
@@ -216,42 +212,19 @@ def database_samples(staging: Staging) -> DatabaseSamples | None:
         return None
     objects, entries = "", ""
     if db.parts(_CODE):
-        place = {"session": "guid", "process": "pid", "code_object": "id"}
-        place["uri"] = "uri" if "uri" in db.columns(_CODE) else "NULL"
-        objects = f"SELECT * FROM {staging.rows(_CODE, place)}"
+        objects = f"SELECT * FROM {staging.rows(_CODE)}"
     if db.parts(_SYMBOLS):
-        kernel_name = "coalesce(display_name, kernel_name)"
-        place = {
-            "session": "guid",
-            "process": "pid",
-            "code_object": "code_object_id",
-            "linked": "kernel_name",
-            "kernel": kernel_name,
-        }
         entries = "SELECT session, process, code_object, linked AS symbol, kernel, NULL::BIGINT AS start "
-        entries += f"FROM {staging.rows(_SYMBOLS, place)} WHERE linked != ''"
+        entries += f"FROM {staging.rows(_SYMBOLS, ROCPD['entry'])} WHERE linked != ''"
     return DatabaseSamples(f"SELECT * FROM {parquet([staged])}", objects, entries)
 
 
 def _by_address(staging: Staging) -> str:
     """Return SQL for the samples of rocprofv3 since 2026: addresses, and numbers of reasons if it has these columns."""
-    has = staging.db.columns(_TABLE)
-    picks = {
-        "session": "guid", "process": "pid", "dispatch_id": "dispatch_id", "code_object": "code_object_id",
-        "place": "code_object_offset",
-    }  # fmt: skip
-    picks["issued"] = "wave_issued" if "wave_issued" in has else "NULL"
-    picks["reason"] = "stall_reason" if "stall_reason" in has else "NULL"
-    picks["mask_text"] = "exec_mask" if "exec_mask" in has else "NULL"
-    rows = staging.rows(_TABLE, picks)
     texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
     if staging.db.parts(_TEXTS):
-        text_columns = {
-            "session": "guid", "code_object": "code_object_id", "place": "code_object_offset",
-            "instruction": "instruction", "comment": "comment",
-        }  # fmt: skip
-        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS, text_columns)})"
-    names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(REASONS))
+        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS)})"
+    names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(ROCPD_LISTS["reasons"]))
     raw = f"CASE WHEN issued != 0 THEN {sql_literal(ISSUED)} ELSE CASE reason {names} END END"
     known = {c: c for c in SAMPLE_COLUMNS} | {
         "offset": "place",
@@ -260,18 +233,11 @@ def _by_address(staging: Staging) -> str:
         "count": "1",
     }
     join = f"LEFT JOIN {texts} USING (session, code_object, place)"
-    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {rows} {join}"
+    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {staging.rows(_TABLE)} {join}"
 
 
 def _with_texts(staging: Staging) -> str:
     """Return SQL for samples with the columns of the CSV files."""
-    has = staging.db.columns(_PLAIN)
-    picks = {
-        "session": "guid", "process": "pid" if "pid" in has else "NULL", "dispatch_id": "dispatch_id",
-        "instruction": "instruction", "comment": "instruction_comment",
-    }  # fmt: skip
-    picks["issued"] = "wave_issued_instruction" if "wave_issued_instruction" in has else "NULL"
-    picks["reason_text"] = "stall_reason" if "stall_reason" in has else "NULL"
     known = {c: c for c in ("dispatch_id", "instruction", "comment", "issued")}
     known |= {"stall_raw": _reason("reason_text", "issued != 0"), "count": "1"}
-    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {staging.rows(_PLAIN, picks)}"
+    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {staging.rows(_PLAIN)}"

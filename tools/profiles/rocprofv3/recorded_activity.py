@@ -1,8 +1,4 @@
-"""What a profile states besides launches: calls, ranges, copies, graphs, events of HIP and of the kernel driver.
-
-The layout of databases follows schemas 3.0.0 to 3.0.4 of rocprofiler-sdk (rocpd_tables.sql, data_views.sql); a column
-or a table that a schema lacks is not needed.
-"""
+"""What a profile states besides launches: calls, ranges, copies, graphs, events of HIP and of the kernel driver."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
+from .layouts import LIBRARIES, ROCPD, ROCPD_LISTS
 from .recording import ACTIVITY, SPAN, ProcessRecording
 
 if TYPE_CHECKING:
@@ -22,57 +19,17 @@ DISPATCHES = "rocpd_kernel_dispatch"
 """The table of launches."""
 SMALL = 1000
 """Maximum number of rows read from small tables."""
-_EVENT = {
-    "session": "guid", "event_id": "id", "correlation": "stack_id", "category": "category_id",
-    "message": "CASE WHEN json_valid(extdata) THEN json_extract(extdata, '$.message') END",
-    "driver": "CASE WHEN json_valid(extdata) THEN json_extract(extdata, '$.kfd') END",
-}  # fmt: skip
-_REGION = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "name_id": "name_id",
-    "event_id": "event_id",
-}  # fmt: skip
-_STRING = {"session": "guid", "string_id": "id", "text": "string"}
-_COPY = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "name_id": "name_id",
-    "event_id": "event_id", "source": "src_agent_id", "target": "dst_agent_id", "bytes": "size", "stream": "stream_id",
-}  # fmt: skip
-_GRAPH = {"graph": "nullif(graph_exec_id, 0)", "graph_node": "nullif(graph_node_id, 0)"}
-"""The node of a HIP graph that a launch or a copy is; since schema 3.0.2."""
-_REPLAY = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "event_id": "event_id",
-    "graph": "graph_exec_id", "nodes": "kernel_dispatch_count",
-}  # fmt: skip
-_BARRIER = {  # columns of AMD's view hip_events; the first four are needed
-    "name": "name", "queue": "queue_id", "start_ns": '"start"', "end_ns": '"end"', "session": "guid", "pid": "pid",
-    "source": "source_queue_id", "device": "coalesce(agent_log_index, agent_abs_index)", "correlation": "stack_id",
-}  # fmt: skip
+_LAUNCHED = {"session": "guid", "event_id": "event_id"}
 _NEEDED = 4
-_ALLOCATION = {
-    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "event_id": "event_id",
-    "kind": "type", "device": "agent_id", "bytes": "size",
-}  # fmt: skip
 _DEVICE = "CASE WHEN type = 'GPU' THEN coalesce(logical_index, absolute_index) END"
-_RANGES = ("MARKER_CORE_API", "MARKER_CORE_RANGE_API")
-"""Categories of regions that are ranges of the program."""
-_MARKERS = (*_RANGES, "MARKER_CONTROL_API", "MARKER_NAME_API")
-_LIBRARIES = {"OMPT": "openmp", "HIPFILE": "hipfile", "ROCSHMEM": "rocshmem"}
-"""Beginning of a category of regions that are ranges of a library -> source of the ranges."""
+_RANGES = ROCPD_LISTS["ranges"]
 _DRIVER = "KFD_"
 """Beginning of the categories of page faults, migrations and evictions, which the kernel driver reports."""
 _DRIVER_DEVICE = r""""(?:dst_)?agent_id"[\s,:"]*(?:value)?[\s,:"]*(\d{1,9})"""
 """Where such an event names its GPU; the JSON around it differs between versions."""
 _SPM = "SPM"
-_LAUNCHED = {"session": "guid", "event_id": "event_id"}
 _BARRIERS, _REPLAYS = "hip_events", "rocpd_graph_launch"
-_READ = {
-    "metadata", "string", "info_node", "info_process", "info_thread", "info_agent", "info_queue", "info_stream",
-    "info_pmc", "info_code_object", "info_kernel_symbol", "track", "event", "arg", "pmc_event", "region", "sample",
-    "kernel_dispatch", "memory_copy", "memory_allocate", "graph_launch", "hip_event", "gpu_pc_sample", "pc_sampling",
-    "disassembly_data", "info_blob_schema", "info_blob_field", "blob_event", "gpu_pc_sample_named",
-}  # fmt: skip
-"""Tables that are read, or that only describe the rows of those."""
-_SYSTEM_CATEGORIES = ("rocm_marker_api", "host", "user", "python", "causal")
-"""Categories of rocprof-sys: markers, and functions of the program."""
+_SYSTEM_CATEGORIES = ROCPD_LISTS["system"]
 _SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
 
 
@@ -85,15 +42,9 @@ def stage_activity(staging: Staging) -> DatabaseActivity | None:
     return DatabaseActivity(staging, parts)
 
 
-def graph_columns(staging: Staging, table: str) -> dict[str, str]:
-    """Return SQL of SQLite for the graph and the node that the rows of a table belong to; NULL before schema 3.0.2."""
-    known = staging.db.columns(table)
-    return {name: sql if {"graph_exec_id", "graph_node_id"} <= known else "NULL" for name, sql in _GRAPH.items()}
-
-
 def unread_tables(staging: Staging) -> list[Note]:
     """Return a warning that names tables with rows that are not understood."""
-    names = sorted({*staging.db.tables("rocpd_")} - {f"rocpd_{name}" for name in _READ})
+    names = sorted({*staging.db.tables("rocpd_")} - {f"rocpd_{name}" for name in ROCPD_LISTS["read"]})
     unread = [name for name in names if staging.has_rows(name)]
     if not unread:
         return []
@@ -153,7 +104,7 @@ def json_activity(pid: int | None, run: int, staged: Sequence[str], active: Set[
 
 
 def json_sampled_values(spm: str, counter: str) -> str:
-    """Return SQL for the values sampled inside launches (SAMPLED_VALUE).
+    """Return SQL for the values sampled inside launches (sampled_value in layouts.toml).
 
     The bits of an instance id hold the XCC, the shader engine and the instance (rocprofiler-sdk; as AMD's viewer).
     """
@@ -184,8 +135,8 @@ class DatabaseActivity:
         self.staging = staging
         self.selects: dict[str, str] = {}
         self.ranges = ""
-        strings = staging.rows("rocpd_string", _STRING)
-        self.events = staging.rows("rocpd_event", _EVENT)
+        strings = staging.rows("rocpd_string")
+        self.events = staging.rows("rocpd_event")
         self.strings = f"(SELECT DISTINCT ON (session, string_id) * FROM {strings})"
         self.agents = staging.rows_by_id("rocpd_info_agent", "agent", {"device": _DEVICE})
         self.launches = f"SELECT session, event_id, correlation FROM {self.events}"
@@ -233,7 +184,7 @@ class DatabaseActivity:
             "nullif(e.correlation, 0) AS correlation, r.start_ns, r.end_ns, c.text AS kind, e.driver, "
             # The name is that of the call and the message is separate, or, in newer versions, the other way round.
             "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
-            f"FROM {self.staging.rows('rocpd_region', _REGION)} r JOIN {self.events} e USING (session, event_id) "
+            f"FROM {self.staging.rows('rocpd_region')} r JOIN {self.events} e USING (session, event_id) "
             f"LEFT JOIN {self.threads} t ON t.session = r.session AND t.thread = r.thread "
             f"JOIN {self.strings} n ON n.session = r.session AND n.string_id = r.name_id "
             f"JOIN {self.strings} c ON c.session = e.session AND c.string_id = e.category"
@@ -243,9 +194,7 @@ class DatabaseActivity:
         kinds = {
             str(kind) for (kind,) in self.staging.con.execute(f"SELECT DISTINCT kind FROM ({rows})").fetchmany(SMALL)
         }
-        of_libraries = {
-            kind: source for kind in kinds for begin, source in _LIBRARIES.items() if kind.startswith(begin)
-        }
+        of_libraries = {kind: source for kind in kinds for begin, source in LIBRARIES.items() if kind.startswith(begin)}
         of_driver = {kind for kind in kinds if kind.startswith(_DRIVER)}
         if kinds & set(_RANGES):
             columns = ", ".join(SPAN)
@@ -260,8 +209,9 @@ class DatabaseActivity:
             self._driver_events(rows, of_driver)
         # Calls of a library explain why the host was busy; OpenMP reports regions of the program, not calls.
         openmp = {kind for kind, source in of_libraries.items() if source == "openmp"}
-        if kinds - {*_MARKERS, *_SYSTEM_CATEGORIES, *of_driver, *openmp}:
-            others = ", ".join(map(sql_literal, sorted({*_MARKERS, *_SYSTEM_CATEGORIES, *of_driver, *openmp})))
+        no_calls = {*ROCPD_LISTS["markers"], *_SYSTEM_CATEGORIES, *of_driver, *openmp}
+        if kinds - no_calls:
+            others = ", ".join(map(sql_literal, sorted(no_calls)))
             rccl = "CASE WHEN contains(lower(kind), 'rccl') THEN 'rccl' END AS category"
             self.selects["calls"] = f"SELECT *, {rccl} FROM ({rows}) WHERE kind NOT IN ({others})"
 
@@ -285,7 +235,7 @@ class DatabaseActivity:
         replays = (
             "SELECT g.session, g.pid AS process, g.pid, coalesce(t.tid, g.thread) AS thread, "
             "nullif(e.correlation, 0) AS correlation, g.start_ns, g.end_ns, concat('graph ', g.graph) AS name, "
-            f"'graph' AS source, g.nodes FROM {self.staging.rows(_REPLAYS, _REPLAY)} g "
+            f"'graph' AS source, g.nodes FROM {self.staging.rows(_REPLAYS)} g "
             f"LEFT JOIN {self.events} e USING (session, event_id) "
             f"LEFT JOIN {self._threads()} t ON t.session = g.session AND t.thread = g.thread"
         )
@@ -308,16 +258,14 @@ class DatabaseActivity:
 
     def _barriers(self) -> None:
         """Set the SQL for recorded events and waits for them on the GPU, as AMD's view states them."""
-        known = self.staging.db.columns(_BARRIERS)
+        known, stated = self.staging.db.columns(_BARRIERS), ROCPD[_BARRIERS]
         fields = {"agent_log_index", "agent_abs_index"} <= known
-        picks = {
-            name: sql for name, sql in _BARRIER.items() if sql.strip('"') in known or (name == "device" and fields)
-        }
-        if missing := [name for name in list(_BARRIER)[:_NEEDED] if name not in picks]:
+        picks = {name: sql for name, sql in stated.items() if sql.strip('"') in known or (name == "device" and fields)}
+        if missing := [name for name in list(stated)[:_NEEDED] if name not in picks]:
             text = f"{self.staging.db.path.name}: the view {_BARRIERS} lacks {', '.join(missing)}, so it was not read."
             self.warnings.append(Note("not_read", text))
             return
-        picks = {name: picks.get(name, "NULL") for name in _BARRIER} | {"text": picks["name"]}
+        picks = {name: picks.get(name, "NULL") for name in stated} | {"text": picks["name"]}
         del picks["name"]
         named = ", ".join(f"{sql} AS {name}" for name, sql in _barrier_columns("text", "source").items())
         self.selects["barriers"] = (
@@ -326,12 +274,11 @@ class DatabaseActivity:
         )
 
     def _copies(self) -> None:
-        copied = self.staging.rows("rocpd_memory_copy", _COPY | graph_columns(self.staging, "rocpd_memory_copy"))
         side = f"LEFT JOIN {self.agents} {{0}} ON {{0}}.session = m.session AND {{0}}.agent = m.{{1}}"
         self.selects["copies"] = (
             "SELECT m.* REPLACE (s.device AS source, t.device AS target), m.pid AS process, n.text AS name, "
             "nullif(e.correlation, 0) AS correlation "
-            f"FROM {copied} m LEFT JOIN {self.events} e "
+            f"FROM {self.staging.rows('rocpd_memory_copy')} m LEFT JOIN {self.events} e "
             f"USING (session, event_id) {side.format('s', 'source')} {side.format('t', 'target')} "
             f"LEFT JOIN {self.strings} n ON n.session = m.session AND n.string_id = m.name_id"
         )
@@ -340,7 +287,7 @@ class DatabaseActivity:
         self.selects["allocations"] = (
             "SELECT m.* REPLACE (a.device AS device), m.pid AS process, nullif(e.correlation, 0) AS correlation, "
             "'memory_' || lower(kind) AS name "
-            f"FROM {self.staging.rows('rocpd_memory_allocate', _ALLOCATION)} m LEFT JOIN {self.events} e "
+            f"FROM {self.staging.rows('rocpd_memory_allocate')} m LEFT JOIN {self.events} e "
             f"USING (session, event_id) LEFT JOIN {self.agents} a ON a.session = m.session AND a.agent = m.device"
         )
 
@@ -355,36 +302,22 @@ class DatabaseActivity:
         self.selects["samples"] = (
             "SELECT v.session, c.process, NULL AS thread, NULL AS correlation, counter AS name, start_ns, "
             "start_ns AS end_ns, CASE WHEN isfinite(value) THEN value END AS value, unit, a.device "
-            f"FROM {staged_values(self.staging)} v JOIN ({times}) USING (session, event_id) "
+            f"FROM {self.staging.rows('rocpd_pmc_event')} v JOIN ({times}) USING (session, event_id) "
             f"JOIN {counters} c USING (session, pmc) LEFT JOIN {self.agents} a ON a.session = c.session "
             "AND a.agent = c.agent WHERE v.sample IS NULL"
         )
 
 
-_VALUE = {
-    "session": "guid", "event_id": "event_id", "pmc": "pmc_id", "value": "value", "sample": "sample_id", "xcd": "xcc",
-    "engine": "shader_engine", "unit_number": "instance",
-}  # fmt: skip
-
-
-def staged_values(staging: Staging) -> str:
-    """Return a FROM item with the values of counters; ``sample`` is NULL for those of a whole launch.
-
-    Values sampled inside kernels (SPM, since schema 3.0.3) refer to a sample and name the part of the GPU.
-    """
-    known = staging.db.columns("rocpd_pmc_event")
-    return staging.rows("rocpd_pmc_event", {name: sql if sql in known else "NULL" for name, sql in _VALUE.items()})
-
-
 def sampled_values(staging: Staging) -> str:
     """Return SQL for the values sampled inside the launches of the table ``found``; empty if there are none.
 
-    The columns are SAMPLED_VALUE. A value that was sampled on a whole device, on a track named SPM, has no launch.
+    The columns are those of sampled_value in layouts.toml. A value that was sampled on a whole device, on a track named
+    SPM, has no launch.
     """
     tables = ("rocpd_pmc_event", "rocpd_info_pmc", "rocpd_sample", "rocpd_track", "rocpd_string")
     if not all(map(staging.db.parts, tables)) or "sample_id" not in staging.db.columns("rocpd_pmc_event"):
         return ""
-    values = f"(SELECT * FROM {staged_values(staging)} WHERE sample IS NOT NULL AND value IS NOT NULL)"
+    values = f"(SELECT * FROM {staging.rows('rocpd_pmc_event')} WHERE sample IS NOT NULL AND value IS NOT NULL)"
     if not staging.con.execute(f"SELECT 1 FROM {values} LIMIT 1").fetchone():
         return ""
     names = staging.rows_by_id("rocpd_info_pmc", "pmc", {"counter": "name", "agent": "agent_id"})
@@ -394,7 +327,7 @@ def sampled_values(staging: Staging) -> str:
     return (
         f"SELECT f.key, counter, time, xcd, engine, unit_number, value, coalesce(f.device, a.device) AS device "
         f"FROM {values} v JOIN {times} USING (session, sample) JOIN {names} USING (session, pmc) "
-        f"LEFT JOIN {tracks} USING (session, track) LEFT JOIN {staging.rows('rocpd_string', _STRING)} s "
+        f"LEFT JOIN {tracks} USING (session, track) LEFT JOIN {staging.rows('rocpd_string')} s "
         f"USING (session, string_id) LEFT JOIN {agents} a USING (session, agent) "
         f"LEFT JOIN found f USING (session, event_id) WHERE f.key IS NOT NULL OR s.text = '{_SPM}'"
     )

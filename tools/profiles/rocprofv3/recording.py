@@ -15,61 +15,15 @@ from ...base.untrusted_text import plain_text
 from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, in_sequence, settle_ranks
 from .agents import Rocprofv3Agent, find_profiled_gpu
+from .layouts import STAGED
 
 if TYPE_CHECKING:
     import duckdb
 
-LAUNCH = {  # column of staged launches -> SQL type; key numbers the launches of a file, in the order of their ids
-    "key": "BIGINT", "pid": "BIGINT", "dispatch_id": "BIGINT", "kernel": "VARCHAR", "device": "INT",
-    "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT",
-    "scratch_bytes": "BIGINT", "vgpr": "BIGINT", "agpr": "BIGINT", "sgpr": "BIGINT", "start_ns": "BIGINT",
-    "end_ns": "BIGINT",
-    "symbol": "BIGINT",  # the kernel on one device: two builds with one name have two symbols
-    "correlation": "BIGINT",  # of the innermost call or range on the launching thread
-    "graph": "BIGINT", "graph_node": "BIGINT",  # the node of a HIP graph that it is
-}  # fmt: skip
-SPAN = {  # column of staged ranges and calls -> SQL type
-    "session": "BIGINT", "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR",
-    "start_ns": "BIGINT", "end_ns": "BIGINT",
-}  # fmt: skip
-
-
-_TIMED = {
-    "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR", "start_ns": "BIGINT",
-    "end_ns": "BIGINT",
-}  # fmt: skip
-ACTIVITY = {  # activity in addition to kernels -> columns of its SQL, and their types
-    "calls": {**_TIMED, "category": "VARCHAR"},
-    "copies": {
-        **_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT", "graph": "BIGINT",
-        "graph_node": "BIGINT",
-    },
-    "allocations": {**_TIMED, "bytes": "BIGINT", "device": "BIGINT"},
-    "samples": {**_TIMED, "value": "DOUBLE", "unit": "VARCHAR", "device": "BIGINT"},
-    "regions": SPAN | {"source": "VARCHAR"},
-    "barriers": {**_TIMED, "category": "VARCHAR", "queue": "BIGINT", "device": "BIGINT"},
-    "driver": {**_TIMED, "category": "VARCHAR", "queue": "BIGINT", "device": "BIGINT"},
-}  # fmt: skip
-"""``source`` and ``target`` of a copy are GPU numbers, NULL for the host; regions are ranges of other kinds."""
-SAMPLE_COLUMNS = {  # column of program counter samples -> SQL type; equal samples are counted
-    "dispatch_id": "BIGINT",
-    "code_object": "BIGINT",  # its number in the process
-    "offset": "BIGINT", "instruction": "VARCHAR",
-    "comment": "VARCHAR",  # FILE:LINE, for inlined code the innermost first, joined by " -> "
-    "stall_raw": "VARCHAR", "issued": "BOOLEAN",
-    "lanes": "BIGINT",  # active work-items in one sample
-    "count": "BIGINT",
-}  # fmt: skip
-SAMPLED_VALUE = {  # column of counters sampled over time (SPM) -> SQL type; without a key the whole device was sampled
-    "key": "BIGINT", "counter": "VARCHAR",
-    "time": "BIGINT",  # as the GPU states it
-    "xcd": "BIGINT", "engine": "BIGINT", "unit_number": "BIGINT", "value": "DOUBLE", "device": "BIGINT",
-}  # fmt: skip
-OBJECT = {"code_object": "BIGINT", "uri": "VARCHAR"}
-ENTRY = {
-    "code_object": "BIGINT", "symbol": "VARCHAR", "kernel": "VARCHAR",
-    "start": "BIGINT",  # address of its code in the code object
-}  # fmt: skip
+LAUNCH, SAMPLE_COLUMNS, OBJECT, ENTRY = (STAGED[name] for name in ("launch", "sample", "object", "entry"))
+"""Columns of staged tables -> SQL types, as ACTIVITY and SPAN have them for activity and for ranges and calls."""
+SPAN = {"session": "BIGINT"} | STAGED["timed"]
+ACTIVITY = {kind: (SPAN if kind == "regions" else STAGED["timed"]) | more for kind, more in STAGED["activity"].items()}
 
 
 @dataclass(frozen=True)
@@ -124,7 +78,7 @@ class ProcessRecording:
 
     sampled: ProcessSamples | None = None
     over_time: Path | None = None
-    """Parquet file (SAMPLED_VALUE) with counters sampled over time, for every process of the source."""
+    """Parquet file (sampled_value in layouts.toml) with counters sampled over time, for every process of the source."""
 
     @property
     def place(self) -> ProcessPlace:

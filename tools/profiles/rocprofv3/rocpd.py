@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, islice
@@ -21,16 +22,15 @@ from ..merging.contract import parquet
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
+from .layouts import OPTIONAL, ROCPD, ROCPD_LISTS
 from .outputs import Output, place_of
 from .pc_samples import database_samples
 from .recorded_activity import (
     DISPATCHES,
     SMALL,
     DatabaseActivity,
-    graph_columns,
     sampled_values,
     stage_activity,
-    staged_values,
     unread_tables,
 )
 from .recording import LAUNCH, ProcessRecording, describe_recordings
@@ -54,11 +54,7 @@ _CASTS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among wh
     # A value of an unexpected type becomes infinite (9e999 in SQLite) instead of 0.
     "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
 }
-_TEXTS = (
-    "kernel", "counter", "message", "text", "driver", "kind", "unit", "instruction", "comment", "uri", "linked",
-    "reason_text", "mask_text",
-)  # fmt: skip
-_TYPES = dict.fromkeys(_TEXTS, "VARCHAR") | {"value": "DOUBLE"}
+_TYPES = dict.fromkeys(ROCPD_LISTS["text"], "VARCHAR") | {"value": "DOUBLE"}
 """SQL types by column; all other columns are whole numbers."""
 
 
@@ -73,11 +69,14 @@ class Staging:
     _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
     """What was staged already: table and picks -> FROM item."""
 
-    def rows(self, table: str, picks: dict[str, str]) -> str:
-        """Return a FROM item with the rows of a table; ``picks`` is SQL of SQLite by column.
+    def rows(self, table: str, stated: Mapping[str, str] | None = None) -> str:
+        """Return a FROM item with the rows of a table; ``stated`` is SQL of SQLite by column, else as in layouts.toml.
 
         The session, which every row repeats, is replaced by a number.
         """
+        picks = dict(ROCPD[table] if stated is None else stated)
+        for missing in {*OPTIONAL.get(table, ())} - self.db.columns(table):
+            picks |= {name: "NULL" for name, sql in picks.items() if missing in re.findall(r"\w+", sql)}
         request = (table, *picks, *picks.values())
         if request in self._staged:
             return self._staged[request]
@@ -129,39 +128,11 @@ class Staging:
         return sorted(guids)
 
 
-def _product(*sides: str) -> str:
-    """Return SQL for a product; NULL if it does not fit a whole number."""
-    product = " * ".join(sides)
-    return f"CASE WHEN abs(CAST({sides[0]} AS REAL) * {' * '.join(sides[1:])}) < 9e18 THEN {product} END"
-
-
-_DISPATCH = {  # column of spooled dispatches -> SQL over rocpd_kernel_dispatch
-    "session": "guid", "event_id": "event_id", "process": "pid", "agent": "agent_id", "symbol": "kernel_id",
-    "dispatch_id": "dispatch_id", "queue_id": "queue_id", "start_ns": '"start"', "end_ns": '"end"',
-    "scratch_bytes": "private_segment_size", "lds_bytes": "group_segment_size",
-    "grid": _product("grid_size_x", "grid_size_y", "grid_size_z"),
-    "workgroup_size": _product("workgroup_size_x", "workgroup_size_y", "workgroup_size_z"),
-}  # fmt: skip
-_SYMBOL = {
-    "kernel": "coalesce(display_name, kernel_name)", "vgpr": "arch_vgpr_count", "agpr": "accum_vgpr_count",
-    "sgpr": "sgpr_count",
-}  # fmt: skip
+_OF_TABLES = ROCPD_LISTS["of_tables"]
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", cut_text("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
 )  # fmt: skip
-_VIEW = {  # the same columns from AMD's view of kernels
-    "session": "guid", "process": "pid", "device": "agent_log_index", "dispatch_id": "dispatch_id", "kernel": "name",
-    "queue_id": "queue_id", "grid": _product("grid_x", "grid_y", "grid_z"), "lds_bytes": "lds_size",
-    "workgroup_size": _product("workgroup_x", "workgroup_y", "workgroup_z"), "scratch_bytes": "scratch_size",
-    "vgpr": "vgpr_count", "agpr": "accum_vgpr_count", "sgpr": "sgpr_count", "start_ns": '"start"', "end_ns": '"end"',
-}  # fmt: skip
-_OF_TABLES = ("symbol", "correlation", "graph", "graph_node")
-"""Columns of launches that AMD's view lacks."""
-_VIEW_VALUE = {
-    "session": "guid", "process": "pid", "dispatch_id": "dispatch_id", "device": "agent_log_index",
-    "counter": "counter_name", "value": "value",
-}  # fmt: skip
 
 
 def read_rocpd(
@@ -224,14 +195,14 @@ def _from_tables(staging: Staging, correlated: str) -> str:
 
     ``correlated`` is SQL for session, event_id and correlation, or empty if these are not needed.
     """
-    device = {"device": "coalesce(logical_index, absolute_index)"}
+    symbol, device = ROCPD["rocpd_info_kernel_symbol"], {"device": "coalesce(logical_index, absolute_index)"}
     staging.con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id, event_id) "
         "- 1 AS key, coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, correlation, d.* "
-        f"FROM {staging.rows(DISPATCHES, _DISPATCH | graph_columns(staging, DISPATCHES))} d "
+        f"FROM {staging.rows(DISPATCHES)} d "
         f"LEFT JOIN ({correlated or 'SELECT -1 AS session, -1 AS event_id, NULL AS correlation'}) "
         "USING (session, event_id) "
-        f"LEFT JOIN {staging.rows_by_id('rocpd_info_kernel_symbol', 'symbol', _SYMBOL)} USING (session, symbol) "
+        f"LEFT JOIN {staging.rows_by_id('rocpd_info_kernel_symbol', 'symbol', symbol)} USING (session, symbol) "
         f"LEFT JOIN {staging.rows_by_id('rocpd_info_agent', 'agent', device)} USING (session, agent) "
         f"LEFT JOIN {staging.rows_by_id('rocpd_info_process', 'process', {'pid': 'pid'})} p USING (session, process)"
     )
@@ -239,7 +210,7 @@ def _from_tables(staging: Staging, correlated: str) -> str:
         return ""
     names = staging.rows_by_id("rocpd_info_pmc", "pmc", {"counter": "name"})
     return (
-        f"SELECT key, counter, value FROM {staged_values(staging)} JOIN found USING (session, event_id) "
+        f"SELECT key, counter, value FROM {staging.rows('rocpd_pmc_event')} JOIN found USING (session, event_id) "
         f"JOIN {names} USING (session, pmc) WHERE value IS NOT NULL AND sample IS NULL"
     )
 
@@ -247,12 +218,12 @@ def _from_tables(staging: Staging, correlated: str) -> str:
 def _from_views(staging: Staging) -> str:
     staging.con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id) - 1 "
-        f"AS key, process AS pid, {', '.join(f'NULL AS {c}' for c in _OF_TABLES)}, * FROM {staging.rows(VIEW, _VIEW)}"
+        f"AS key, process AS pid, {', '.join(f'NULL AS {c}' for c in _OF_TABLES)}, * FROM {staging.rows(VIEW)}"
     )
     if not staging.db.parts("counters_collection"):
         return ""
     return (
-        f"SELECT key, counter, value FROM {staging.rows('counters_collection', _VIEW_VALUE)} g JOIN found f "
+        f"SELECT key, counter, value FROM {staging.rows('counters_collection')} g JOIN found f "
         "ON f.session IS NOT DISTINCT FROM g.session AND f.process = g.process AND f.dispatch_id = g.dispatch_id "
         "AND f.device IS NOT DISTINCT FROM g.device WHERE value IS NOT NULL"
     )

@@ -1,0 +1,18 @@
+"""What the files of rocprofv3 contain, and what CSV, JSON and databases (rocpd) call it (layouts.toml)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+_ALL: dict[str, Any] = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+STAGED, JSON, CSV = (_ALL[name] for name in ("staged", "json", "csv"))
+FILES: dict[str, str] = _ALL["files"]
+ROCPD: dict[str, dict[str, str]] = _ALL["rocpd"]["columns"]
+"""Table of a database -> column of its copy -> SQL of SQLite."""
+OPTIONAL: dict[str, list[str]] = _ALL["rocpd"]["optional"]
+"""Table of a database -> columns that it may lack."""
+ROCPD_LISTS: dict[str, list[str]] = _ALL["rocpd"]["lists"]
+LIBRARIES: dict[str, str] = _ALL["rocpd"]["libraries"]
