@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from ..merging.contract import parquet, row_of
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
+from .layouts import EVENTS
 from .recording import ProcessRecording
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _stage_events_and_ranges(
         parts, spans = [], []
         for recording, number in placed[first : first + _AT_ONCE]:
             own = _place(recording, number)
-            parts += [_EVENTS[kind](sql, own) for kind, sql in recording.activity.items() if kind in _EVENTS]
+            parts += [_event(kind, sql, own) for kind, sql in recording.activity.items() if kind in EVENTS]
             regions = recording.activity.get("regions", "")
             for sql, source in ((recording.ranges, sql_literal(_RANGE)), (regions, "source")):
                 if sql:
@@ -178,47 +178,12 @@ def _kernels(main: Sequence[ProcessRecording], pid_numbers: Sequence[int]) -> st
     return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)}) LEFT JOIN {places} USING (process)"
 
 
-def _calls(sql: str, place: dict[str, str]) -> str:
-    return f"SELECT {row_of(EVENT, _TIMED | place | {'category': 'category'})} FROM ({sql})"
-
-
-def _copies(sql: str, place: dict[str, str]) -> str:
+def _event(kind: str, sql: str, place: dict[str, str]) -> str:
+    """Return SQL for activity of a kind as events; a copy between two GPUs has its own direction."""
     way = direction_of("name")
     way = f"CASE WHEN {way} = 'd2d' AND source != target THEN 'p2p' ELSE {way} END"
-    known = {
-        "kind": "'copy'", "name": way, "direction": way, "bytes": "bytes", "stream": "stream",
-        "device_id": "coalesce(target, source)", "thread": "NULL",
-    } | _NODE  # fmt: skip
+    known = {column: way if text == "WAY" else text for column, text in EVENTS[kind].items()}
     return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
-
-
-def _allocations(sql: str, place: dict[str, str]) -> str:
-    known = {
-        "kind": "'alloc'", "bytes": "bytes", "category": "'hsa'", "device_id": "device", "name": "lower(name)",
-        "direction": sql_literal(_ALLOCATION),
-    }  # fmt: skip
-    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
-
-
-def _samples(sql: str, place: dict[str, str]) -> str:
-    known = {"kind": "'sample'", "value": "value", "category": "unit", "device_id": "device"}
-    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
-
-
-def _of_device(kind: str, sql: str, place: dict[str, str]) -> str:
-    """Return SQL for what happened to a queue or a device: barriers of events, and events of the kernel driver."""
-    known = {"kind": sql_literal(kind), "category": "category", "device_id": "device", "stream": "queue"}
-    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
-
-
-_EVENTS: dict[str, Callable[[str, dict[str, str]], str]] = {
-    "calls": _calls,
-    "copies": _copies,
-    "allocations": _allocations,
-    "samples": _samples,
-    "barriers": partial(_of_device, "barrier"),
-    "driver": partial(_of_device, "driver"),
-}
 
 
 def _add_allocation_sizes(events: str) -> str:

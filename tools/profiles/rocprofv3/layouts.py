@@ -10,6 +10,8 @@ import tomli
 _ALL: dict[str, Any] = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 STAGED, JSON, CSV = (_ALL[name] for name in ("staged", "json", "csv"))
 FILES: dict[str, str] = _ALL["files"]
+EVENTS: dict[str, dict[str, str]] = _ALL["events"]
+"""Kind of activity -> column of events -> SQL."""
 ROCPD: dict[str, dict[str, str]] = _ALL["rocpd"]["columns"]
 """Table of a database -> column of its copy -> SQL of SQLite."""
 OPTIONAL: dict[str, list[str]] = _ALL["rocpd"]["optional"]

@@ -48,9 +48,9 @@ def _lanes(mask: str) -> str:
     return f"coalesce(bit_count(TRY_CAST({mask} AS UBIGINT)), bit_count(TRY_CAST({mask} AS BIGINT)))"
 
 
-def merge_equal_samples(select: str) -> str:
-    """Return SQL that combines equal samples and adds up their counts."""
-    keys = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS if c != "count")
+def merge_equal_samples(select: str, *more: str) -> str:
+    """Return SQL that combines equal samples, also in the columns ``more``, and adds up their counts."""
+    keys = ", ".join([*more, *(f'"{c}"' for c in SAMPLE_COLUMNS if c != "count")])
     return f"SELECT {keys}, CAST(sum(count) AS BIGINT) AS count FROM ({select}) GROUP BY {keys}"
 
 
@@ -199,14 +199,7 @@ def database_samples(staging: Staging) -> DatabaseSamples | None:
     if not parts:
         return None
     staged = staging.file("samples.parquet")
-    keys = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS if c != "count")
-    rows = " UNION ALL ".join(parts)
-    write_table(
-        con,
-        f"SELECT session, process, {keys}, CAST(sum(count) AS BIGINT) AS count FROM ({rows}) "
-        f"GROUP BY session, process, {keys}",
-        staged,
-    )
+    write_table(con, merge_equal_samples(" UNION ALL ".join(parts), "session", "process"), staged)
     (count,) = con.execute(f"SELECT count(*) FROM {parquet([staged])}").fetchone() or (0,)
     if not count:
         return None
