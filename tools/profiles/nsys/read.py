@@ -18,6 +18,7 @@ from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
+from ..event_layout import EventLayout
 from ..merging.contract import PassTable, launch_pass, parquet, row_of
 from ..merging.ranks import ProcessPlace, place_of_name, rank_number
 from ..parsing.spool import Spool
@@ -27,45 +28,10 @@ from ..timelines.call_kinds import cuda_copy
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_STRINGS, _ACTIVITY, _RANGES = "StringIds", "CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"
-_MPI = ("MPI_COLLECTIVES_EVENTS", "MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
-_NOT_READ = {
-    "OSRT_API": "calls of the operating system", "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "page faults of unified memory",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": "memory in use", "GPU_METRICS": "sampled metrics",
-    "CUBLAS_EVENTS": "calls of cuBLAS", "CUDNN_EVENTS": "calls of cuDNN", "SCHED_EVENTS": "scheduling of threads",
-    "COMPOSITE_EVENTS": "samples of the CPU",
-}  # fmt: skip
-_PROCESS, _THREAD = "{0} >> 24 & 16777215", "{0} & 16777215"
-"""SQL for parts of a global id: 16 bits of the machine, 24 of the process and 24 of the thread. It is unsigned, but
-integers of SQLite are signed, so the ids of some machines are negative."""
-_TIMES = {"start_ns": '"start"', "end_ns": '"end"'}
-_ON_DEVICE = _TIMES | {
-    "device": "deviceId", "stream": "streamId", "correlation": "correlationId", "pid": _PROCESS.format("globalPid"),
-}  # fmt: skip
-_CALL_COLUMNS = _TIMES | {"pid": _PROCESS.format("globalTid"), "thread": _THREAD.format("globalTid")}
-_TABLES = {  # kind of data -> its table, and SQL by column; missing columns are NULL
-    "kernel": (f"{_ACTIVITY}KERNEL", _ON_DEVICE | {
-        "name": "demangledName", "short": "shortName", "vgpr": "registersPerThread",
-        "grid": "gridX * gridY * gridZ * blockX * blockY * blockZ", "workgroup_size": "blockX * blockY * blockZ",
-        "static_lds": "staticSharedMemory", "dynamic_lds": "dynamicSharedMemory", "scratch": "localMemoryPerThread",
-    }),
-    "copy": (f"{_ACTIVITY}MEMCPY", _ON_DEVICE | {
-        "bytes": "bytes", "way": "copyKind", "source": "srcKind", "target": "dstKind",
-    }),
-    "fill": (f"{_ACTIVITY}MEMSET", _ON_DEVICE | {"bytes": "bytes"}),
-    "graph": (f"{_ACTIVITY}GRAPH_TRACE", _ON_DEVICE | {"graph": "graphId"}),
-    "call": (f"{_ACTIVITY}RUNTIME", _CALL_COLUMNS | {"name": "nameId", "correlation": "correlationId"}),
-    "overhead": ("PROFILER_OVERHEAD", _CALL_COLUMNS | {"name": "nameId"}),
-    **{table: (table, _CALL_COLUMNS | {"name": "textId"}) for table in _MPI},
-    "wait": (f"{_ACTIVITY}SYNCHRONIZATION", _ON_DEVICE),
-    "range": (_RANGES, _CALL_COLUMNS | {"name": "textId", "event": "eventType"}),
-}  # fmt: skip
-_TEXT = {"range": {"text": "text"}}
-"""Text columns of tables that have any."""
-_PUSHED, _STARTED = 59, 60
-"""eventType of a range that belongs to one thread, and of a range that another thread may end."""
-_VERSION = r"_v\d+$"
-"""Suffix of CUDA functions that have several versions."""
+_STRINGS = "StringIds"
+_LAYOUT = EventLayout(__file__)
+_TABLES: dict[str, dict[str, Any]] = _LAYOUT.stated["tables"]
+"""Kind of data -> its table and columns."""
 _SMALL = 1000
 
 
@@ -83,7 +49,7 @@ def _is_export(file: Path) -> bool:
         if head(file, len(MAGIC)) != MAGIC:
             return False
         with open_database(file) as db:
-            return bool(db.parts(_STRINGS)) and any(db.parts(t) for t, _ in _TABLES.values())
+            return bool(db.parts(_STRINGS)) and any(db.parts(one["table"]) for one in _TABLES.values())
     except Problem:
         return False
 
@@ -108,14 +74,19 @@ class _Export:
 
     def __init__(self, files: ProfileFiles, db: Database) -> None:
         self.path, self.con, self.work, self.db = files.path, files.con, files.work, db
-        self.staged = {what: self._stage(what) for what, (table, _) in _TABLES.items() if db.parts(table)}
+        self.staged = {
+            what: self._spool(what, one["table"], _LAYOUT.columns(one), one.get("texts", {}))
+            for what, one in _TABLES.items()
+            if db.parts(one["table"])
+        }
         names = self._spool("names", _STRINGS, {"id": "id"}, {"text": "value"})
         self.names = f"(SELECT DISTINCT ON (id) * FROM {names})"
 
     def profile(self) -> Profile:
         """Return what the export contains."""
         notes = []
-        if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if self.db.parts(table)]:
+        skipped = _LAYOUT.stated["not_read"]
+        if unread := [f"{what} ({table})" for table, what in skipped.items() if self.db.parts(table)]:
             notes.append(Note("not_read", f"Skipped: {', '.join(unread)}."))
         if graphs := self.graphs():
             text = (
@@ -158,53 +129,23 @@ class _Export:
         self.kernels = parquet([path])
         if not count:
             return PassTable("main", self.db.path)
-        own = {
-            "row": "row", "dispatch_id": "row", "kernel": "kernel", "device_id": "device", "queue_id": "stream",
-            "lds_bytes": "coalesce(static_lds, 0) + dynamic_lds", "scratch_bytes": "scratch",
-            "duration_ns": "CASE WHEN end_ns > start_ns AND start_ns != 0 THEN end_ns - start_ns END",
-            **{c: c for c in ("pid", "grid", "workgroup_size", "vgpr", "start_ns", "end_ns")},
-        }  # fmt: skip
-        return launch_pass(self.db.path, self.kernels, count, own)
+        return launch_pass(self.db.path, self.kernels, count, _LAYOUT.stated["launches"])
 
     def events(self) -> str:
         """Return SQL for all events, with the columns EVENT."""
-        device = {c: c for c in ("stream", "pid", "start_ns", "end_ns", "correlation")} | {"device_id": "device"}
-        parts = []
-        if "kernel" in self.staged:
-            known = device | {"kind": "'kernel'", "name": "kernel", "row": "row"}
-            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.kernels}")
-        if "copy" in self.staged:
-            way = cuda_copy("way")
-            known = device | {
-                "kind": "'copy'",
-                "name": way,
-                "direction": way,
-                "bytes": "bytes",
-                "pinned": self._pinned_sql(),
-            }
-            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['copy']}")
-        if "fill" in self.staged:
-            known = device | {"kind": "'fill'", "name": "'fill'", "bytes": "bytes"}
-            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['fill']}")
-        if "graph" in self.staged:
-            known = device | {"kind": "'kernel'", "name": "concat('CUDA graph ', graph)"}
-            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['graph']}")
-        for what in (w for w in ("call", "overhead", *_MPI) if w in self.staged):
-            known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")}
-            known["name"] = f"regexp_replace(coalesce(text, ''), '{_VERSION}', '')"
-            if what == "call":
-                known["correlation"] = "correlation"
-            elif what == "overhead":
-                known |= {"kind": "'api'", "category": "'profiler'"}
-            calls = f"{self.staged[what]} c LEFT JOIN {self.names} n ON n.id = c.name"
-            parts.append(f"SELECT {row_of(EVENT, known)} FROM {calls}")
-        if "wait" in self.staged:  # the host side is among the calls
-            lone = self.staged["wait"] + " w"
-            if "call" in self.staged:
-                lone += f" ANTI JOIN {self.staged['call']} c ON c.correlation = w.correlation AND c.pid = w.pid"
-            known = device | {"kind": "'sync'", "name": "'synchronize'", "category": "'runtime'", "device_id": "NULL"}
-            parts.append(f"SELECT {row_of(EVENT, known)} FROM {lone}")
-        return " UNION ALL ".join(parts) or f"SELECT {row_of(EVENT, {})} WHERE false"
+        rows = {
+            what: f"(SELECT r.*, n.text FROM {staged} r LEFT JOIN {self.names} n ON n.id = r.name)"
+            if _TABLES[what]["shared"] == "host"
+            else staged
+            for what, staged in self.staged.items()
+        }
+        if "kernel" in rows:
+            rows["kernel"] = self.kernels
+        if "wait" in rows and "call" in rows:  # the host side is among the calls
+            same = "c.correlation = w.correlation AND c.pid = w.pid"
+            rows["wait"] = f"{rows['wait']} w ANTI JOIN {self.staged['call']} c ON {same}"
+        events = _LAYOUT.select("events", EVENT, rows, COPY=cuda_copy("way"), PINNED=self._pinned_sql())
+        return events or f"SELECT {row_of(EVENT, {})} WHERE false"
 
     def graphs(self) -> int:
         """Return the number of launches of whole graphs."""
@@ -215,12 +156,9 @@ class _Export:
 
     def ranges(self) -> str:
         """Return SQL for the NVTX ranges, with the columns RANGE; empty if there are none."""
-        if "range" not in self.staged:
-            return ""
-        known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "shown", "source": "'nvtx'"}
-        rows = f"SELECT r.*, coalesce(r.text, n.text, '') AS shown FROM {self.staged['range']} r "
-        rows += f"LEFT JOIN {self.names} n ON n.id = r.name WHERE event IN ({_PUSHED}, {_STARTED})"
-        return f"SELECT {row_of(RANGE, known)} FROM ({rows})"
+        rows = f"(SELECT r.*, coalesce(r.text, n.text) AS shown FROM {self.staged.get('range')} r "
+        rows += f"LEFT JOIN {self.names} n ON n.id = r.name)"
+        return _LAYOUT.select("ranges", RANGE, {"range": rows} if "range" in self.staged else {})
 
     def _pinned_sql(self) -> str:
         """Return SQL for whether the host side of a copy is pinned, by the file's labels for kinds of memory."""
@@ -273,10 +211,6 @@ class _Export:
     def _few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
         rows = (row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch)
         return list(rows)
-
-    def _stage(self, what: str) -> str:
-        table, picks = _TABLES[what]
-        return self._spool(what, table, picks, _TEXT.get(what, {}))
 
     def _spool(self, name: str, table: str, picks: Mapping[str, str], texts: Mapping[str, str]) -> str:
         """Write the rows of a table to Parquet. SQLite allows any type in any column; non-integers become NULL."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import tomli
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -14,14 +11,14 @@ from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
-from ...base.untrusted_text import bounded_name
-from ..merging.contract import parquet, row_of
+from ..event_layout import EventLayout
+from ..merging.contract import parquet
 from ..parsing.protobuf import WireError, parse, varint
 from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
-from ..timelines.call_kinds import direction_of, is_call
+from ..timelines.call_kinds import is_call
 from ..timelines.nesting import pair
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, kernel_launches
+from ..timelines.timeline_tables import TimelineQueries, kernel_launches
 from .packets import Packets, Track, types
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ _OTHER = "perfetto"
 _LEVELS = 16
 _FIELDS = 2000
 """Packets have no fields with larger numbers."""
-_LAUNCHES = "perfetto_launches.parquet"
+_LAYOUT = EventLayout(__file__)
 _TRACK = [("number", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("device", "BIGINT"), ("name", "VARCHAR"),
           ("unit", "VARCHAR")]  # fmt: skip
 _DEVICE = "regexp_extract(k.name, '(?i)(?:device|agent|gpu)\\D{0,24}(\\d{1,4})', 1)"
@@ -66,12 +63,6 @@ def _begins_as_trace(file: Path) -> bool:
         return False
 
 
-@cache
-def _categories() -> list[dict[str, str]]:
-    text = Path(__file__).with_name("categories.toml").read_text(encoding="utf-8")
-    return list(tomli.loads(text)["category"])
-
-
 def read(files: ProfileFiles) -> Profile:
     """Return the trace at ``files.path``; BadInput if it is truncated, or has no events."""
     path, con, work = files.path, files.con, files.work
@@ -89,13 +80,10 @@ def read(files: ProfileFiles) -> Profile:
     spans, notes = pair(con, work, ordered, "perfetto")
     decided = parquet([work / "perfetto_decided.parquet"])
     write_table(con, _classified_slices(marks, spans, names, tracks), work / "perfetto_decided.parquet")
-    launches = kernel_launches(con, traces[0], work / _LAUNCHES, decided)
-    events = [_events(decided, launches.rows, work)]
-    if packets.samples.rows:
-        known = {"kind": "'sample'", "name": "k.name", "value": "value", "category": "k.unit", "pid": "k.pid",
-                 "device_id": f"TRY_CAST({_DEVICE} AS INT)", "start_ns": "time_ns", "end_ns": "time_ns"}  # fmt: skip
-        samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"
-        events.append(f"SELECT {row_of(EVENT, known)} FROM {samples}")
+    kernels = work / "perfetto_launches.parquet"
+    launches = kernel_launches(con, traces[0], kernels, decided)
+    samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"
+    counted = {"samples": samples} if packets.samples.rows else {}
     instants = f"{count_text(packets.instants, 'instant was', 'instants were')} skipped."
     amd = con.execute(f"SELECT 1 FROM {decided} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
     refusal = BadInput(f"{path.name} contains no track events", "it has no event with a usable time")
@@ -104,8 +92,7 @@ def read(files: ProfileFiles) -> Profile:
         vendor="amd" if amd.fetchone() else None,
         passes=[launches],
         timeline=TimelineQueries(
-            " UNION ALL ".join(events),
-            _ranges(decided),
+            *_LAYOUT.timeline(decided, kernels, counted, DEVICE=_DEVICE),
             refusal=lambda _: refusal,
             notes=[Note("not_read", instants)] if packets.instants else [],
         ),
@@ -132,7 +119,7 @@ def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
     """Return SQL for every slice with its times and its role."""
     cases = " ".join(
         f"WHEN regexp_full_match(c.text, {sql_literal(one['pattern'])}) THEN {sql_literal(one['role'])}"
-        for one in _categories()
+        for one in _LAYOUT.stated["category"]
     )
     role = f"CASE {cases} WHEN {is_call('n.text')} THEN 'call' ELSE {sql_literal(_OTHER)} END"
     return (
@@ -143,27 +130,3 @@ def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
         f"FROM {marks} m JOIN {spans} s ON s.mark = m.mark JOIN {names} n ON n.number = m.name "
         f"JOIN {names} c ON c.number = m.category JOIN {tracks} k ON k.number = m.track WHERE m.begins = 1"
     )
-
-
-def _events(decided: str, kernels: int, work: Path) -> str:
-    """Return SQL for kernels, copies, allocations and calls, with the columns EVENT."""
-    times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
-    device = times | {"device_id": "device_id", "stream": "stream"}
-    way = direction_of("text")
-    parts = {
-        "call": times | {"name": "text", "thread": "thread",
-                         "category": "CASE WHEN contains(category, 'rccl') THEN 'rccl' END"},
-        "alloc": times | {"kind": "'alloc'", "name": "text", "thread": "thread", "category": "'hsa'"},
-        "copy": device | {"kind": "'copy'", "name": way, "direction": way},
-    }  # fmt: skip
-    selects = [f"SELECT {row_of(EVENT, known)} FROM {decided} WHERE role = '{role}'" for role, known in parts.items()]
-    if kernels:
-        known = device | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row"}
-        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / _LAUNCHES])}")
-    return " UNION ALL ".join(selects)
-
-
-def _ranges(decided: str) -> str:
-    """Return SQL for the ranges, with the columns RANGE."""
-    known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "text", "source": "role"}
-    return f"SELECT {row_of(RANGE, known)} FROM {decided} WHERE role IN ('roctx', 'rocprof-sys', {sql_literal(_OTHER)})"

@@ -24,14 +24,14 @@ from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import files_below, head, is_inside, open_text
-from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import parquet, row_of
+from ...base.untrusted_text import plain_text
+from ..event_layout import EventLayout
+from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, host_name, place_of_name
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts, Spool
 from ..reader import Profile, ProfileFiles
-from ..timelines.call_kinds import direction_of
-from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, kernel_launches
+from ..timelines.timeline_tables import TimelineQueries, kernel_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,7 +44,7 @@ _LARGEST_PLANE = 1 << 30
 _LARGEST = 1 << 62
 _BATCH = 20_000
 _RUNS = "plugins/profile/*"
-_LAUNCHES = "xplane_launches.parquet"
+_LAYOUT = EventLayout(__file__)
 _SIZES = ("grid", "workgroup_size", "vgpr", "lds_bytes")
 """Where jax.profiler.trace puts the files of a run below its folder."""
 _ROLES = ("kernel", "copy", "fill", "call", "profiler", "user", "python", "xla", "nvtx")
@@ -301,7 +301,8 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
         f"FROM {parquet(space.rows.close())} r JOIN {parquet(space.names.close())} n ON n.number = r.name",
         work / "xplane_decided.parquet",
     )
-    launches = kernel_launches(con, file, work / _LAUNCHES, decided, *_SIZES)
+    kernels = work / "xplane_launches.parquet"
+    launches = kernel_launches(con, file, kernels, decided, *_SIZES)
     device = next((space.devices[number] for number in sorted(space.devices)), {})
     vendor = {"Nvidia": "nvidia", "AMD": "amd"}.get(str(device.get("device_vendor")))
     name = plain_text(str(device.get("gpu_device_name") or ""), 80) or None
@@ -323,32 +324,6 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
         rank=place.rank,
         facts=facts,
         passes=[launches],
-        timeline=TimelineQueries(_events(decided, launches.rows, work), _ranges(decided), refusal=lambda _: refusal,
-                                 notes=notes),
+        timeline=TimelineQueries(*_LAYOUT.timeline(decided, kernels, {}), refusal=lambda _: refusal, notes=notes),
         warnings=[Note("profiler", f"XLA warns: {warning}") for warning in space.warnings[:4]],
     )  # fmt: skip
-
-
-def _events(decided: str, kernels: int, work: Path) -> str:
-    """Return SQL for kernels, copies, fills and calls, with the columns EVENT."""
-    times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
-    device = times | {"device_id": "device_id", "stream": "stream"}
-    way = direction_of("text")
-    parts = {
-        "call": times | {"name": "text", "thread": "thread"},
-        "profiler": times | {"name": "text", "thread": "thread", "category": "'profiler'"},
-        "copy": device | {"kind": "'copy'", "name": way, "direction": way, "pinned": "pinned"},
-        "fill": device | {"kind": "'fill'", "name": "'fill'"},
-    }
-    selects = [f"SELECT {row_of(EVENT, known)} FROM {decided} WHERE role = '{role}'" for role, known in parts.items()]
-    if kernels:
-        known = device | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row"}
-        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / _LAUNCHES])}")
-    return " UNION ALL ".join(selects)
-
-
-def _ranges(decided: str) -> str:
-    """Return SQL for the ranges, with the columns RANGE."""
-    known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "text", "source": "role"}
-    listed = ", ".join(map(sql_literal, ("user", "python", "xla", "nvtx")))
-    return f"SELECT {row_of(RANGE, known)} FROM {decided} WHERE role IN ({listed})"

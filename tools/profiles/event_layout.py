@@ -1,0 +1,56 @@
+"""What the tables of a trace mean as events and ranges: the SQL by column that a reader states in its layout.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from ..base.untrusted_text import bounded_name
+from .merging.contract import parquet, row_of
+from .timelines.call_kinds import direction_of
+from .timelines.timeline_tables import EVENT, RANGE
+
+_WORDS = {"WAY": direction_of("text"), "KERNEL": bounded_name("text")}
+"""SQL that all layouts may use in braces."""
+
+
+class EventLayout:
+    """The file layout.toml beside a module.
+
+    A part of it has ``columns``, SQL by column, in addition to those of the table ``shared`` that it names.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.stated: dict[str, Any] = tomli.loads(Path(module).with_name("layout.toml").read_text(encoding="utf-8"))
+
+    def columns(self, part: Mapping[str, Any]) -> dict[str, str]:
+        """Return SQL by column of a part."""
+        known: dict[str, str] = self.stated["shared"].get(part.get("shared"), {}) | part["columns"]
+        return known
+
+    def select(self, what: str, columns: dict[str, str], rows: Mapping[str, str], **words: str) -> str:
+        """Return SQL with the given columns for all parts of ``what``; empty if the trace has none of their rows.
+
+        ``rows`` are FROM items by the names in ``from``; ``words`` is SQL that the layout names in braces.
+        """
+        selects = []
+        for part in self.stated[what]:
+            known = {column: sql.format(**_WORDS, **words) for column, sql in self.columns(part).items()}
+            where = f" WHERE {part['where']}" if "where" in part else ""
+            selects += [
+                f"SELECT {row_of(columns, known)} FROM {rows[source]}{where}"
+                for source in part["from"]
+                if source in rows
+            ]
+        return " UNION ALL ".join(selects)
+
+    def timeline(self, decided: str, kernels: Path, more: Mapping[str, str], **words: str) -> tuple[str, str]:
+        """Return SQL for the events and the ranges of a trace, whose rows ``decided`` have a role each.
+
+        ``kernels`` is the file with its launches, and ``more`` are further FROM items.
+        """
+        rows = {"decided": decided, "kernels": parquet([kernels]), **more}
+        return self.select("events", EVENT, rows, **words), self.select("ranges", RANGE, rows)
