@@ -26,26 +26,22 @@ class EventLayout:
     def __init__(self, module: str) -> None:
         self.stated: dict[str, Any] = tomli.loads(Path(module).with_name("layout.toml").read_text(encoding="utf-8"))
 
-    def columns(self, part: Mapping[str, Any]) -> dict[str, str]:
-        """Return SQL by column of a part."""
-        known: dict[str, str] = self.stated["shared"].get(part.get("shared"), {}) | part["columns"]
-        return known
+    def columns(self, part: Mapping[str, Any], **words: str) -> dict[str, str]:
+        """Return SQL by column of a part; ``words`` is SQL that the layout names in braces."""
+        known = self.stated["shared"].get(part.get("shared"), {}) | part["columns"]
+        return {column: sql.format(**_WORDS, **words) for column, sql in known.items()}
 
     def select(self, what: str, columns: dict[str, str], rows: Mapping[str, str], **words: str) -> str:
         """Return SQL with the given columns for all parts of ``what``; empty if the trace has none of their rows.
 
-        ``rows`` are FROM items by the names in ``from``; ``words`` is SQL that the layout names in braces.
+        ``rows`` are FROM items by the names in ``from``.
         """
-        selects = []
-        for part in self.stated[what]:
-            known = {column: sql.format(**_WORDS, **words) for column, sql in self.columns(part).items()}
-            where = f" WHERE {part['where']}" if "where" in part else ""
-            selects += [
-                f"SELECT {row_of(columns, known)} FROM {rows[source]}{where}"
-                for source in part["from"]
-                if source in rows
-            ]
-        return " UNION ALL ".join(selects)
+        return " UNION ALL ".join(
+            f"SELECT {row_of(columns, self.columns(part, **words))} FROM {rows[source]} WHERE {part.get('where', True)}"
+            for part in self.stated[what]
+            for source in part["from"]
+            if source in rows
+        )
 
     def timeline(self, decided: str, kernels: Path, more: Mapping[str, str], **words: str) -> tuple[str, str]:
         """Return SQL for the events and the ranges of a trace, whose rows ``decided`` have a role each.

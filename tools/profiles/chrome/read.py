@@ -16,8 +16,9 @@ from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
-from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import PassTable, launch_pass, parquet, row_of
+from ...base.untrusted_text import plain_text
+from ..event_layout import EventLayout
+from ..merging.contract import PassTable, launch_pass, parquet
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -44,7 +45,7 @@ _V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|
 _OTHERS = b'"rocprofiler-sdk-tool"'
 _MOST_FILES = 1024
 _NAMED = 4
-_RANGES = ("torch", "user", "python", "roctx")
+_LAYOUT = EventLayout(__file__)
 _ROCPROF = "rocprof"
 _UNSTATED = "chrome"
 """Source of ranges from other programs."""
@@ -319,71 +320,28 @@ class _ChromeTables:
         self.kernels = parquet([path])
         if not count:
             return PassTable("main", self.files[0])
-        span = "CASE WHEN end_ns > start_ns AND NOT (start_ns = 0 AND end_ns = 0) THEN end_ns - start_ns END"
         calls = f"{self.decided} WHERE what = 'call'"
         alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
         (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
         process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
-        own = {
-            "row": "row", "dispatch_id": "row",
-            "process": f"list_position({self.fused}, rank) - 1" if self.fused else "file",
-            "kernel": bounded_name("text"), "queue_id": "stream",
-            "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # negative ones stand for words
-            **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
-        }  # fmt: skip
-        launches = launch_pass(self.files[0], self.kernels, count, own)
+        file = f"list_position({self.fused}, rank) - 1" if self.fused else "file"
+        columns = _LAYOUT.columns(_LAYOUT.stated["launches"], FILE=file, PROCESS=process)
+        launches = launch_pass(self.files[0], self.kernels, count, columns)
         return replace(launches, places=dict(enumerate(self._processes)))
 
     def _events(self, work: Path) -> str:
         """Return SQL for kernels, copies, fills, calls and samples, with the columns EVENT."""
-        known = {
-            c: c
-            for c in EVENT
-            if c in ("device_id", "stream", "pid", "thread", "rank", "start_ns", "end_ns", "bytes", "correlation")
-        } | self._process_columns()
-        known["device_id"] = "coalesce(device, device_id)"
         linked = self._with_arrows(work)
-        call = row_of(
-            EVENT,
-            known
-            | {
-                "name": "text",
-                "device_id": "NULL",
-                "stream": f"CASE role WHEN {ROLES.index('call')} THEN stream END",
-                "category": "CASE what WHEN 'profiler' THEN 'profiler' END",
-            },
-        )
-        copy = row_of(EVENT, known | {
-            "kind": "what", "name": f"CASE what WHEN 'copy' THEN {direction_of('text')} ELSE what END",
-            "direction": f"CASE what WHEN 'copy' THEN {direction_of('text')} END",
-            "pinned": f"CASE what WHEN 'copy' THEN {is_pinned('text')} END",
-        })  # fmt: skip
-        sample = row_of(EVENT, known | {"kind": "what", "name": "text", "value": "value"})
-        kernel = row_of(
-            EVENT,
-            known
-            | {
-                "kind": "'kernel'",
-                "name": bounded_name("text"),
-                "row": "row",
-                "device_id": "device_id",
-                "arguments": "stated",
-            },
-        )
-        return (
-            f"SELECT {kernel} FROM ({self._with_arguments(linked.format(self.kernels))}) UNION ALL "
-            f"SELECT {call} FROM ({linked.format(self.decided)}) WHERE what IN ('call', 'profiler') UNION ALL "
-            f"SELECT {copy} FROM ({linked.format(self.decided)}) WHERE what IN ('copy', 'fill') UNION ALL "
-            f"SELECT {sample} FROM {self.decided} WHERE what = 'sample'"
-        )
+        rows = {
+            "kernels": f"({self._with_arguments(linked.format(self.kernels))})",
+            "linked": f"({linked.format(self.decided)})",
+            "decided": self.decided,
+        }
+        return _LAYOUT.select("events", EVENT, rows, CALL=str(ROLES.index("call")), PINNED=is_pinned("text"))
 
     def _with_arguments(self, rows: str) -> str:
         """Return SQL for rows with the text of their arguments, as the column stated."""
         return f"SELECT d.*, a.text AS stated FROM ({rows}) d LEFT JOIN {self.names} a ON a.number = d.arguments"
-
-    def _process_columns(self, pid: str = "pid") -> dict[str, str]:
-        """Return SQL for rank, host and pid of the process of an event."""
-        return {"rank": "rank", "host": "host", "pid": f"coalesce({pid}, alone) + apart"}
 
     def _with_arrows(self, work: Path) -> str:
         """Return SQL for rows with the correlation from their arrows, if the trace has arrows, as in rocprof v1."""
@@ -406,12 +364,9 @@ class _ChromeTables:
 
     def _ranges(self) -> tuple[str, list[Note]]:
         """Return SQL for the ranges of the program, with the columns RANGE, and warnings about begins and ends."""
-        listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
-        known = {c: c for c in ("thread", "start_ns", "end_ns")} | self._process_columns()
-        picks = row_of(RANGE, known | {"name": "text", "source": "what", "arguments": "stated"})
-        whole = f"SELECT {picks} FROM ({self._with_arguments(f'FROM {self.decided}')}) WHERE what IN ({listed})"
+        rows = {"decided": f"({self._with_arguments(f'FROM {self.decided}')})"}
         if not self.traces.marks.rows:
-            return whole, []
+            return _LAYOUT.select("ranges", RANGE, rows), []
         con, work = self.con, self.work
         marks = work / "chrome_sorted.parquet"
         write_table(
@@ -426,17 +381,12 @@ class _ChromeTables:
         (lost,) = con.execute(f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL").fetchone() or (0,)
         if lost:
             notes.append(Note("events_left_out", f"{lost} begins or ends have no time, so they were skipped."))
-        begun = "SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone "
-        begun += f"FROM {parquet([marks])} m JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 "
-        begun += f"JOIN {self.names} n ON n.number = m.name JOIN chrome_files f ON f.file = m.file"
-        columns = {
-            "name": "text",
-            "thread": "thread",
-            "start_ns": "time_ns",
-            "end_ns": "end_ns",
-            "source": sql_literal(_UNSTATED),
-        } | self._process_columns("lane")
-        return f"{whole} UNION ALL SELECT {row_of(RANGE, columns)} FROM ({begun})", notes
+        rows["begun"] = (
+            f"(SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone FROM {parquet([marks])} m "
+            f"JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 JOIN {self.names} n ON n.number = m.name "
+            "JOIN chrome_files f ON f.file = m.file)"
+        )
+        return _LAYOUT.select("ranges", RANGE, rows), notes
 
 
 def _rank(facts: dict[str, Any]) -> int | None:

@@ -129,7 +129,7 @@ class _Export:
         self.kernels = parquet([path])
         if not count:
             return PassTable("main", self.db.path)
-        return launch_pass(self.db.path, self.kernels, count, _LAYOUT.stated["launches"])
+        return launch_pass(self.db.path, self.kernels, count, _LAYOUT.columns(_LAYOUT.stated["launches"]))
 
     def events(self) -> str:
         """Return SQL for all events, with the columns EVENT."""
