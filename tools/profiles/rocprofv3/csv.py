@@ -6,11 +6,10 @@ import re
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
-from ....analysis.store.store import write_table
 from ...base.profile_files import open_text
 from ..merging.contract import parquet
 from ..parsing.csv_file import stage, stage_columns
@@ -19,7 +18,7 @@ from .agents import read_agents
 from .layouts import CSV
 from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
 from .pc_samples import csv_samples
-from .recording import ACTIVITY, LAUNCH, ProcessRecording, describe_recordings
+from .recording import ACTIVITY, ProcessRecording, describe_recordings, stage_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,32 +40,29 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
         if (file := output.files.get(kind))
     }
     pid = _pid_of_name(con, output.stem, list(sheets.values()))
-    if not sheets:
-        return _without_launches(con, output, pid, work)
-    selects = [_launches(sheet, kind, pid) for kind, sheet in sheets.items()]
-    con.execute(f"CREATE OR REPLACE TABLE found AS {_number_launches(selects)}")
-    launches = work.with_name(f"{work.name}_launches.parquet")
-    write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
-    values: list[Path] = []
-    if "counters" in sheets:
-        values.append(work.with_name(f"{work.name}_values.parquet"))
-        write_table(con, _values(sheets["counters"], pid), values[-1])
+    launches, values = (work.with_name(f"{work.name}_{name}.parquet") for name in ("launches", "values"))
+    processes: list[tuple[Any, ...]] = [(pid, 0, -1, 0)]
+    counted = {values: _values(sheets["counters"], pid)} if "counters" in sheets else {}
+    if sheets:
+        rows = _merged_launches([_launches(sheet, kind, pid) for kind, sheet in sheets.items()])
+        processes, _ = stage_launches(
+            con, rows, order="pid, dispatch_id, row", owner="pid", launches=launches, more=counted
+        )
     for sheet in sheets.values():
         sheet.parquet.unlink()
-    processes = con.execute(
-        "SELECT pid, min(key), max(key), count(*) FROM found GROUP BY pid ORDER BY min(key)"
-    ).fetchall()
-    con.execute("DROP TABLE found")
     agents = read_agents(output.files["agents"]) if "agents" in output.files else []
+    kinds = [*reversed(sheets), *ACTIVITY_KINDS, *SAMPLE_KINDS]
+    source = next(output.files[kind] for kind in kinds if kind in output.files)
     recordings = []
-    for number, low, high, rows in processes:
+    for number, low, high, rows_of_process in processes:
         item = ProcessRecording(
-            output.files[list(sheets)[-1]], "csv", output.label, output.above, launches, (low, high), rows, values,
+            source, "csv", output.label, output.above, launches, (low, high), rows_of_process, list(counted),
             pid=number, agents=agents, lds_is_static=not _states_launch_lds(sheets.get("trace")),
         )  # fmt: skip
         item.set_place(place_of(output, _host(output), number))
         recordings.append(item)
-    describe_recordings(con, recordings)
+    if sheets:
+        describe_recordings(con, recordings)
     warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
     warnings += _add_ranges(con, output, recordings, work)
     if len(recordings) == 1:
@@ -111,19 +107,6 @@ def _gpu(header: str, gpus: list[int | None]) -> str:
     number = f"TRY_CAST(regexp_extract({header}, '(\\d+)', 1) AS BIGINT)"
     gpu_numbers = ", ".join(str(g) for g in gpus if g is not None)
     return f"CASE WHEN {number} IN ({gpu_numbers}) THEN {number} END" if gpu_numbers else f"nullif({number}, 0)"
-
-
-def _without_launches(
-    con: duckdb.DuckDBPyConnection, output: Output, pid: int | None, work: Path
-) -> tuple[list[ProcessRecording], list[Note]]:
-    """Return one recording for files that contain calls, copies, ranges or samples, but no launches."""
-    source = next(output.files[kind] for kind in (*ACTIVITY_KINDS, *SAMPLE_KINDS) if kind in output.files)
-    item = ProcessRecording(source, "csv", output.label, output.above, work, (0, -1), 0, pid=pid)
-    item.agents = read_agents(output.files["agents"]) if "agents" in output.files else []
-    item.set_place(place_of(output, _host(output), pid))
-    warnings = _add_ranges(con, output, [item], work) + _add_activity(con, output, [item], pid, work)
-    item.sampled = csv_samples(con, output, work)
-    return [item], warnings
 
 
 def _add_ranges(
@@ -218,17 +201,15 @@ def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
     return f"SELECT min(row) AS row, {keys}, {other_columns} FROM ({select}) GROUP BY {keys}"
 
 
-def _number_launches(selects: list[str]) -> str:
-    """Return SQL for all launches with a key; a launch that is in the trace and the counters comes from the trace.
+def _merged_launches(selects: list[str]) -> str:
+    """Return SQL for all launches; a launch that is in the trace and the counters comes from the trace.
 
     Its registers may come from the counters, because the trace has none before ROCm 7.0.
     """
-    typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "key")
     rows = " UNION ALL BY NAME ".join(f"({s})" for s in selects)
     same = "OVER (PARTITION BY pid, dispatch_id, device, kernel)"
     registers = ", ".join(f"coalesce({r}, max({r}) {same}) AS {r}" for r in ("vgpr", "agpr", "sgpr"))
-    once = f"SELECT * REPLACE ({registers}) FROM ({rows}) QUALIFY origin = min(origin) {same}"
-    return f"SELECT row_number() OVER (ORDER BY pid, dispatch_id, row) - 1 AS key, {typed} FROM ({once})"
+    return f"SELECT * REPLACE ({registers}) FROM ({rows}) QUALIFY origin = min(origin) {same}"
 
 
 def _values(sheet: LaunchSheet, pid: int | None) -> str:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
-from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import open_text
-from ...base.untrusted_text import bounded_name, plain_text
+from ...base.untrusted_text import plain_text
 from ..merging.contract import parquet
 from ..parsing.json_stream import ENTERED, JsonCut, KeyPath, elements
 from ..parsing.spool import Spool
@@ -25,7 +24,7 @@ from .layouts import JSON
 from .outputs import Output, place_of
 from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
 from .recorded_activity import Recorded, json_activity, json_sampled_values
-from .recording import LAUNCH, SPAN, ProcessRecording, describe_recordings
+from .recording import SPAN, ProcessRecording, describe_recordings, stage_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -379,34 +378,25 @@ def read_json(
     runs, warnings = collect_records(file, spools)
     launch, value, symbol, counter, markers, *others = (parquet(spool.close()) for spool in spools.values())
     acts, sample_parts, spm = others[:2], others[2:-1], others[-1]
-    typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
     devices = _devices(runs)
-    con.execute(
-        "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY run, dispatch_id) - 1 AS key, run, "
-        f"{bounded_name('kernel')} AS kernel, agent, {typed} FROM (SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, "
-        "coalesce(l.vgpr, s.vgpr) AS vgpr, coalesce(l.sgpr, s.sgpr) AS sgpr, p.pid, "
+    found = (
+        "SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, coalesce(l.vgpr, s.vgpr) AS vgpr, "
+        "coalesce(l.sgpr, s.sgpr) AS sgpr, p.pid, "
         f"coalesce(d.device, nullif(l.agent, {UNKNOWN_AGENT})) AS device "
         f"FROM (FROM {launch} QUALIFY row_number() OVER (PARTITION BY run, dispatch_id, agent ORDER BY origin) = 1) l "
         f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol) "
-        f"LEFT JOIN {devices} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run))"
+        f"LEFT JOIN {devices} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run)"
     )
-    launches, values = (work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values"))
-    write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
-    write_table(
-        con,
+    launches, values, over_time = (
+        work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values", "over_time")
+    )
+    counted = (
         f"SELECT key, counter, value FROM {value} JOIN (SELECT DISTINCT ON (run, handle) * FROM {counter}) "
-        "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL",
-        values,
+        "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL"
     )
-    over_time = work.with_name(f"{work.name}_over_time.parquet")
-    has_spm = write_table(con, json_sampled_values(spm, counter), over_time)
-    keys = {
-        run: (low, high, n)
-        for run, low, high, n in con.execute(
-            "SELECT run, min(key), max(key), count(*) FROM found GROUP BY run"
-        ).fetchall()
-    }
-    con.execute("DROP TABLE found")
+    more = {values: counted, over_time: json_sampled_values(spm, counter)}
+    processes, filled = stage_launches(con, found, order="run, dispatch_id", owner="run", launches=launches, more=more)
+    keys = {run: (low, high, n) for run, low, high, n in processes}
     recordings = []
     for number in [n for n, run in enumerate(runs) if n in keys or run.active or run.sampled] or [
         0
@@ -414,7 +404,7 @@ def read_json(
         run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
         item = ProcessRecording(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
-            command=run.command, span=run.span, agents=run.agents, over_time=over_time if has_spm else None,
+            command=run.command, span=run.span, agents=run.agents, over_time=over_time if over_time in filled else None,
         )  # fmt: skip
         item.set_place(place_of(output, run.host, run.pid))
         if run.messages:

@@ -17,4 +17,6 @@ ROCPD: dict[str, dict[str, str]] = _ALL["rocpd"]["columns"]
 OPTIONAL: dict[str, list[str]] = _ALL["rocpd"]["optional"]
 """Table of a database -> columns that it may lack."""
 ROCPD_LISTS: dict[str, list[str]] = _ALL["rocpd"]["lists"]
+AGENT: dict[str, str] = _ALL["rocpd"]["agent"]
+"""Field of an agent -> SQL of SQLite."""
 LIBRARIES: dict[str, str] = _ALL["rocpd"]["libraries"]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
 from ...base import size_limits
-from ...base.untrusted_text import plain_text
+from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, in_sequence, settle_ranks
 from .agents import Rocprofv3Agent, find_profiled_gpu
@@ -99,6 +100,28 @@ class ProcessRecording:
         if self.span is None or other.span is None or self.host != other.host:
             return True
         return self.span[0] <= other.span[1] and other.span[0] <= self.span[1]
+
+
+def stage_launches(
+    con: duckdb.DuckDBPyConnection, rows: str, *, order: str, owner: str, launches: Path, more: Mapping[Path, str]
+) -> tuple[list[tuple[Any, ...]], list[Path]]:
+    """Write the launches of a source, and the files ``more``, whose SQL refers to the table ``found``.
+
+    The table has the columns of ``rows`` and the key of each launch. Return the processes, each as its columns
+    ``owner``, first key, last key and number of launches; and those of the files that have any rows.
+    """
+    con.execute(
+        f"CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY {order}) - 1 AS key, * FROM ({rows})"
+    )
+    known = {"kernel": bounded_name("kernel")}
+    picks = ", ".join(f"TRY_CAST({known.get(c, c)} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+    write_table(con, f"SELECT {picks} FROM found ORDER BY key", launches)
+    filled = [path for path, sql in more.items() if write_table(con, sql, path)]
+    processes = con.execute(
+        f"SELECT {owner}, min(key), max(key), count(*) FROM found GROUP BY ALL ORDER BY min(key)"
+    ).fetchall()
+    con.execute("DROP TABLE found")
+    return processes, filled
 
 
 def describe_recordings(con: duckdb.DuckDBPyConnection, recordings: Sequence[ProcessRecording]) -> None:

@@ -15,14 +15,13 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
-from ....analysis.store.store import write_table
 from ...base import progress, size_limits
-from ...base.untrusted_text import bounded_name, plain_text
+from ...base.untrusted_text import plain_text
 from ..merging.contract import parquet
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
-from .layouts import OPTIONAL, ROCPD, ROCPD_LISTS
+from .layouts import AGENT, OPTIONAL, ROCPD, ROCPD_LISTS
 from .outputs import Output, place_of
 from .pc_samples import database_samples
 from .recorded_activity import (
@@ -33,7 +32,7 @@ from .recorded_activity import (
     stage_activity,
     unread_tables,
 )
-from .recording import LAUNCH, ProcessRecording, describe_recordings
+from .recording import ProcessRecording, describe_recordings, stage_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -128,7 +127,6 @@ class Staging:
         return sorted(guids)
 
 
-_OF_TABLES = ROCPD_LISTS["of_tables"]
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", cut_text("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
@@ -148,28 +146,27 @@ def read_rocpd(
         spans: DatabaseActivity | None = None
         if db.parts(DISPATCHES):
             spans = stage_activity(staging)
-            values = _from_tables(staging, spans.launches if spans else "")
+            found, values = _from_tables(staging, spans.launches if spans else "")
+            over_time = sampled_values(staging)
         elif db.parts(VIEW):
-            values = _from_views(staging)
+            (found, values), over_time = _from_views(staging), ""
         else:
             raise BadInput(f"{file.name} is not a rocpd database", "it has no table of kernel dispatches")
-        launches = staging.file("launches.parquet")
-        picks = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "kernel")
-        kernel = bounded_name("kernel")
-        write_table(con, f"SELECT session, process, {picks}, {kernel} AS kernel FROM found ORDER BY key", launches)
-        value_files = [staging.file("counted.parquet")] if values else []
-        for path in value_files:
-            write_table(con, values, path)
-        over_time = _write_sampled_values(staging)
-        con.execute("DROP TABLE found")
+        launches, *paths = (staging.file(f"{name}.parquet") for name in ("launches", "counted", "over_time"))
+        more = {path: sql for path, sql in zip(paths, (values, over_time), strict=True) if sql}
+        order = "session, process, dispatch_id" + (", event_id" if db.parts(DISPATCHES) else "")
+        launched, filled = stage_launches(
+            con, found, order=order, owner="session, process, any_value(pid)", launches=launches, more=more
+        )
+        value_files = paths[:1] if values else []
         sampled = database_samples(staging)
         active = [*(spans.processes() if spans else []), *(sampled.processes(con) if sampled else [])]
         agents: dict[int, list[Rocprofv3Agent]] = {}
         recordings = []
-        for process in _processes(staging, launches, active):
+        for process in _processes(staging, launched, active):
             item = ProcessRecording(
                 file, "rocpd", output.label, output.above, launches, process.keys, process.rows, list(value_files),
-                pid=process.pid, over_time=over_time,
+                pid=process.pid, over_time=paths[1] if paths[1] in filled else None,
             )  # fmt: skip
             _describe_process(staging, item, process, agents)
             item.set_place(place_of(output, item.host, item.pid))
@@ -183,22 +180,14 @@ def read_rocpd(
         return recordings, warnings + (spans.warnings if spans else [])
 
 
-def _write_sampled_values(staging: Staging) -> Path | None:
-    """Write the values that were sampled inside kernels to a file and return it; None if there are none."""
-    sampled = sampled_values(staging) if staging.db.parts(DISPATCHES) else ""
-    file = staging.file("over_time.parquet")
-    return file if sampled and write_table(staging.con, sampled, file) else None
-
-
-def _from_tables(staging: Staging, correlated: str) -> str:
-    """Create the table ``found`` of all launches; return SQL for the counter values, empty if there are none.
+def _from_tables(staging: Staging, correlated: str) -> tuple[str, str]:
+    """Return SQL for all launches, and for the counter values by key, which is empty if there are none.
 
     ``correlated`` is SQL for session, event_id and correlation, or empty if these are not needed.
     """
     symbol, device = ROCPD["rocpd_info_kernel_symbol"], {"device": "coalesce(logical_index, absolute_index)"}
-    staging.con.execute(
-        "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id, event_id) "
-        "- 1 AS key, coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, correlation, d.* "
+    found = (
+        "SELECT coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, correlation, d.* "
         f"FROM {staging.rows(DISPATCHES)} d "
         f"LEFT JOIN ({correlated or 'SELECT -1 AS session, -1 AS event_id, NULL AS correlation'}) "
         "USING (session, event_id) "
@@ -207,22 +196,20 @@ def _from_tables(staging: Staging, correlated: str) -> str:
         f"LEFT JOIN {staging.rows_by_id('rocpd_info_process', 'process', {'pid': 'pid'})} p USING (session, process)"
     )
     if not staging.db.parts("rocpd_pmc_event") or not staging.db.parts("rocpd_info_pmc"):
-        return ""
+        return found, ""
     names = staging.rows_by_id("rocpd_info_pmc", "pmc", {"counter": "name"})
-    return (
+    return found, (
         f"SELECT key, counter, value FROM {staging.rows('rocpd_pmc_event')} JOIN found USING (session, event_id) "
         f"JOIN {names} USING (session, pmc) WHERE value IS NOT NULL AND sample IS NULL"
     )
 
 
-def _from_views(staging: Staging) -> str:
-    staging.con.execute(
-        "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id) - 1 "
-        f"AS key, process AS pid, {', '.join(f'NULL AS {c}' for c in _OF_TABLES)}, * FROM {staging.rows(VIEW)}"
-    )
+def _from_views(staging: Staging) -> tuple[str, str]:
+    nothing = ", ".join(f"NULL AS {c}" for c in ROCPD_LISTS["of_tables"])
+    found = f"SELECT process AS pid, {nothing}, * FROM {staging.rows(VIEW)}"
     if not staging.db.parts("counters_collection"):
-        return ""
-    return (
+        return found, ""
+    return found, (
         f"SELECT key, counter, value FROM {staging.rows('counters_collection')} g JOIN found f "
         "ON f.session IS NOT DISTINCT FROM g.session AND f.process = g.process AND f.dispatch_id = g.dispatch_id "
         "AND f.device IS NOT DISTINCT FROM g.device WHERE value IS NOT NULL"
@@ -245,12 +232,10 @@ class RocpdProcess(NamedTuple):
         return self.first, self.last
 
 
-def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int]]) -> list[RocpdProcess]:
+def _processes(
+    staging: Staging, rows: Sequence[tuple[Any, ...]], active: Sequence[tuple[int, int]]
+) -> list[RocpdProcess]:
     """Return processes with launches, then others that are ``active``; one placeholder for a run without either."""
-    rows = staging.con.execute(
-        f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {parquet([launches])} "
-        "GROUP BY session, process ORDER BY min(key)"
-    ).fetchall()
     if len(rows) > size_limits.MOST_PROCESSES:
         name = staging.db.path.name
         raise BadInput(
@@ -296,31 +281,12 @@ def _describe_process(
 
 def _agents(staging: Staging, where: str) -> list[Rocprofv3Agent]:
     """Return the GPUs; only the numbers that are used are extracted from the JSON column."""
-    valid = "CASE WHEN json_valid(extdata) THEN extdata ELSE '{}' END"
-    numbers = [f"json_extract({valid}, '$.{name}')" for name in FIELDS]
-    texts = [cut_text(c) for c in ("name", "product_name", "model_name")]
-    picks = [
-        "absolute_index",
-        "logical_index",
-        cut_text("type"),
-        *texts,
-        cut_text(f"json_extract({valid}, '$.mem_banks')"),
-        *numbers,
-    ]
+    picks = {name: f"json_extract(CASE WHEN json_valid(extdata) THEN extdata END, '$.{name}')" for name in FIELDS}
+    picks |= {name: sql if name in FIELDS else cut_text(sql) for name, sql in AGENT.items()}
     agents = []
-    for absolute, logical, kind, name, product, model, banks, *values in staging.few_rows(
-        "rocpd_info_agent", picks, where
-    ):
-        fields: dict[str, Any] = dict(zip(FIELDS, values, strict=True))
-        fields |= {
-            "name": name,
-            "product_name": product,
-            "model_name": model,
-            "mem_banks": _parse_list(banks),
-            "type": kind,
-        }
-        fields |= {"node_id": absolute, "logical_node_id": logical if logical is not None else absolute}
-        if agent := agent_of(fields):
+    for row in staging.few_rows("rocpd_info_agent", list(picks.values()), where):
+        fields: dict[str, Any] = dict(zip(picks, row, strict=True))
+        if agent := agent_of(fields | {"mem_banks": _parse_list(fields["mem_banks"])}):
             agents.append(agent)
     return agents
 
