@@ -28,6 +28,8 @@ class Made:
     events: list[dict[str, Any]] = field(default_factory=list)
     ranges: list[dict[str, Any]] = field(default_factory=list)
     correlation: int = 0
+    host_stacks: list[dict[str, Any]] = field(default_factory=list)
+    host_samples: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, kind: str, name: str | None, start: int, end: int, **columns: Any) -> None:
         """One event."""
@@ -53,6 +55,22 @@ class Made:
         self.add("copy", f"copy {direction}", *run, **{"device_id": 0, "stream": 8, "correlation": number,
                  "direction": direction, "bytes": 1 << 20} | columns)  # fmt: skip
 
+    def stack(self, *frames: str) -> int:
+        """The number of a stack of frames such as ``run train.py:4``; files of ``lib`` are those of a library."""
+        number = len({row["stack"] for row in self.host_stacks}) + 1
+        for depth, text in enumerate(frames):
+            function, _, place = text.partition(" ")
+            file, _, line = place.partition(":")
+            module = "lib" if file.startswith("lib") else None
+            self.host_stacks.append({"stack": number, "depth": depth, "function": function, "file": f"/app/{file}",
+                                     "line": int(line), "module": module, "own": module is None})  # fmt: skip
+        return number
+
+    def sample(self, stack: int, start: int, end: int, thread: int = 1, pid: int = 1) -> None:
+        """A thread had a stack from a time until another."""
+        self.host_samples.append({"start_ns": start, "end_ns": end, "pid": pid, "thread": thread, "stack": stack,
+                                  "source": "py-spy"})  # fmt: skip
+
     def range(self, name: str, start: int, end: int, depth: int | None = 0, **columns: Any) -> None:
         """A range of the program."""
         self.ranges.append(
@@ -64,7 +82,8 @@ class Made:
 def publish(store: Store, made: Made, name: str = "made", **manifest: Any) -> Manifest:
     """A workload of a timeline alone."""
     with store.draft() as folder, duckdb.connect() as con:
-        for table, rows, columns in (("events", made.events, EVENT), ("ranges", made.ranges, RANGE)):
+        host = [(name, getattr(made, name), [*schema()[name].columns][1:]) for name in ("host_stacks", "host_samples")]
+        for table, rows, columns in (("events", made.events, EVENT), ("ranges", made.ranges, RANGE), *host):
             if not rows:
                 continue
             path, numbered = folder / f"{table}.jsonl", f"{table[:-1]}_id"

@@ -15,6 +15,7 @@ from ..analysis.store.store import Store
 from ..analysis.timeline.activity_tables import TimelineFigure
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
+from ..analysis.timeline.host_findings import HostFindings, callers, place
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
 from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
@@ -39,6 +40,9 @@ _DeviceRow = namedtuple(
     "_DeviceRow",
     "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
 )
+_CodeRow = namedtuple(
+    "_CodeRow", "function place called_by idle_ms pct cause kind host_ms waits wait_ms expected at_most source"
+)
 _FigureRow = namedtuple("_FigureRow", "figure value unit status reason")
 """The rows of the tables, with one field per column."""
 _PARTS = {
@@ -54,7 +58,7 @@ _PARTS = {
 }
 """The parts of the split -> the attribute of Busy with their time."""
 _TABLES = (
-    "split", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
+    "split", "code", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
     "collectives", "ranges", "gaps",
 )  # fmt: skip
 """The tables of the answer, in order."""
@@ -76,6 +80,9 @@ class TimelineResult(Result):
     findings: list[ApplicationFinding]
     split: Table
     idle: Table
+    code: Table
+    """The code of the host that the devices wait for: the innermost function that explains its part of the idle time,
+    with what the program gains without it; ``host_ms`` is the time that threads spend in it."""
     phases: Table
     """What ranges state, such as prefill, as medians; ``interval_ms`` of decode is the time between tokens."""
     copies: Table
@@ -111,8 +118,8 @@ def compute_timeline(
     range: Annotated[Reference | None, Field(description="only while these ranges are open: name or pattern")] = None,
     steady: Annotated[bool, Field(description="skip start-up and warm-up")] = True,
 ) -> TimelineResult:
-    """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, synchronisation, ...), verdict
-    on the whole application. Call it before examining kernels."""
+    """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, ...) and host code, verdict on
+    the application. Call it before examining kernels."""
     with Workload.open(store, workload) as opened:
         analysed = timeline(opened, TimelineRequest(top_n, range, steady))
         return _result(analysed, top_n)
@@ -134,6 +141,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
         split=_split(analysed.whole, total),
         idle=_idle(analysed),
+        code=_code(analysed.host, top_n),
         phases=phase_table(analysed.phases, top_n),
         copies=_copies(analysed),
         figures=table_of(
@@ -209,6 +217,33 @@ def _idle(analysed: Timeline) -> Table:
         for row in analysed.causes
     ]
     return table_of(_IdleRow, rows, {"ms": "ms", "pct": "%", "longest_ms": "ms"})
+
+
+def _code(host: HostFindings | None, top_n: int) -> Table:
+    if host is None:
+        return table_of(_CodeRow, [])
+    rows = []
+    for row in host.codes.rows[:top_n]:
+        gain = host.gain(row)
+        rows.append(
+            _CodeRow(
+                row.frame.function,
+                place(row.frame),
+                callers(row).removeprefix(", called by ") or None,
+                _ms(row.idle_ns),
+                _pct(row.idle_ns, host.wall_ns),
+                row.main_cause,
+                row.kind.name,
+                _ms(row.busy_ns),
+                row.waits,
+                _ms(row.waited_ns),
+                _three(gain.expected),
+                _three(gain.upper),
+                row.frame.text,
+            )
+        )
+    units = {"idle_ms": "ms", "pct": "%", "host_ms": "ms", "wait_ms": "ms", "expected": "times", "at_most": "times"}
+    return table_of(_CodeRow, rows, units)
 
 
 def _gaps(analysed: Timeline) -> Table:
@@ -444,7 +479,7 @@ def _ms(ns: float | None) -> float | None:
     return None if ns is None else round(ns / 1e6, 6)
 
 
-def _pct(part: int, whole: int) -> float | None:
+def _pct(part: float, whole: float) -> float | None:
     return round(100 * part / whole, 2) if whole else None
 
 

@@ -56,7 +56,14 @@ class DiagnosisResult(Result):
         ranks = [line for one in self.ranks for line in (one.claim, *one.evidence, *one.advice)]
         ceiling = self.application.ceiling if self.application else None
         top = [about, *([program_ceiling_text(ceiling)] if ceiling else [])]
-        return [TextBlock("", top), TextBlock("ranks", ranks), *diagnosis_blocks(self.kernels)]
+        whole = self.application
+        program = [f"try: {text}" for text in whole.advice] + [whole.edges or ""] if whole else []
+        return [
+            TextBlock("", top),
+            TextBlock("program", [line for line in program if line]),
+            TextBlock("ranks", ranks),
+            *diagnosis_blocks(self.kernels),
+        ]
 
 
 def diagnose_bottleneck(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -18,11 +18,12 @@ from ..analysis.hotspots.code import InstructionKey, SourceLine, advice, classes
 from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels, select_kernels
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
+from ..analysis.tables import device_lines, host_lines
 from ..analysis.workload import Workload
 from .answers.sentences import sentence
 from .answers.source_text import source_lines
 from .base.parameters import Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, table, table_of
+from .base.results import NextCall, Result, Table, declared_table, table, table_of
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
@@ -47,6 +48,8 @@ _UNKNOWN_CODE = (
     "For some places only the address is known: import the profile again with code= and the program or its code "
     "object, or collect it with instructions (JSON, CSV)."
 )
+_NOT_IN_SUMMARY = ("module", "own", "other_ns", "edge_ns", "idle_step_ns", "copies_ns", "allocation_ns")
+"""Columns of host lines that a summary omits."""
 _TEXT = 100
 """The maximum number of characters of source text in a row of a summary."""
 
@@ -56,24 +59,29 @@ class HotspotsResult(Result):
 
     workload: str
     name: str
-    kernel: str
-    number: str
+    kernel: str | None = None
+    """None with by="host_line", which is about the host."""
+    number: str | None = None
     samples: int
-    launches_sampled: int
+    launches_sampled: int = 0
     launches: int | None
     with_line_pct: float | None
     """The percentage of the cost at places with a source line."""
     hotspots: Table
-    loops: Table
-    source: Table
-    kernels: Table
+    loops: Table = table({}, [])
+    source: Table = table({}, [])
+    kernels: Table = table({}, [])
+    device: Table = table({}, [])
+    """With by="host_line": device time by the line that launched it."""
 
 
 def find_hotspots(
     store: Store,
     workload: WorkloadName = "latest",
     kernel: KernelName = None,
-    by: Annotated[Literal["line", "instruction"], Field(description="the meaning of a row")] = "line",
+    by: Annotated[
+        Literal["line", "instruction", "host_line"], Field(description="a row; host_line: host code")
+    ] = "line",
     top_n: Annotated[int, Field(ge=1, le=1_000, description="rows")] = 10,
     context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest place")] = 0,
     detail: Detail = "summary",
@@ -81,6 +89,8 @@ def find_hotspots(
     """The source lines or instructions of a kernel that take the time, and what they wait for: shares with intervals,
     stall reasons, executions, excess bytes, spills, loops."""
     with Workload.open(store, workload) as opened:
+        if by == "host_line":
+            return _host_lines(opened, top_n, full=detail == "full")
         every = sampled_kernels(opened)
         chosen = select_kernels(every, kernel, opened.name)
         one = chosen[0]
@@ -92,6 +102,48 @@ def find_hotspots(
             )
         ranking = rank(read(opened, one.kernel, one.launch), by)
         return _RankingText(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
+
+
+def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
+    """The lines of the host that devices wait for, and those that launched the work of the devices."""
+    waits, launches = host_lines.rows(opened), device_lines.rows(opened)
+    if not waits:
+        raise NotFound(
+            f"{opened.name!r} has no code of the host",
+            "it comes from runs of profile_command with a timeline, and from torch.profiler with with_stack=True",
+        )
+    # Functions that only call others come first in the table, but are no place to look.
+    wanted = waits if full else sorted(waits, key=lambda row: -row["idle_ns"])
+    manifest = opened.manifest
+    first = wanted[0]
+    return HotspotsResult(
+        answer=sentence(
+            "hotspots.host",
+            place=_host_place(first),
+            idle=first["idle_ns"] / 1e9,
+            pct=100 * first["idle_ns"] / max(sum(row["idle_ns"] for row in waits), 1),
+            time=first["self_ns"] / 1e9,
+        ),
+        workload=manifest.id,
+        name=manifest.name,
+        samples=0,
+        launches=None,
+        with_line_pct=None,
+        hotspots=declared_table(host_lines.TABLE, wanted, top_n, () if full else _NOT_IN_SUMMARY),
+        device=declared_table(device_lines.TABLE, launches, top_n, () if full else _NOT_IN_SUMMARY),
+        next=[
+            NextCall(
+                tool="compute_timeline", arguments={"workload": manifest.id}, why="what the program gains without them"
+            )
+        ],
+    )
+
+
+def _host_place(row: Mapping[str, Any]) -> str:
+    """A function with its file and line."""
+    if row["file"] is None:
+        return str(row["function"])
+    return f"{row['function']} ({PurePosixPath(row['file']).name}:{row['line']})"
 
 
 class _RankingText:

@@ -7,7 +7,7 @@ where p is the latest end of the operations that started before it (gaps and isl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..catalogue.thresholds import threshold
@@ -63,15 +63,7 @@ class Busy:
         return self.copies - self.exposed_copies
 
     def __add__(self, other: Busy) -> Busy:
-        return Busy(
-            self.wall + other.wall,
-            self.any + other.any,
-            self.kernels + other.kernels,
-            self.computing + other.computing,
-            self.communication + other.communication,
-            self.copies + other.copies,
-            self.summed + other.summed,
-        )
+        return Busy(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Within:

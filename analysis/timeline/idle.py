@@ -121,6 +121,9 @@ class Some:
     ns: Ints
     main: NDArray[np.int8]
     pid: Ints
+    thread: Ints
+    called: Ints
+    """End of the call that requested the next work; like process and thread, ``NONE`` if it is unknown."""
     sums: Sequence[int]
     most: Ints
 
@@ -255,7 +258,7 @@ def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Som
     if len(windows := within.windows) == 1:
         start, end = (np.clip(at, *windows[0]) for at in (start, end))
     sums = [int(n) for n in parts.sum(axis=1)]
-    return Some(lane.number, start, end, ns, main, bare.pid, sums, most), parts
+    return Some(lane.number, start, end, ns, main, bare.pid, bare.thread, bare.a1, sums, most), parts
 
 
 def _bare(trace: Trace, within: Within, own: slice) -> _Bare:

@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..base.problems import BadInput
+from ..store.schema import schema
 from ..workload import Workload
 from .busy import ANY, COMPUTING, Within, busy
 from .collectives import collectives
@@ -183,48 +184,17 @@ def _lanes(trace: Trace) -> list[Row]:
 
 
 def _operators(trace: Trace) -> list[Row]:
-    return [
-        {
-            "operator": row.operator,
-            "sizes": row.sizes,
-            "types": row.types,
-            "category": row.category,
-            "calls": row.calls,
-            "ns": row.ns,
-            "flop": row.flop,
-            "bytes": row.bytes,
-            "tflops": row.tflops,
-            "gbs": row.gbs,
-            "intensity": row.intensity,
-            "least_ns": row.least_ns,
-            "bound": row.bound,
-            "roofline_pct": row.roofline_pct,
-            "reason": row.reason,
-        }
-        for row in operators(trace).rows
-    ]
+    return _picked("operators", operators(trace).rows)
 
 
 def _collectives(trace: Trace) -> list[Row]:
-    return [
-        {
-            "collective": row.collective,
-            "kind": row.kind,
-            "type": row.type,
-            "bytes": row.bytes,
-            "group_size": row.group_size,
-            "recorded": row.recorded,
-            "calls": row.calls,
-            "ns": row.ns,
-            "transfer_ns": row.transfer_ns,
-            "waited_ns": row.waited_ns,
-            "algbw_gbs": row.algbw_gbs,
-            "busbw_gbs": row.busbw_gbs,
-            "status": row.status,
-            "reason": row.reason,
-        }
-        for row in collectives(trace)
-    ]
+    return _picked("collectives", collectives(trace))
+
+
+def _picked(table: str, rows: Sequence[object]) -> list[Row]:
+    """Return the attributes of each row that have the name of a column."""
+    names = [name for name in schema()[table].columns if name != "workload"]
+    return [{name: getattr(row, name) for name in names} for row in rows]
 
 
 def _gaps(trace: Trace) -> list[Row]:

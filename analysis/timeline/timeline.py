@@ -16,6 +16,7 @@ from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
 from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
+from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
 from .rules import rules
@@ -37,6 +38,7 @@ _GAPS, _FEW_GAPS = 30, 3
 """The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
 _MANY = 1_000_000
 _NAMED = 3
+_TRIED = 3
 _MOST_WINDOWS = 20_000
 _LONG_NAME = 80
 _OTHER_STORY = threshold("timeline.other_story_points")
@@ -93,6 +95,8 @@ class Timeline:
     slow: SlowRank | None
     """The rank that computes longest and why, if one stands out."""
     verdict: ApplicationVerdict
+    host: HostFindings | None = None
+    """The code of the host that the devices wait for within the windows, if any was recorded."""
     findings: list[ApplicationFinding] = field(default_factory=list)
     doubts: Sequence[TraceDoubt] = ()
 
@@ -156,6 +160,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         slow=slow_rank(workload),
         verdict=ApplicationVerdict("unknown", 0.0, None, None),
     )
+    made.host = host_findings(trace, windows)
     made.doubts = doubts(trace)
     made.figures = _doubted_figures(made)
     uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
@@ -164,8 +169,28 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     if made.selected == "steady" and _differs(made):
         made.verdict, made.findings = _with_whole_story(made, over_all)
-    made.findings = _with_ranks(made)
+    made.findings = _with_code(_with_ranks(made), made.host)
     return made
+
+
+def _with_code(findings: list[ApplicationFinding], host: HostFindings | None) -> list[ApplicationFinding]:
+    """Return the findings with the code that causes the idle time of each, before the other evidence and advice."""
+    if host is None:
+        return findings
+    named = []
+    for finding in findings:
+        advice = host.advice(finding.height)
+        if not advice:
+            named.append(finding)
+            continue
+        # What is usual for the host says less than what fits the code that is named.
+        unknown = [AdviceGain()] * len(finding.advice)
+        usual = [] if finding.height == "host" else list(zip(finding.advice, finding.gains or unknown, strict=True))
+        texts, gains = zip(*advice, *usual, strict=True)
+        claim = f"{finding.claim} {host.claim(finding.height)}"
+        evidence = [*host.evidence(finding.height), *finding.evidence]
+        named.append(replace(finding, claim=claim, evidence=evidence, advice=texts, gains=gains))
+    return named
 
 
 def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[Phase]:
@@ -196,6 +221,8 @@ def _window_text(made: Timeline) -> str:
         return f"{count_text(made.steps.count, what)} {ms}"
     if made.selected == "range":
         return f"{count_text(len(made.windows), 'range')} {ms}"
+    if made.selected == "work":
+        return f"the time between its first and last work {ms}"
     return f"the whole trace {ms}"
 
 
@@ -256,6 +283,10 @@ class Application:
     gpu_idle_pct: float
     claim: str
     speedup_bound: float | None
+    advice: Sequence[str] = ()
+    """What to try first, with the gain of the program."""
+    edges: str | None = None
+    """A sentence on start-up, imports and the end, if the code of the host was recorded."""
     ceiling: ProgramCeiling | None = None
     """How close the program is to what its kernels could reach; None if no roofs were given."""
 
@@ -287,6 +318,8 @@ def application(workload: Workload, roofs: Mapping[str, float] | None = None) ->
         analysed.idle_pct,
         analysed.findings[0].claim,
         told.speedup_bound,
+        analysed.findings[0].advice[:_TRIED],
+        analysed.host.edges_text() if analysed.host else None,
         None if roofs is None else program_ceiling(analysed.trace, analysed.windows[0], roofs, doubted=doubted),
     )
 
@@ -297,6 +330,8 @@ def _windows(trace: Trace, asked: TimelineRequest, step_division: steps.Steps | 
         return _of_range(trace, asked.range), "range"
     if asked.steady and step_division and (steady := step_division.steady):
         return [steady], "steady"
+    if asked.steady and trace.workload.has("host_samples"):
+        return [Window(int(trace.work.s.min()), int(trace.work.e.max()))], "work"
     return [trace.whole], "whole"
 
 

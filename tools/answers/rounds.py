@@ -161,7 +161,7 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         whole = application(opened, roof_shares(opened))
         missing = ProgramCeiling("unknown", 0.0, reason=sentence("round.no_timeline"))
         ceiling = rounded_ceiling(whole.ceiling if whole and whole.ceiling else missing)
-        result = result.model_copy(update={"program": ceiling})
+        result = result.model_copy(update={"program": ceiling, "advice": list(whole.advice) if whole else []})
         if not opened.manifest.counters:
             return result.model_copy(update={"limited_by": diagnosis_answer(whole, [], 0)})
         kernels, total = diagnose(opened, limit=_KERNELS)
@@ -169,6 +169,7 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
     if not kernels:
         return result
     verdict, findings = kernels[0].verdict, kernels[0].findings
+    first = whole.advice if whole and whole.kernels_come_second else ()
     advice = [
         one.text if one.gain else f"{one.text}{_bound_text(finding.speedup_bound)}"
         for finding in findings
@@ -178,7 +179,7 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         "limited_by": diagnosis_answer(whole, kernels, total),
         "confidence": verdict.confidence,
         "speedup_bound": verdict.speedup_bound,
-        "advice": list(dict.fromkeys(advice))[:_ADVICE],
+        "advice": list(dict.fromkeys([*first, *advice]))[:_ADVICE],
         "lines": lines[:_LINES],
         "ceilings": [_distance(one) for one in kernels],
     }

@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Self
 
 import pydantic
 
+from ...analysis.store.schema import SchemaColumn
+from ...analysis.tables.declaration import DeclaredTable
+
 
 class Table(pydantic.BaseModel):
     """A columnar table: names and units of the columns, the rows as lists, and whether rows were omitted."""
@@ -90,3 +93,32 @@ def table_of(row: type[tuple[Any, ...]], rows: Sequence[tuple[Any, ...]], units:
     """Return a Table with a column for each field of a named tuple; ``units`` gives the unit of some columns."""
     names: tuple[str, ...] = getattr(row, "_fields")  # noqa: B009 - every named tuple has it, no type says so
     return table({name: units.get(name) for name in names}, [list(r) for r in rows])
+
+
+def declared_table(
+    declared: DeclaredTable, rows: Sequence[Mapping[str, Any]], limit: int, without: Sequence[str] = ()
+) -> Table:
+    """Return the first rows of a declared table with its units and digits; ``without`` names columns to omit.
+
+    Times are in ms, where the table has ns. Columns in which no row has a value are omitted.
+    """
+    shown = rows[:limit]
+    columns = {
+        name: column
+        for name, column in declared.columns.items()
+        if name not in without and any(row.get(name) is not None for row in shown)
+    }
+    cells = [[_shown(row.get(name), column) for name, column in columns.items()] for row in shown]
+    units = {
+        name.removesuffix("_ns") + "_ms" if column.unit == "ns" else name: "ms" if column.unit == "ns" else column.unit
+        for name, column in columns.items()
+    }
+    made = table(units, cells)
+    return made.model_copy(update={"total_rows": len(rows), "truncated": len(rows) > len(shown)})
+
+
+def _shown(value: Any, column: SchemaColumn) -> Any:
+    """Return a value with the digits of its column."""
+    if value is None or column.digits is None:
+        return value
+    return float(f"{value / 1e6 if column.unit == 'ns' else value:.{column.digits}g}")

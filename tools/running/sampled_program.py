@@ -31,6 +31,7 @@ _STATUS = "host_samples.status"
 _WRITE_S = 30.0
 """How long py-spy may take to write its file after the program has ended."""
 _POLL_S = 0.02
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER: the program becomes a child of this process if py-spy dies."""
 
@@ -58,7 +59,7 @@ def _sample(place: Path, py_spy: str, rate: str, command: list[str]) -> int | No
     """Run the command under py-spy; return its status (negative for a signal), or None if it was never started."""
     ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
     # The supervisor signals every process; this one ends after the program.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, lambda *_: None)
     streams = [os.dup(1), os.dup(2)]
     options = ["record", "--nonblocking", "--idle", "--threads", "--subprocesses", "--full-filenames"]
@@ -82,7 +83,7 @@ def _sample(place: Path, py_spy: str, rate: str, command: list[str]) -> int | No
 
 
 def _ignore_signals() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -114,12 +115,12 @@ def _run(status: Path, streams: list[int], command: list[str]) -> None:
     for target, stream in enumerate(streams, 1):
         os.dup2(stream, target)
         os.close(stream)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     os.environ.pop("RUST_LOG", None)
     _write(status, {"pid": os.getpid()})
-    child = subprocess.Popen(command, preexec_fn=None)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    child = subprocess.Popen(command)
+    for number in _SIGNALS:
         signal.signal(number, lambda received, _: child.send_signal(received))
     _write(status, {"pid": os.getpid(), "status": child.wait()})
 
@@ -127,7 +128,8 @@ def _run(status: Path, streams: list[int], command: list[str]) -> None:
 def _end_like(status: int) -> None:
     """End with a status, or by the signal that ended the program."""
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -status in _SIGNALS:
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from ...analysis.base.problems import BadInput
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import rules
 from ...analysis.comparison import experiment_log
@@ -17,6 +19,7 @@ from ...analysis.store import measured_ceilings
 from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
+from ...analysis.tables import TABLES
 from ...analysis.timeline.sql_rows import (
     collective_rows,
     gap_rows,
@@ -44,21 +47,13 @@ class DerivedTable:
 def metric_rows(workload: Workload) -> list[Row]:
     """Return all metrics of the catalogue per kernel, except per-channel metrics."""
     names = [m.name for m in catalog.metrics(workload.arch) if m.per == "dispatch"]
+    same = ("kernel", "id", "value", "min", "max", "unit", "peak", "pct_of_peak", "status", "n")
     return [
         {
             "workload": workload.id,
-            "kernel": f.kernel,
             "metric": f.name,
-            "id": f.id,
-            "value": f.value,
-            "min": f.min,
-            "max": f.max,
-            "unit": f.unit,
-            "peak": f.peak,
-            "pct_of_peak": f.pct_of_peak,
-            "status": f.status,
             "reason": f.reason and f.reason.text,
-            "n": f.n,
+            **{name: getattr(f, name) for name in same},
         }
         for f in figures(workload, names, FigureRequest(by_kernel=True, quartiles=False))
     ]
@@ -105,12 +100,7 @@ def load_rows(workload: Workload) -> list[Row]:
         {
             "workload": workload.id,
             "kernel": one.kernel,
-            "unit": load.unit,
-            "label": load.label,
-            "pct": load.pct,
-            "cycles_pct": load.cycles_pct,
-            "work_pct": load.work_pct,
-            "status": load.status,
+            **{name: getattr(load, name) for name in ("unit", "label", "pct", "cycles_pct", "work_pct", "status")},
             "reason": load.reason and load.reason.text,
         }
         for one in _diagnoses(workload)
@@ -196,6 +186,14 @@ def _has_events(manifest: Manifest) -> bool:
     return bool(manifest.events)
 
 
+def _with_workload(rows: Callable[[Workload], list[Row]], workload: Workload) -> list[Row]:
+    """Return the rows of a declared table with the id of the workload; none if it has no device work."""
+    try:
+        return [{"workload": workload.id, **row} for row in rows(workload)]
+    except BadInput:
+        return []
+
+
 DERIVED = {
     "metrics": DerivedTable(_has_metrics, metric_rows),
     "findings": DerivedTable(_has_rules, finding_rows, measured=True),
@@ -207,4 +205,9 @@ DERIVED = {
     "gaps": DerivedTable(_has_events, gap_rows),
     "operators": DerivedTable(_has_events, operator_rows, measured=True),
     "collectives": DerivedTable(_has_events, collective_rows),
+    **{
+        table.name: DerivedTable(table.exists, partial(_with_workload, table.rows))
+        for table in TABLES.values()
+        if table.rows
+    },
 }

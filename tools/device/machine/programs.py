@@ -117,6 +117,7 @@ REQUIRED = ("mcp", "pydantic", "duckdb", "pandas", "matplotlib")
 CUDA_EXTRAS = {"cuda-bindings": "peak benchmarks on NVIDIA GPUs"}
 READER_EXTRAS = {
     "ncu-report": "reading .ncu-rep files",
+    "py-spy": "stacks of the host while a program is profiled",
     "boto3": "stores in S3",
     "duckdb-extension-ducklake": "stores with a DuckLake catalogue",
 }

@@ -40,8 +40,8 @@ _FOREIGN = f"{_PACKAGE}|{_STANDARD}|{_GENERATED}|{_SYSTEM}"
 _SOURCE = r"^/.*\.(py|c|cc|cpp|cxx|cu|cuh|h|hpp|hip)$"
 """Files whose lines are stored: the program has just been run from them."""
 _MOST_LINES = 50_000
-_FAILED_SHARE = 0.05
-"""With more failed samples than this share, a warning says so."""
+_FAILED_PCT = 5
+"""With more failed samples than this, a warning says so."""
 _NO_CLOCK = (
     "The host's stacks were sampled, but their clock cannot be matched with that of the timeline: they are left out."
 )
@@ -97,8 +97,9 @@ def write_host_stacks(
             )
             frames.append(_write_samples(con, spans, recording.began + shift, out, last + 1))
             notes.append(_sampled_note(run, recording, spans))
-            if recording.errors > _FAILED_SHARE * max(1, recording.samples):
-                failed = f"{recording.errors} of {recording.samples} samples of the host's stacks failed."
+            share = 100 * recording.errors / max(1, recording.samples)
+            if share > _FAILED_PCT:
+                failed = f"{share:.0f} % of the samples of the host's stacks failed."
                 warnings.append(Note("host_stacks", failed))
     if frames:
         _write_stacks(con, " UNION ALL ".join(frames), out)

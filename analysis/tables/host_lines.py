@@ -1,0 +1,140 @@
+"""The table host_lines: the lines of the host's code, their time, and the time for which devices wait for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..store.manifest import Manifest
+from ..store.schema import SchemaColumn
+from ..timeline.busy import Within
+from ..timeline.host_code import Frame, HostCode, host_code
+from ..timeline.host_idle import CODE_CAUSES, CodeIdle, code_idle
+from ..timeline.steps import steps
+from ..timeline.trace import Trace
+from ..timeline.trace_loading import prepare
+from ..workload import Workload
+from .declaration import DeclaredTable, Row
+
+_CAUSES = ("host", "launch", "synchronisation", "allocation", "copies")
+_EDGES = ("start_up", "shut_down")
+
+
+@dataclass
+class _Line:
+    """The figures of one line in ns."""
+
+    own_ns: float = 0.0
+    total_ns: float = 0.0
+    idle_own_ns: float = 0.0
+    idle: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    waits: int = 0
+    wait_ns: float = 0.0
+    steady_ns: float = 0.0
+
+
+def rows(workload: Workload) -> list[Row]:
+    """Return a row for each line of the host's code that was recorded, most idle time first.
+
+    The figures are sums over all devices and threads. Empty if no code of the host was recorded.
+    """
+    trace = prepare(workload)
+    code = host_code(trace)
+    if code is None:
+        return []
+    lines = _lines(code, code_idle(trace, code, Within([trace.whole])))
+    count = _add_steady(trace, code, lines)
+    made = [_row(frame, line, count) for frame, line in lines.items()]
+    return sorted(made, key=lambda row: (-row["idle_total_ns"], -row["total_ns"], row["file"] or "", row["line"] or 0))
+
+
+def _lines(code: HostCode, idle: CodeIdle) -> dict[Frame, _Line]:
+    lines: dict[Frame, _Line] = defaultdict(_Line)
+    for number in idle.by_stack.keys() | idle.busy.keys() | idle.waits.keys():
+        stack = code.stacks[number]
+        if not stack:
+            continue
+        charged = dict(zip(CODE_CAUSES, idle.by_stack.get(number, [0.0] * len(CODE_CAUSES)), strict=True))
+        inner = sum(ns for cause, ns in charged.items() if cause not in _EDGES)
+        lines[stack[-1]].own_ns += idle.busy.get(number, 0.0)
+        lines[stack[-1]].idle_own_ns += inner
+        calls, waited = idle.waits.get(number, (0, 0.0))
+        for frame in set(stack):
+            line = lines[frame]
+            line.total_ns += idle.busy.get(number, 0.0)
+            line.waits += calls
+            line.wait_ns += waited
+            for cause, ns in charged.items():
+                line.idle[cause] += ns
+    return lines
+
+
+def _add_steady(trace: Trace, code: HostCode, lines: dict[Frame, _Line]) -> int:
+    """Add the idle time in steady steps to the lines; return the number of these steps, 0 unless steps are certain."""
+    division = steps(trace)
+    if division is None or not division.certain or division.steady is None:
+        return 0
+    idle = code_idle(trace, code, Within([division.steady]))
+    for number, ns in idle.by_stack.items():
+        for frame in set(code.stacks[number]):
+            lines[frame].steady_ns += float(ns.sum())
+    return division.count
+
+
+def _row(frame: Frame, line: _Line, count: int) -> Row:
+    causes = {f"{cause}_ns": round(line.idle[cause]) for cause in _CAUSES}
+    edges = sum(line.idle[cause] for cause in _EDGES)
+    total = sum(line.idle.values()) - edges
+    figures: dict[str, Any] = {
+        "self_ns": round(line.own_ns),
+        "total_ns": round(line.total_ns),
+        "idle_ns": round(line.idle_own_ns),
+        "idle_total_ns": round(total),
+        **causes,
+        "other_ns": round(total - sum(line.idle[cause] for cause in _CAUSES)),
+        "edge_ns": round(edges),
+        "idle_step_ns": round(line.steady_ns / count) if count else None,
+        "waits": line.waits,
+        "wait_ns": round(line.wait_ns),
+    }
+    return {**frame._asdict(), **figures}
+
+
+def _has_code(manifest: Manifest) -> bool:
+    return bool(manifest.events) and not {"host_stacks.parquet", "ranges.parquet"}.isdisjoint(manifest.files)
+
+
+TABLE = DeclaredTable(
+    "host_lines",
+    "Lines of the host's code and how long devices wait for them: "
+    "SELECT function, file, line, idle_total_ns FROM host_lines WHERE own ORDER BY idle_total_ns DESC LIMIT 10.",
+    {
+        "function": SchemaColumn("VARCHAR", "Function that the line is in"),
+        "file": SchemaColumn("VARCHAR", "Source file"),
+        "line": SchemaColumn("INTEGER", "Line; in traces of torch.profiler the first one of the function"),
+        "module": SchemaColumn("VARCHAR", "Library or package; NULL for the program's own code"),
+        "own": SchemaColumn("BOOLEAN", "Whether it is the program's own code"),
+        "self_ns": SchemaColumn("BIGINT", "Time of threads at this line, without calls and waits for devices", "ns", 4),
+        "total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls", "ns", 4),
+        "idle_ns": SchemaColumn("BIGINT", "Idle time of devices that is charged to the line itself", "ns", 4),
+        "idle_total_ns": SchemaColumn(
+            "BIGINT", "Likewise, with what it calls; the next columns are its parts", "ns", 4
+        ),
+        "host_ns": SchemaColumn("BIGINT", "While the host was busy outside any call of the GPU's runtime", "ns", 4),
+        "launch_ns": SchemaColumn("BIGINT", "While it was preparing or making a launch", "ns", 4),
+        "synchronisation_ns": SchemaColumn("BIGINT", "After it had waited for the device", "ns", 4),
+        "allocation_ns": SchemaColumn("BIGINT", "While it allocated or freed memory", "ns", 4),
+        "copies_ns": SchemaColumn("BIGINT", "In calls of blocking copies", "ns", 4),
+        "other_ns": SchemaColumn("BIGINT", "Loading of code, graphs, messages", "ns", 4),
+        "edge_ns": SchemaColumn("BIGINT", "Before the first and after the last work of a device", "ns", 4),
+        "idle_step_ns": SchemaColumn(
+            "BIGINT", "Mean of idle_total_ns per steady step, where steps are certain", "ns", 4
+        ),
+        "waits": SchemaColumn("BIGINT", "Calls at or below it that wait for a device"),
+        "wait_ns": SchemaColumn("BIGINT", "Their time", "ns", 4),
+        "text": SchemaColumn("VARCHAR", "The line, if it is known: data, not advice"),
+    },
+    rows,
+    _has_code,
+)

@@ -1,0 +1,281 @@
+"""What the threads of the host ran: for each thread, spans of time with the stack that it had.
+
+The spans come from a sampler beside the program (table ``host_samples``), or from the Python calls that torch.profiler
+records (ranges of the source ``python``), whose lines are the first ones of their functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from .trace import Trace
+
+if TYPE_CHECKING:
+    from .trace import Flags, Ints
+
+_PYTHON_CALL = re.compile(r"(.*)\((\d{1,9})\): (.*)", re.DOTALL)
+"""The name of a Python function in a trace of torch.profiler."""
+_PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/]+)|^(torch|numpy|transformers)/")
+_STANDARD = re.compile(r"(?:^|/)lib/python3\.\d+/|^<")
+_MOST_CALLS = 3_000_000
+
+
+class Frame(NamedTuple):
+    """One frame of a stack."""
+
+    function: str
+    file: str | None
+    line: int | None
+    module: str | None
+    """The library that it belongs to, if known."""
+    own: bool
+    """Whether it is the program's own code."""
+    text: str | None = None
+    """The source line, if it is known."""
+
+
+Stack = tuple[Frame, ...]
+"""Frames, the outermost first."""
+
+
+@dataclass(frozen=True)
+class ThreadCode:
+    """The code of one thread: disjoint spans in order, from ``s`` to ``e``, each with the number of its stack."""
+
+    s: Ints
+    e: Ints
+    stack: Ints
+
+
+@dataclass(frozen=True)
+class CallSites:
+    """Host calls of one thread whose stacks were recorded at the call: their starts in order, and their stacks."""
+
+    s: Ints
+    stack: Ints
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """The code of all threads that were recorded."""
+
+    stacks: Sequence[Stack]
+    """The stacks by their number; number 0 is empty, for code that is not known."""
+    threads: Mapping[tuple[int, int], ThreadCode]
+    """The spans by process and thread."""
+    calls: Mapping[tuple[int, int], CallSites]
+    """The calls with stacks of their own by process and thread."""
+    _filled: dict[tuple[int, int], ThreadCode | None] = field(default_factory=dict)
+
+    def code_of(self, pid: int, thread: int) -> ThreadCode | None:
+        """Return what a thread ran; None if nothing of its process was recorded.
+
+        Where the thread itself has no recorded code, it works for the first one of its process: threads of automatic
+        differentiation in PyTorch do, while the first one waits for them.
+        """
+        key = pid, thread
+        if key not in self._filled:
+            own = self.threads.get(key)
+            first = self.threads.get((pid, pid))
+            if first is None:
+                first = next((self.threads[other] for other in sorted(self.threads) if other[0] == pid), None)
+            filled = first if own is None else own if first is None or first is own else _fill(own, first)
+            self._filled[key] = filled
+        return self._filled[key]
+
+    def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
+        """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
+        import numpy as np
+
+        found = np.zeros(len(times), dtype=np.int64)
+        if (spans := self.code_of(pid, thread)) is not None and len(spans.s):
+            at = np.searchsorted(spans.s, times, side="right") - 1
+            inside = (at >= 0) & (spans.e[np.maximum(at, 0)] > times)
+            found = np.where(inside, spans.stack[np.maximum(at, 0)], 0)
+        if sites := self.calls.get((pid, thread)):
+            at = np.minimum(np.searchsorted(sites.s, times), len(sites.s) - 1)
+            found = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], found)
+        return found
+
+    @cached_property
+    def _has_sources(self) -> Flags:
+        """For each stack, whether the source file of any frame is known: not where native code has no symbols."""
+        import numpy as np
+
+        return np.array([any(frame.file for frame in stack) for stack in self.stacks])
+
+
+def _fill(own: ThreadCode, other: ThreadCode) -> ThreadCode:
+    """Return the spans of a thread, with those of another one where it has none."""
+    import numpy as np
+
+    far = 1 << 62
+    since, until = np.append(-far, own.e), np.append(own.s, far)
+    hole, span = overlaps(since, until, other)
+    start, end = np.maximum(other.s[span], since[hole]), np.minimum(other.e[span], until[hole])
+    columns = zip((own.s, own.e, own.stack), (start, end, other.stack[span]), strict=True)
+    s, e, stack = (np.concatenate(pair) for pair in columns)
+    order = np.argsort(s, kind="stable")
+    return ThreadCode(s[order], e[order], stack[order])
+
+
+def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints]:
+    """Return each pair of an interval and a span that overlap, as their indexes, in the order of the intervals."""
+    import numpy as np
+
+    first = np.searchsorted(code.e, since, side="right")
+    count = np.maximum(np.searchsorted(code.s, until, side="left") - first, 0)
+    interval = np.repeat(np.arange(len(since)), count)
+    begin = np.concatenate([[0], np.cumsum(count)[:-1]])
+    return interval, np.arange(len(interval)) - begin[interval] + first[interval]
+
+
+def host_code(trace: Trace) -> HostCode | None:
+    """Return the code of the host; None if nothing recorded it."""
+    if trace.workload.has("host_stacks"):
+        return _recorded(trace)
+    return _of_torch(trace) if trace.ranges else None
+
+
+def _recorded(trace: Trace) -> HostCode:
+    """Return the sampled code, and where a thread was not sampled, the code around its recorded calls."""
+    workload = trace.workload
+    stacks: list[list[Frame]] = [[]]
+    frames = trace.rows(
+        "SELECT stack, function, file, line, module, own, text "
+        f"FROM {workload.relation('host_stacks')} ORDER BY stack, depth"
+    )
+    for number, *frame in frames:
+        while len(stacks) <= number:
+            stacks.append([])
+        stacks[number].append(Frame(*frame))
+    known = [tuple(stack) for stack in stacks]
+    threads = {}
+    if workload.has("host_samples"):
+        source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"
+        threads = {who: _spans(*columns) for who, columns in _by_thread(trace, source)}
+    sampled = {pid for pid, _ in threads}
+    calls, native = {}, _Between(known)
+    for who, (start, end, stack) in _by_thread(trace, f"{trace.events} WHERE stack IS NOT NULL"):
+        calls[who] = CallSites(start, stack)
+        # In a process with Python code, threads without any work for those that have some.
+        if who[0] not in sampled:
+            threads[who] = native.spans(start, end, stack)
+    return HostCode(native.stacks, threads, calls)
+
+
+def _by_thread(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], tuple[Ints, Ints, Ints]]]:
+    """Yield process and thread with start, end and stack of the rows of ``source``, ordered by start."""
+    import numpy as np
+
+    names = ("pid", "thread", "start_ns", "end_ns", "stack")
+    rows = trace.workload.cursor.execute(
+        f"SELECT {', '.join(names)} FROM {source} AND pid IS NOT NULL AND thread IS NOT NULL ORDER BY 1, 2, 3"
+    ).fetchnumpy()
+    pid, thread, *columns = (np.ma.getdata(rows[name]).astype(np.int64) for name in names)
+    if not len(pid):
+        return
+    edges = np.flatnonzero(np.concatenate([[True], (np.diff(pid) != 0) | (np.diff(thread) != 0), [True]]))
+    for a, b in pairwise(edges):
+        start, end, stack = (column[a:b] for column in columns)
+        yield (int(pid[a]), int(thread[a])), (start, end, stack)
+
+
+def _spans(start: Ints, end: Ints, stack: Ints) -> ThreadCode:
+    """Return spans, each of which ends at the latest where the next one starts."""
+    import numpy as np
+
+    return ThreadCode(start, np.minimum(end, np.append(start[1:], end[-1:])), stack)
+
+
+class _Between:
+    """Code of threads that were not sampled: in a call its stack, and between two calls what both stacks share."""
+
+    def __init__(self, stacks: Sequence[Stack]) -> None:
+        self.stacks = list(stacks)
+        self._known: dict[tuple[int, int], int] = {}
+
+    def spans(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
+        """Return the spans of a thread with these calls."""
+        import numpy as np
+
+        between = np.array([self._shared(int(a), int(b)) for a, b in pairwise(stack)] + [0], dtype=np.int64)
+        starts = np.stack([start, np.maximum(start, end)], axis=1).ravel()
+        numbers = np.stack([stack, between], axis=1).ravel()[:-1]
+        return _spans(starts[:-1], np.append(starts[1:-1], starts[-1]), numbers)
+
+    def _shared(self, before: int, after: int) -> int:
+        """Return the number of the stack between two calls: the functions that both are in, at the line of the first.
+
+        The code that ran lies between that line and the line of the second call.
+        """
+        if before == after:
+            return before
+        if (before, after) not in self._known:
+            a, b = self.stacks[before], self.stacks[after]
+            same = [(x.function, x.file) == (y.function, y.file) for x, y in zip(a, b, strict=False)]
+            depth = same.index(False) if False in same else len(same)
+            self.stacks.append(a[:depth])
+            self._known[before, after] = len(self.stacks) - 1
+        return self._known[before, after]
+
+
+def _of_torch(trace: Trace) -> HostCode | None:
+    """Return the Python calls of a trace of torch.profiler as spans of their innermost call."""
+    import numpy as np
+
+    calls = trace.rows(
+        "SELECT coalesce(pid, -1), coalesce(thread, -1), start_ns, end_ns, name "
+        f"FROM {trace.ranges} WHERE source = 'python' ORDER BY 1, 2, 3, 4 DESC LIMIT {_MOST_CALLS}"
+    )
+    if not calls:
+        return None
+    frames: dict[str, Frame] = {}
+    numbers: dict[Stack, int] = {(): 0}
+    spans: list[tuple[int, int, int, int, int]] = []
+    opened: list[tuple[int, Frame]] = []
+    """The end and the frame of each open call."""
+    at = 0
+    here: tuple[int, int] = (0, 0)
+
+    def advance(until: int) -> None:
+        """Add the span with the open calls up to a time."""
+        nonlocal at
+        if opened and until > at:
+            stack = tuple(frame for _, frame in opened)
+            spans.append((*here, at, until, numbers.setdefault(stack, len(numbers))))
+        at = max(at, until)
+
+    for pid, thread, start, end, name in [*calls, (None, None, 0, 0, "")]:
+        while opened and ((pid, thread) != here or opened[-1][0] <= start):
+            advance(opened[-1][0])
+            opened.pop()
+        if pid is None:
+            break
+        if (pid, thread) != here:
+            here, at = (pid, thread), start
+        advance(start)
+        frame = frames.get(name) or frames.setdefault(name, _torch_frame(name))
+        opened.append((min(end, opened[-1][0]) if opened else end, frame))
+    by_thread: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    for process, number, *span in spans:
+        by_thread[process, number].append((span[0], span[1], span[2]))
+    threads = {who: _spans(*np.array(own, dtype=np.int64).T) for who, own in by_thread.items()}
+    return HostCode(list(numbers), threads, {})
+
+
+def _torch_frame(name: str) -> Frame:
+    """Return the frame of a name such as ``torch/nn/modules/linear.py(130): forward``."""
+    found = _PYTHON_CALL.fullmatch(name)
+    if not found:
+        return Frame(name, None, None, "python", False)
+    package = _PACKAGE.search(found[1])
+    module = next((part for part in package.groups() if part), None) if package else None
+    module = "python" if module is None and _STANDARD.search(found[1]) else module
+    return Frame(found[3], found[1], int(found[2]), module, module is None)

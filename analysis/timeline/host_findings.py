@@ -1,0 +1,165 @@
+"""The code of the host in findings on the application: which lines the devices wait for, and what to try there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from ..base.text import figure, shorten
+from .busy import Within
+from .host_code import Frame, host_code
+from .host_idle import CODE_CAUSES, code_idle
+from .hot_code import HotCode, HotCodes, hot_codes
+from .rules import rules
+from .trace import Trace, Window
+from .verdict import AdviceGain, HeightName, speedup
+
+_IN_CLAIM, _ROWS, _ADVICE = 3, 5, 3
+_LEAST_SHARE = 0.05
+"""Code with less of the idle time of a height is not listed there."""
+_LEAST_EDGE = 0.05
+"""A start or an end is reported if it takes at least this share of the time between; likewise its parts."""
+_LINE = 60
+_VIA = {"wait": " (the launching thread waits for it)", "gil": " (it holds the GIL that the launching thread needs)"}
+
+
+@dataclass(frozen=True)
+class HostFindings:
+    """The code that the devices wait for within some windows, and how the host's start and end are spent."""
+
+    codes: HotCodes
+    wall_ns: int
+    """The total length of the windows, over all lanes."""
+    lanes: int
+    edges: Sequence[Edge]
+
+    def rows(self, height: HeightName) -> list[tuple[HotCode, float]]:
+        """Return the code of a height with its share of the idle time of that height, the largest first."""
+        causes = [n for n, cause in enumerate(CODE_CAUSES) if rules().causes[cause].height == height]
+        total = float(self.codes.total[causes].sum())
+        shares = [(row, float(row.ns[causes].sum()) / total) for row in self.codes.rows] if total else []
+        return sorted((pair for pair in shares if pair[1] >= _LEAST_SHARE), key=lambda pair: -pair[1])[:_ROWS]
+
+    def claim(self, height: HeightName) -> str:
+        """Return a sentence that names the code of a height; empty if none is known."""
+        rows = self.rows(height)[:_IN_CLAIM]
+        if not rows:
+            return ""
+        (first, share), *others = rows
+        also = "".join(f"; {100 * part:.0f} % is {title(row)}" for row, part in others)
+        return f"{100 * share:.0f} % of that is {title(first)}{callers(first)}{_VIA.get(first.via, '')}{also}."
+
+    def evidence(self, height: HeightName) -> list[str]:
+        """Return a sentence on each row of a height."""
+        return [self._row_text(row) for row, _ in self.rows(height)]
+
+    def advice(self, height: HeightName) -> list[tuple[str, AdviceGain]]:
+        """Return what to try for the code of a height, with the gain of the program."""
+        said: set[str] = set()
+        told = []
+        for row, _ in self.rows(height)[:_ADVICE]:
+            advice = row.kind.advice
+            text = "likewise" if advice in said else advice
+            said.add(advice)
+            told.append((f"{title(row)}: {text}{self.gain_text(row)}", self.gain(row)))
+        return told
+
+    def gain(self, row: HotCode) -> AdviceGain:
+        """Return how many times as fast the program can become without this code.
+
+        As expected, the idle time that is charged to it vanishes. At most, all the time that it takes does.
+        """
+        most = max(row.idle_ns, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
+        expected, upper = (speedup(100 * ns / max(self.wall_ns, 1)) for ns in (row.idle_ns, most))
+        return AdviceGain(upper, expected)
+
+    def gain_text(self, row: HotCode) -> str:
+        """Return the gain as a clause in parentheses with a leading space; empty if nothing would remain."""
+        gain = self.gain(row)
+        if gain.expected is None or gain.upper is None:
+            return ""
+        return f" (about x {gain.expected:.3g} expected, at most x {gain.upper:.3g})"
+
+    def edges_text(self) -> str:
+        """Return a sentence on the time before the first and after the last device work; empty if it is short."""
+        told = [edge.text() for edge in self.edges if edge.ns >= _LEAST_EDGE * self.wall_ns / self.lanes]
+        return f"{'; '.join(told)}." if told else ""
+
+    def _row_text(self, row: HotCode) -> str:
+        text = f"{title(row)}: the device is idle for {figure(row.idle_ns / 1e9, 3)} s"
+        text += f" ({100 * row.idle_ns / max(float(self.codes.total.sum()), 1):.0f} % of the host's part){callers(row)}"
+        text += _VIA.get(row.via, "")
+        if row.frame.text:
+            text += f": `{shorten(row.frame.text, _LINE)}`"
+        if row.waits and row.waited_ns >= _LEAST_SHARE * row.idle_ns:
+            text += f"; waits for the device {row.waits:,} times, {figure(row.waited_ns / 1e9, 3)} s"
+        return text
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The time before the first device work, or after the last, and the code that it is spent in."""
+
+    title: str
+    ns: int
+    codes: HotCodes
+
+    def text(self) -> str:
+        """Return a clause such as ``Before the first work of a device: 7.4 s, of which importing modules 7.2 s``."""
+        parts: dict[str, float] = defaultdict(float)
+        for row in self.codes.rows:
+            parts[row.part.title if row.part else title(row)] += float(row.ns.sum())
+        largest = sorted(parts.items(), key=lambda part: -part[1])[:_IN_CLAIM]
+        named = [f"{what} {figure(ns / 1e9, 3)} s" for what, ns in largest if ns >= _LEAST_EDGE * self.ns]
+        of_which = f", of which {', '.join(named)}" if named else ""
+        return f"{self.title}: {figure(self.ns / 1e9, 3)} s{of_which}"
+
+
+def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | None:
+    """Return the code that the devices wait for within the windows; None if no code was recorded."""
+    code = host_code(trace)
+    if code is None:
+        return None
+    first, last = int(trace.work.s.min()), int(trace.work.e.max())
+    ends = {
+        "Before the first work of a device": Window(trace.whole.start, first),
+        "After the last one": Window(last, trace.whole.end),
+    }
+    edges = [
+        Edge(what, window.end - window.start, hot_codes(code, code_idle(trace, code, Within([window]))))
+        for what, window in ends.items()
+        if window.end > window.start
+    ]
+    lanes = len(trace.lanes)
+    wall = sum(window.end - window.start for window in windows) * lanes
+    return HostFindings(hot_codes(code, code_idle(trace, code, Within(windows))), wall, lanes, edges)
+
+
+def title(row: HotCode) -> str:
+    """Return what a row is in words: its function and place, or the part of the work around it."""
+    return name(row.frame) if row.part is None else f"{row.part.title} for {name(row.frame)}"
+
+
+def name(frame: Frame) -> str:
+    """Return a function with its place, such as ``Trainer.train (trainer.py:1412)``."""
+    at = place(frame)
+    return frame.function if at is None else f"{frame.function} ({at})"
+
+
+def place(frame: Frame) -> str | None:
+    """Return the file, without its folders, and the line of a frame; None if they are unknown."""
+    if frame.file is None:
+        return None
+    return PurePosixPath(frame.file).name + ("" if frame.line is None else f":{frame.line}")
+
+
+def callers(row: HotCode) -> str:
+    """Return the clause that says which of the program's own code calls a row, and through which library function."""
+    above = [frame for frame in row.callers if frame.own]
+    own, direct = above[-1] if above else None, row.callers[-1] if row.callers else None
+    if direct is None:
+        return ""
+    through = "" if direct in (own, row.frame) else f" through {direct.function}"
+    return f", called by {name(direct)}" if own is None else f", called by {name(own)}{through}"

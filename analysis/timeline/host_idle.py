@@ -1,0 +1,257 @@
+"""Which code of the host the devices wait for: idle time, charged to the stacks of the thread that ends it.
+
+A gap before device work belongs to the thread whose call requested that work, and to what that thread did since the
+last work that it requested before the gap, because launches are asynchronous: code before the gap used up the lead that
+the host had.
+
+    device   ==== work ====|            gap             |==== work ====
+    host     [launch]..a...|...b...[ wait ]..c..[launch ]
+                      `--- code that is charged ---'
+
+* Time in calls that block (allocation, copies, waits) within the gap is charged to the code that makes them; the causes
+  are those of ``idle``. A wait before the gap costs nothing, because the device was busy.
+* The rest of the gap, up to the end of the launching call, is spread over the code in proportion to its time.
+* Latency of the device is not charged to any code. Neither is a gap whose thread was not recorded: it is counted as
+  unexplained.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from .busy import Within
+from .host_code import HostCode, ThreadCode, overlaps
+from .host_waits import Charges, Via, Waits
+from .idle import CAUSES, Some, attributed_gaps
+from .trace import BLOCKING, NONE, Blocks, Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .trace import Ints
+
+    Floats = NDArray[np.float64]
+
+CODE_CAUSES = ("host", "launch", *BLOCKING, "start_up", "shut_down")
+"""The causes of idle time that code of the host explains."""
+_RUNNING = ("host", "launch", "start_up", "shut_down")
+"""Causes that are spread over the time in which the thread runs; the others belong to calls that block."""
+_OTHERS: tuple[Via, ...] = ("wait", "gil")
+_HARMLESS = tuple(BLOCKING.index(name) for name in ("synchronisation", "copies"))
+"""Classes of calls that wait for the device: before a gap, the device works meanwhile."""
+
+
+@dataclass(frozen=True)
+class CodeIdle:
+    """Idle time by stack and cause, in ns over all lanes."""
+
+    by_stack: Mapping[int, Floats]
+    """Stack -> ns by cause, as in ``CODE_CAUSES``; stack 0 is unexplained."""
+    held: Mapping[Via, Mapping[int, float]]
+    """The part of it, by stack, that another thread waits for, or for whose lock (GIL) it waits."""
+    busy: Mapping[int, float]
+    """Stack -> ns that threads spent in it within the windows, without waits for the device."""
+    waits: Mapping[int, tuple[int, float]]
+    """Stack -> the number of calls that wait for the device, and their time in ns."""
+
+
+def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
+    """Return the idle time within the windows by the stack that it is charged to."""
+    import numpy as np
+
+    sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
+    others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
+    rows = [CAUSES.index(cause) for cause in CODE_CAUSES]
+    asked, waits = _requests(trace), Waits(code)
+    for some, parts in attributed_gaps(trace, within):
+        own = parts[rows].astype(np.float64)
+        own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
+        for who, mine in _threads(some, kept):
+            recorded = code.code_of(*who)
+            gaps = _Gaps(some, np.flatnonzero(kept)[mine], own[:, mine])
+            if recorded is None:
+                sums[0] += gaps.ns.sum(axis=1)
+                continue
+            charge = _Charge(recorded, trace.blocks.get(who), asked.get(who))
+            lost, charges = charge.of(gaps)
+            sums[0] += lost
+            for one, via in waits.follow(who, charges):
+                _add(sums, one)
+                if via != "self":
+                    _add(others[via], one)
+    held = {via: {stack: float(ns.sum()) for stack, ns in own.items()} for via, own in others.items()}
+    return CodeIdle(dict(sums), held, _busy(trace, code, within), _waits(trace, code, within))
+
+
+def _add(sums: dict[int, Floats], charges: Charges) -> None:
+    """Add charges to the sums by stack."""
+    import numpy as np
+
+    stacks, where = np.unique(charges.stack, return_inverse=True)
+    rows = [np.bincount(where, row, len(stacks)) for row in charges.ns]
+    for stack, *values in zip(stacks, *rows, strict=True):
+        sums[int(stack)] += np.array(values)
+
+
+def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int, float]]:
+    """Return the calls within the windows that wait for the device, by the stack of the span in their middle."""
+    import numpy as np
+
+    counts, times = np.zeros(len(code.stacks), dtype=np.int64), np.zeros(len(code.stacks))
+    for who, blocks in trace.blocks.items():
+        ns = within.ns(blocks.s, blocks.e)
+        mine = np.flatnonzero(np.isin(blocks.cls, _HARMLESS) & (ns > 0))
+        stacks = code.stacks_at(*who, blocks.s[mine])
+        counts += np.bincount(stacks, minlength=len(code.stacks))
+        times += np.bincount(stacks, ns[mine], len(code.stacks))
+    return {int(stack): (int(counts[stack]), float(times[stack])) for stack in np.flatnonzero(counts)}
+
+
+def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
+    """Return the ns of each stack within the windows, without the time in calls that wait for the device."""
+    import numpy as np
+
+    times = np.zeros(len(code.stacks))
+    for who, spans in code.threads.items():
+        ns = within.ns(spans.s, spans.e).astype(np.float64)
+        blocks = trace.blocks.get(who)
+        if blocks is not None and len(spans.s):
+            a, b = (np.searchsorted(blocks.s, at, side="right") - 1 for at in (spans.s, spans.e))
+            for number in set(_HARMLESS) & set(blocks.classes):
+                waited = blocks.until(number, spans.e, b) - blocks.until(number, spans.s, a)
+                ns -= np.minimum(waited, ns)
+        times += np.bincount(spans.stack, ns, len(code.stacks))
+    return {int(stack): float(times[stack]) for stack in np.flatnonzero(times)}
+
+
+def _requests(trace: Trace) -> dict[tuple[int, int], Ints]:
+    """Return the ends of the calls that requested device work, in order, by process and thread."""
+    import numpy as np
+
+    work = trace.work
+    known = np.flatnonzero(work.a0 != NONE)
+    order = known[np.lexsort((work.a1[known], work.thread[known], work.pid[known]))]
+    edges = np.flatnonzero(
+        np.concatenate([[True], (np.diff(work.pid[order]) != 0) | (np.diff(work.thread[order]) != 0), [True]])
+    )
+    return {
+        (int(work.pid[order[a]]), int(work.thread[order[a]])): work.a1[order[a:b]] for a, b in pairwise(edges) if b > a
+    }
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """Some gaps of one thread, with the ns of each cause (rows, as in ``CODE_CAUSES``) by gap."""
+
+    some: Some
+    index: Ints
+    ns: Floats
+
+
+def _threads(some: Some, kept: NDArray[np.bool_]) -> list[tuple[tuple[int, int], Ints]]:
+    """Return each process and thread that ends gaps, with the positions of these gaps among those kept."""
+    import numpy as np
+
+    pid, thread = some.pid[kept], some.thread[kept]
+    pairs = np.unique(np.stack([pid, thread]), axis=1).T
+    return [((int(p), int(t)), np.flatnonzero((pid == p) & (thread == t))) for p, t in pairs]
+
+
+@dataclass(frozen=True)
+class _Charge:
+    """The code of a thread, its blocking calls, and the ends of the calls with which it requested device work."""
+
+    code: ThreadCode
+    blocks: Blocks | None
+    requests: Ints | None
+
+    def of(self, gaps: _Gaps) -> tuple[Floats, Charges]:
+        """Return the ns by cause that no code covers, and what is charged to pieces of code."""
+        import numpy as np
+
+        some, index, ns = gaps.some, gaps.index, gaps.ns
+        g0, g1 = some.start[index], some.end[index]
+        until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
+        since = self._since(g0)
+        piece = self._pieces(since, until)
+        blocked = self._blocked(piece, g0)
+        length = np.maximum(piece.end - piece.start - sum(blocked.before), 0).astype(np.float64)
+        running = np.maximum(length - sum(blocked.inside), 0)
+        charged = np.zeros((len(CODE_CAUSES), len(piece.gap)))
+        lost = np.zeros(len(CODE_CAUSES))
+        for row, cause in enumerate(CODE_CAUSES):
+            weight = running if cause in _RUNNING else blocked.inside[BLOCKING.index(cause)]
+            weight = _or_else(weight.astype(np.float64), length, piece.gap, len(index))
+            totals = np.bincount(piece.gap, weight, len(index))
+            share = np.divide(weight, totals[piece.gap], out=np.zeros_like(weight), where=totals[piece.gap] > 0)
+            charged[row] = ns[row][piece.gap] * share
+            lost[row] = ns[row][totals == 0].sum()
+        return lost, Charges(self.code.stack[piece.span], piece.start, piece.end, charged)
+
+    def _since(self, g0: Ints) -> Ints:
+        """Return for each gap the end of the last call before it that requested work; its start if there is none."""
+        import numpy as np
+
+        if self.requests is None:
+            return g0
+        last = np.searchsorted(self.requests, g0, side="right") - 1
+        return np.where(last >= 0, self.requests[np.maximum(last, 0)], g0)
+
+    def _pieces(self, since: Ints, until: Ints) -> _Pieces:
+        """Return the parts of the spans that overlap the intervals."""
+        import numpy as np
+
+        code = self.code
+        gap, span = overlaps(since, until, code)
+        return _Pieces(gap, span, np.maximum(code.s[span], since[gap]), np.minimum(code.e[span], until[gap]))
+
+    def _blocked(self, piece: _Pieces, g0: Ints) -> _Blocked:
+        """Return how much of each piece calls of each class block: within the gap, and before it if that is
+        harmless."""
+        import numpy as np
+
+        nothing = np.zeros(len(piece.gap), dtype=np.int64)
+        inside, before = [nothing] * len(BLOCKING), [nothing] * len(BLOCKING)
+        if self.blocks is None or not len(piece.gap):
+            return _Blocked(inside, before)
+        middle = np.clip(g0[piece.gap], piece.start, piece.end)
+        a, m, b = (np.searchsorted(self.blocks.s, at, side="right") - 1 for at in (piece.start, middle, piece.end))
+        for code in self.blocks.classes:
+            at_start, at_middle, at_end = (
+                self.blocks.until(code, at, k) for at, k in ((piece.start, a), (middle, m), (piece.end, b))
+            )
+            inside[code] = at_end - at_middle
+            if code in _HARMLESS:
+                before[code] = at_middle - at_start
+        return _Blocked(inside, before)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Parts of spans: the gap and the span that each belongs to, and its start and end."""
+
+    gap: Ints
+    span: Ints
+    start: Ints
+    end: Ints
+
+
+@dataclass(frozen=True)
+class _Blocked:
+    """The ns of each piece that calls of each class of BLOCKING block."""
+
+    inside: Sequence[Ints]
+    before: Sequence[Ints]
+
+
+def _or_else(weight: Floats, other: Floats, gap: Ints, gaps: int) -> Floats:
+    """Return the weights, and the other ones for gaps in which all weights are zero."""
+    import numpy as np
+
+    empty = np.bincount(gap, weight, gaps) == 0
+    return np.where(empty[gap], other, weight)

@@ -1,0 +1,98 @@
+"""What is known about code of the host, from host_rules.toml: frameworks, parts of a program, kinds of code, waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomli
+
+from .host_code import Frame
+
+if TYPE_CHECKING:
+    from .hot_code import HotCode
+
+
+@dataclass(frozen=True)
+class CodePart:
+    """Work that is no part of a program's loop: its name, how it is recognised, and its description."""
+
+    name: str
+    file: re.Pattern[str]
+    title: str
+
+
+@dataclass(frozen=True)
+class CodeKind:
+    """What code does: how it is recognised, and what to try."""
+
+    name: str
+    advice: str
+    text: re.Pattern[str] | None
+    function: re.Pattern[str] | None
+    cause: str | None
+    part: str | None
+
+    def fits(self, row: HotCode) -> bool:
+        """Whether a row is of this kind."""
+        if self.part != (row.part and row.part.name):
+            return False
+        if self.cause is not None and self.cause != row.main_cause:
+            return False
+        if self.text is None and self.function is None:
+            return True
+        by_text = self.text is not None and self.text.search(row.frame.text or "")
+        functions = (row.frame.function, *row.below)
+        return bool(by_text or (self.function and any(map(self.function.search, functions))))
+
+
+@dataclass(frozen=True)
+class HostRules:
+    """The content of host_rules.toml."""
+
+    frameworks: frozenset[str]
+    framework_files: re.Pattern[str]
+    parts: Sequence[CodePart]
+    kinds: Sequence[CodeKind]
+    waits_function: re.Pattern[str]
+    waits_text: re.Pattern[str]
+    waits_processes: re.Pattern[str]
+
+
+@cache
+def host_rules() -> HostRules:
+    """Return the rules; the file is part of the package, so an error in it is a bug."""
+    data: dict[str, Any] = tomli.loads(Path(__file__).with_name("host_rules.toml").read_text(encoding="utf-8"))
+
+    def pattern(text: str | None) -> re.Pattern[str] | None:
+        return None if text is None else re.compile(text)
+
+    return HostRules(
+        frozenset(data["frameworks"]),
+        re.compile(data["framework_files"]),
+        [CodePart(p["name"], re.compile(p["file"]), p["title"]) for p in data["part"]],
+        [
+            CodeKind(
+                k["name"],
+                k["advice"],
+                pattern(k.get("text")),
+                pattern(k.get("function")),
+                cause=k.get("cause"),
+                part=k.get("part"),
+            )
+            for k in data["kind"]
+        ],
+        *(re.compile(data["waits"][name]) for name in ("function", "text", "processes")),
+    )
+
+
+def is_framework(frame: Frame) -> bool:
+    """Whether a frame is of a library whose inside nobody changes, or of native code without sources."""
+    rules = host_rules()
+    if frame.file is None or rules.framework_files.search(frame.file):
+        return True
+    return not frame.own and frame.module in rules.frameworks

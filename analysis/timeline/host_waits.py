@@ -1,0 +1,141 @@
+"""Whom code of the host waits for: a thread that waits is followed to the threads and processes that work meanwhile.
+
+* Code that waits for a queue, a lock or another process (host_rules.toml) does nothing itself. The time is charged to
+  what other threads of the process run at that time, or its worker processes if it waits for one of these; if none of
+  them works, it stays where it is.
+* A thread of Python code in the same process holds the global interpreter lock (GIL) for much of the time. Threads with
+  a stack that changes with nearly every sample run Python code, not native code that releases the lock; they share the
+  time of the code that they hold up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from .host_code import HostCode, Stack, ThreadCode, overlaps
+from .host_rules import host_rules
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .trace import Flags, Ints
+
+    Floats = NDArray[np.float64]
+
+Via = Literal["self", "wait", "gil"]
+"""Why code is charged: the thread that ends the gap runs it, waits for it, or needs the GIL that it holds."""
+_CHANGES_NS = 30_000_000
+"""A thread whose stack lasts less than this in the mean runs Python code: it changes with nearly every sample."""
+_LEAST_ACTIVE = 0.2
+"""A thread holds others up if it runs for at least this share of the time between its first and last sample."""
+
+
+@dataclass(frozen=True)
+class Charges:
+    """Idle time charged to pieces of code: their stacks and times, and ns by cause (rows) and piece."""
+
+    stack: Ints
+    start: Ints
+    end: Ints
+    ns: Floats
+
+    def __getitem__(self, mine: Ints | Flags) -> Charges:
+        """Return some of the pieces."""
+        return Charges(self.stack[mine], self.start[mine], self.end[mine], self.ns[:, mine])
+
+
+class Waits:
+    """What threads wait for, according to their stacks."""
+
+    def __init__(self, code: HostCode) -> None:
+        self.code = code
+
+    @cached_property
+    def waiting(self) -> Flags:
+        """For each stack, whether it waits."""
+        import numpy as np
+
+        return np.array([bool(stack) and is_waiting(stack) for stack in self.code.stacks])
+
+    @cached_property
+    def for_process(self) -> Flags:
+        """For each stack, whether it waits for another process."""
+        import numpy as np
+
+        pattern = host_rules().waits_processes
+        return np.array([any(f.file and pattern.search(f.file) for f in stack) for stack in self.code.stacks])
+
+    @cached_property
+    def active(self) -> dict[tuple[int, int], ThreadCode]:
+        """The spans of each thread in which it does not wait."""
+        return {who: _only(spans, ~self.waiting[spans.stack]) for who, spans in self.code.threads.items()}
+
+    @cached_property
+    def python(self) -> dict[tuple[int, int], ThreadCode]:
+        """The active spans of threads that run Python code for much of the time."""
+        chosen = {}
+        for who, spans in self.active.items():
+            every = self.code.threads[who]
+            time = int((spans.e - spans.s).sum())
+            span = int(every.e[-1] - every.s[0]) if len(every.s) else 0
+            if len(spans.s) and time / len(spans.s) < _CHANGES_NS and time >= _LEAST_ACTIVE * span:
+                chosen[who] = spans
+        return chosen
+
+    def follow(self, who: tuple[int, int], charges: Charges) -> Iterator[tuple[Charges, Via]]:
+        """Yield the charges of a thread, those of waits charged to what others run, and those of others shared."""
+        waits = self.waiting[charges.stack]
+        processes = waits & self.for_process[charges.stack]
+        for mine, inside in ((processes, False), (waits & ~processes, True)):
+            others = [code for other, code in self.active.items() if other != who and (other[0] == who[0]) == inside]
+            taken, followed, _ = self._spread(charges[mine], others, keep=0)
+            yield from ((one, "wait") for one in followed)
+            yield charges[mine][~taken], "self"
+        running = charges[~waits]
+        rivals = [code for other, code in self.python.items() if other != who and other[0] == who[0]]
+        taken, followed, kept = self._spread(running, rivals, keep=1)
+        yield from ((one, "gil") for one in followed)
+        yield kept, "self"
+        yield running[~taken], "self"
+
+    @staticmethod
+    def _spread(charges: Charges, others: Sequence[ThreadCode], keep: int) -> tuple[Flags, list[Charges], Charges]:
+        """Spread charges evenly over the code that others run at the time; ``keep`` counts for the own code.
+
+        Returns which pieces were spread, the charges of others, and the parts that stay.
+        """
+        import numpy as np
+
+        length = np.maximum(charges.end - charges.start, 1).astype(np.float64)
+        found = []
+        total = np.zeros(len(charges.stack))
+        for code in others:
+            piece, span = overlaps(charges.start, charges.end, code)
+            start, end = np.maximum(code.s[span], charges.start[piece]), np.minimum(code.e[span], charges.end[piece])
+            weight = (end - start) / length[piece]
+            total += np.bincount(piece, weight, len(total))
+            found.append((piece, code.stack[span], start, end, weight))
+        taken = total > 0
+        share = np.divide(1.0, np.where(taken, total + keep, 1.0))
+        made = [
+            Charges(stack, start, end, charges.ns[:, piece] * (weight * share[piece]))
+            for piece, stack, start, end, weight in found
+        ]
+        own = charges[taken]
+        return taken, made, Charges(own.stack, own.start, own.end, own.ns * (keep * share[taken]))
+
+
+def is_waiting(stack: Stack) -> bool:
+    """Whether the innermost frame waits for another thread or process, or sleeps."""
+    frame, rules = stack[-1], host_rules()
+    return bool(
+        rules.waits_function.search(frame.function) or (frame.text is not None and rules.waits_text.search(frame.text))
+    )
+
+
+def _only(spans: ThreadCode, mine: Flags) -> ThreadCode:
+    return ThreadCode(spans.s[mine], spans.e[mine], spans.stack[mine])

@@ -1,0 +1,209 @@
+"""The code of the host that matters: few rows that explain most of the idle time, each a function with its line.
+
+Stacks are a tree of calls. It is followed from the outside as long as functions have a part of the time that matters,
+so that a row is the innermost function that explains its part: if the time is spread over many functions below it, it
+is the function that calls them. Frames of frameworks (host_rules.toml) belong to the code that calls them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .host_code import Frame, HostCode, Stack
+from .host_idle import CODE_CAUSES, CodeIdle
+from .host_rules import CodeKind, CodePart, host_rules, is_framework
+from .host_waits import Via
+
+if TYPE_CHECKING:
+    from .host_idle import Floats
+
+LEAST_SHARE = 0.04
+"""A row has at least this share of the time that is explained."""
+_BELOW = 3
+_EMPTIES = re.compile(r"(^|\.)empty_cache$")
+_ALLOCATION = CODE_CAUSES.index("allocation")
+
+
+@dataclass(frozen=True)
+class HotCode:
+    """Code that the devices wait for."""
+
+    frame: Frame
+    """The innermost function that explains the time, with the line that has most of it."""
+    own: Frame | None
+    """The innermost function of the program's own code at or above it; None if there is none."""
+    callers: Sequence[Frame]
+    """The functions above it, without frameworks, the outermost first."""
+    below: Sequence[str]
+    """Functions of frameworks that it calls, most time first."""
+    ns: Floats
+    """Idle time by cause, as in ``CODE_CAUSES``."""
+    busy_ns: float
+    """The time that threads spent in it, whatever the devices did; waits for the device excluded."""
+    part: CodePart | None = None
+    """The work that is no part of the program's loop, if it is such."""
+    waits: int = 0
+    """How often it waits for the device, and how long in all."""
+    waited_ns: float = 0.0
+    via: Via = "self"
+    """How it keeps the launching thread from its work, mostly: that thread runs it, waits for it, or needs its GIL."""
+
+    @property
+    def idle_ns(self) -> float:
+        """The idle time that is charged to it."""
+        return float(self.ns.sum())
+
+    @property
+    def main_cause(self) -> str:
+        """The cause of the largest part of the idle time."""
+        return CODE_CAUSES[int(self.ns.argmax())]
+
+    @property
+    def kind(self) -> CodeKind:
+        """What the code does, as far as it is recognised."""
+        return next(kind for kind in host_rules().kinds if kind.fits(self))
+
+
+@dataclass(frozen=True)
+class HotCodes:
+    """The code with most of the idle time, and all of it in sum."""
+
+    rows: Sequence[HotCode]
+    """The rows, most idle time first."""
+    total: Floats
+    """Idle time that the host causes, by cause as in ``CODE_CAUSES``, also without known code."""
+    unexplained: Floats
+    """The part of it without known code."""
+
+
+@dataclass(frozen=True)
+class _Charged:
+    """One stack without frameworks, and what is charged to it."""
+
+    path: Stack
+    below: str | None
+    ns: Floats
+    busy_ns: float
+    waits: tuple[int, float]
+    held: Mapping[Via, float]
+
+
+def path_of(stack: Stack) -> tuple[Stack, str | None]:
+    """Return the frames of a stack without frameworks and repetitions, and the first framework function below them.
+
+    A stack with frames of frameworks only keeps its outermost one.
+    """
+    kept = [at for at, frame in enumerate(stack) if not is_framework(frame)]
+    path: list[Frame] = []
+    for at in kept or [0]:
+        if path and (path[-1].function, path[-1].file) == (stack[at].function, stack[at].file):
+            path.pop()
+        path.append(stack[at])
+    last = kept[-1] if kept else 0
+    return tuple(path), stack[last + 1].function if last + 1 < len(stack) else None
+
+
+def part_of(stack: Stack) -> tuple[CodePart | None, int]:
+    """Return the part of host_rules.toml that a stack belongs to, and the number of frames outside of it."""
+    for part in host_rules().parts:
+        for depth, frame in enumerate(stack):
+            if frame.file and part.file.search(frame.file):
+                return part, depth
+    return None, len(stack)
+
+
+def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
+    """Return the rows that explain the idle time, most of it first."""
+    nothing = np.zeros(len(CODE_CAUSES))
+    total = sum(idle.by_stack.values(), nothing)
+    charged: dict[CodePart | None, list[_Charged]] = defaultdict(list)
+    for number, ns in idle.by_stack.items():
+        if stack := code.stacks[number]:
+            part, depth = part_of(stack)
+            path, below = path_of(stack[:depth] or stack[:1])
+            held = {via: own.get(number, 0.0) for via, own in idle.held.items()}
+            more = idle.busy.get(number, 0.0), idle.waits.get(number, (0, 0.0)), held
+            charged[part].append(_Charged(path, below, ns.copy(), *more))
+    for own in charged.values():
+        _charge_emptying(own)
+    rows = [
+        replace(row, part=part) for part, own in charged.items() for row in _rows(own, 0, LEAST_SHARE * total.sum())
+    ]
+    return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
+
+
+def _charge_emptying(charged: list[_Charged]) -> None:
+    """Charge allocations to the code that empties the cache of the allocator, if there is any.
+
+    An allocator with a cache, as that of PyTorch, asks the driver again for what was given back.
+    """
+    emptying = [one for one in charged if _EMPTIES.search(one.below or "")]
+    weight = sum(float(one.ns[_ALLOCATION]) for one in emptying)
+    if not weight:
+        return
+    moved = sum(float(one.ns[_ALLOCATION]) for one in charged) - weight
+    for one in charged:
+        one.ns[_ALLOCATION] *= 1 + moved / weight if _EMPTIES.search(one.below or "") else 0.0
+
+
+def _rows(charged: Sequence[_Charged], depth: int, least: float) -> list[HotCode]:
+    """Return the rows for stacks that are equal up to ``depth``."""
+    rows: list[HotCode] = []
+    groups: dict[tuple[str, str | None] | None, list[_Charged]] = defaultdict(list)
+    for one in charged:
+        frame = one.path[depth] if depth < len(one.path) else None
+        groups[None if frame is None else (frame.function, frame.file)].append(one)
+    rest = groups.pop(None, [])
+    for group in groups.values():
+        if sum(one.ns.sum() for one in group) >= least:
+            rows += _rows(group, depth + 1, least)
+        else:
+            rest += group
+    if depth and sum(one.ns.sum() for one in rest) >= least:
+        rows.append(_row(rest, depth))
+    return rows
+
+
+def _row(charged: Sequence[_Charged], depth: int) -> HotCode:
+    """Return the row of the function at the end of the common part of these stacks."""
+    lines = _most((one.path[depth - 1], one.ns.sum()) for one in charged)
+    callers = charged[0].path[: depth - 1]
+    frame = lines[0]
+    own = next((f for f in (frame, *reversed(callers)) if f.own), None)
+    below = _most(
+        (one.path[depth].function if depth < len(one.path) else one.below, one.ns.sum())
+        for one in charged
+        if depth < len(one.path) or one.below
+    )
+    return HotCode(
+        frame,
+        own,
+        callers,
+        below[:_BELOW],
+        sum((one.ns for one in charged[1:]), charged[0].ns),
+        sum(one.busy_ns for one in charged),
+        waits=sum(one.waits[0] for one in charged),
+        waited_ns=sum(one.waits[1] for one in charged),
+        via=_via(charged),
+    )
+
+
+def _via(charged: Sequence[_Charged]) -> Via:
+    """Return why most of the time is charged."""
+    total = sum(float(one.ns.sum()) for one in charged)
+    found: list[Via] = [via for via in charged[0].held if sum(one.held[via] for one in charged) > total / 2]
+    return found[0] if found else "self"
+
+
+def _most(weights: Iterable[tuple[Any, float]]) -> list[Any]:
+    """Return the different values, that with the largest sum first."""
+    sums: dict[Any, float] = defaultdict(float)
+    for value, weight in weights:
+        sums[value] += weight
+    return sorted(sums, key=lambda value: -sums[value])

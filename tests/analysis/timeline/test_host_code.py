@@ -1,0 +1,208 @@
+"""Idle time of devices charged to code of the host: by what the launching thread did, and by whom it waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import device_lines, host_lines
+from rooflens.analysis.timeline.busy import Within
+from rooflens.analysis.timeline.host_code import host_code
+from rooflens.analysis.timeline.host_idle import CODE_CAUSES, code_idle
+from rooflens.analysis.timeline.hot_code import hot_codes
+from rooflens.analysis.timeline.timeline import timeline
+from rooflens.analysis.timeline.trace_loading import prepare
+from rooflens.analysis.workload import Workload
+from rooflens.tests.timelines import Made, publish
+
+MS = 1_000_000
+
+
+def pair(made: Made, first: tuple[int, int], second: tuple[int, int], **columns: Any) -> None:
+    """Two kernels that run at these times in ms, each launched just before."""
+    for start, end in (first, second):
+        made.launch("k", (start * MS - 20_000, start * MS - 10_000), (start * MS, end * MS), **columns)
+
+
+def charged(store: Store, made: Made) -> dict[tuple[str, str], float]:
+    """Function of the innermost frame and cause -> idle ms, of the gaps between work; "?" for unknown code."""
+    with Workload.open(store, publish(store, made)) as workload:
+        trace = prepare(workload)
+        code = host_code(trace)
+        assert code is not None
+        idle = code_idle(trace, code, Within([trace.whole]))
+    sums: dict[tuple[str, str], float] = {}
+    for stack, ns in idle.by_stack.items():
+        name = code.stacks[stack][-1].function if code.stacks[stack] else "?"
+        for cause, value in zip(CODE_CAUSES, ns, strict=True):
+            if value >= MS / 10 and cause not in ("start_up", "shut_down"):
+                sums[name, cause] = sums.get((name, cause), 0) + round(value / MS, 3)
+    return sums
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def test_a_gap_is_charged_to_what_the_launching_thread_did_since_its_last_launch(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    a, b, other = made.stack("load train.py:1"), made.stack("parse train.py:2"), made.stack("idle train.py:3")
+    made.sample(a, 10 * MS, 30 * MS)
+    made.sample(b, 30 * MS, 50 * MS)
+    made.sample(other, 0, 60 * MS, thread=2)
+    found = charged(store, made)
+    # From the launch at 10 to that at 50, half of the time was spent in each, of 30 ms without work.
+    assert found["load", "host"] == pytest.approx(15, rel=0.01)
+    assert found["parse", "host"] == pytest.approx(15, rel=0.01)
+    assert not any(function == "idle" for function, _ in found)
+
+
+def test_a_wait_costs_nothing_while_the_device_works(store):
+    made = Made()
+    pair(made, (10, 40), (60, 70))
+    made.host("hipStreamSynchronize", 11 * MS, 40 * MS)
+    wait, after = made.stack("item train.py:1"), made.stack("log train.py:2")
+    made.sample(wait, 10 * MS, 40 * MS)
+    made.sample(after, 40 * MS, 60 * MS)
+    found = charged(store, made)
+    assert found["log", "host"] == pytest.approx(19, rel=0.05)
+    assert found.get(("item", "host"), 0) < 1.1
+
+
+def test_allocations_are_charged_to_the_code_that_makes_them(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    made.host("hipMalloc", 30 * MS, 40 * MS)
+    a, b = made.stack("prepare train.py:1"), made.stack("buffers train.py:2")
+    made.sample(a, 10 * MS, 30 * MS)
+    made.sample(b, 30 * MS, 40 * MS)
+    made.sample(a, 40 * MS, 50 * MS)
+    found = charged(store, made)
+    assert found["buffers", "allocation"] == pytest.approx(10)
+    assert ("buffers", "host") not in found
+    assert found["prepare", "host"] == pytest.approx(20, rel=0.01)
+
+
+def test_a_thread_without_code_works_for_the_first_one_of_its_process(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60), thread=9)
+    made.sample(made.stack("backward train.py:1"), 0, 60 * MS)
+    assert charged(store, made)["backward", "host"] == pytest.approx(30, rel=0.01)
+
+
+def test_another_process_explains_nothing(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    made.sample(made.stack("work train.py:1"), 0, 60 * MS, pid=2, thread=2)
+    assert charged(store, made) == {("?", "host"): pytest.approx(30, rel=0.01)}
+
+
+@pytest.mark.parametrize(
+    ("frames", "pid", "via"),
+    [
+        (("train train.py:1", "Condition.wait lib/threading.py:355"), 1, "wait"),
+        (("train train.py:1", "Queue.get lib/multiprocessing/queues.py:100"), 2, "wait"),
+    ],
+)
+def test_who_waits_is_followed_to_who_works(store, frames, pid, via):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    made.sample(made.stack(*frames), 0, 60 * MS)
+    made.sample(made.stack("decode data.py:1"), 0, 60 * MS, pid=pid, thread=7)
+    assert charged(store, made) == {("decode", "host"): pytest.approx(30, rel=0.01)}
+    with Workload.open(store, "made") as workload:
+        trace = prepare(workload)
+        code = host_code(trace)
+        assert code is not None
+        (row,) = hot_codes(code, code_idle(trace, code, Within([trace.whole]))).rows
+    assert (row.frame.function, row.via) == ("decode", via)
+
+
+def test_a_wait_for_nobody_stays_where_it_is(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    made.sample(made.stack("train train.py:1", "sleep lib/x.py:3"), 0, 60 * MS)
+    assert charged(store, made) == {("sleep", "host"): pytest.approx(30, rel=0.01)}
+
+
+def test_a_thread_whose_stack_changes_all_the_time_shares_the_time_that_it_holds_the_interpreter(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    made.sample(made.stack("train train.py:1"), 0, 60 * MS)
+    read, look = made.stack("read watch.py:1"), made.stack("look watch.py:2")
+    for at in range(0, 60, 10):
+        made.sample(read if at % 20 else look, at * MS, (at + 10) * MS, thread=7)
+    found = charged(store, made)
+    assert found["train", "host"] == pytest.approx(15, rel=0.02)
+    assert found["read", "host"] + found["look", "host"] == pytest.approx(15, rel=0.02)
+
+
+def test_rows_are_the_innermost_functions_that_explain_the_time(store):
+    made = Made()
+    pair(made, (10, 20), (120, 130))
+    spread = [made.stack("main a.py:1", "step lib/s.py:2", f"f{n} lib/f.py:{n}") for n in range(40)]
+    hot = made.stack("main a.py:1", "load data.py:9", "inner data.py:4")
+    made.sample(hot, 10 * MS, 70 * MS)
+    for n, stack in enumerate(spread):
+        made.sample(stack, 70 * MS + n * MS, 71 * MS + n * MS)
+    with Workload.open(store, publish(store, made)) as workload:
+        host = timeline(workload).host
+    assert host is not None
+    first, second = host.codes.rows
+    assert (first.frame.function, [f.function for f in first.callers]) == ("inner", ["main", "load"])
+    assert (second.frame.function, len(second.below)) == ("step", 3)
+
+
+def test_code_between_two_calls_is_that_of_the_function_that_makes_both(store):
+    made = Made()
+    first, second = made.stack("main m.cpp:9", "step m.cpp:20"), made.stack("main m.cpp:9", "step m.cpp:40")
+    for start, stack in ((10, first), (50, second)):
+        number = made.host("cudaLaunchKernel", start * MS - 20_000, start * MS - 10_000, stack=stack)
+        made.add("kernel", "k", start * MS, (start + 5) * MS, device_id=0, stream=7, correlation=number)
+    with Workload.open(store, publish(store, made, vendor="nvidia")) as workload:
+        (row,) = [row for row in host_lines.rows(workload) if row["host_ns"] > MS and row["function"] == "step"]
+        lines = device_lines.rows(workload)
+    assert (row["line"], round(row["host_ns"] / MS)) == (20, 35)
+    assert {(row["line"], row["launches"], row["kernel"]) for row in lines} == {(20, 1, "k"), (40, 1, "k")}
+
+
+def test_device_time_is_listed_by_the_line_that_launched_it(store):
+    made = Made()
+    pair(made, (10, 20), (50, 90))
+    made.sample(made.stack("train train.py:1", "Loss.backward lib/loss.py:3"), 0, 40 * MS)
+    made.sample(made.stack("train train.py:2"), 40 * MS, 100 * MS)
+    with Workload.open(store, publish(store, made)) as workload:
+        rows = device_lines.rows(workload)
+    told = [(r["function"], r["line"], r["called"], r["launches"], r["device_ns"] // MS, r["share_pct"]) for r in rows]
+    assert told == [("train", 2, None, 1, 40, 80.0), ("train", 1, "Loss.backward", 1, 10, 20.0)]
+
+
+def test_calls_of_torch_profiler_are_stacks(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    for name, start, end in (
+        ("train.py(10): main", 0, 60),
+        ("data.py(3): load", 22, 48),
+        ("/opt/lib/python3.12/json/decoder.py(5): decode", 30, 40),
+    ):
+        made.range(name, start * MS, end * MS, source="python")
+    found = charged(store, made)
+    # Of the 40 ms since the first launch, 26 are in load, 10 of them in decode.
+    assert found["load", "host"] == pytest.approx(30 * 16 / 40, rel=0.01)
+    assert found["decode", "host"] == pytest.approx(30 * 10 / 40, rel=0.01)
+    with Workload.open(store, "made") as workload:
+        rows = {row["function"]: row for row in host_lines.rows(workload)}
+    assert (rows["decode"]["module"], rows["load"]["own"]) == ("python", True)
+    assert rows["load"]["idle_total_ns"] > rows["load"]["idle_ns"]
+
+
+def test_without_code_nothing_is_claimed(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    with Workload.open(store, publish(store, made)) as workload:
+        assert timeline(workload).host is None
+        assert host_lines.rows(workload) == device_lines.rows(workload) == []
