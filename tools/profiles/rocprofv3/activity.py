@@ -71,10 +71,13 @@ def counter_samples(main: Sequence[ProcessRecording]) -> Callable[[str], str] | 
     return select
 
 
-def launches(main: Sequence[ProcessRecording]) -> str:
-    """Return SQL for every launch of the main pass: row, process, rank, host, and what its recording states."""
+def launches(main: Sequence[ProcessRecording], processes: Sequence[int] = ()) -> str:
+    """Return SQL for every launch of a pass: row, process, rank, host, and what its recording states.
+
+    ``processes`` are the numbers of the recordings, by default those of the main pass.
+    """
     places, rows = [], 0
-    for process, recording in enumerate(main):
+    for process, recording in zip(processes or range(len(main)), main, strict=True):
         low, high = recording.keys
         rank = "NULL::INT" if recording.rank is None else recording.rank
         host = "NULL::VARCHAR" if recording.host is None else sql_literal(recording.host)

@@ -29,6 +29,7 @@ from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
+from .layouts import ATT
 from .pc_samples import ISSUED
 from .waves import RESIDENT, CoveredCycles, TracedWave, covered_cycles, read_waves, resident_waves, select_waves
 
@@ -42,12 +43,6 @@ _SMALL_BYTES, _OCCUPANCY_BYTES = 1 << 20, 128 << 20
 _SOURCE_BYTES, _MOST_SOURCES, _AROUND = 4 << 20, 200, 20
 _DEFAULT_ORDER = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
 """Order of the cells of a row if code.json does not state it."""
-_COLUMN_HEADERS = {  # field of TracedInstruction -> its header in code.json and in the CSV file
-    "text": ("ISA", "Instruction"), "source": ("Source", "Source"), "object": ("Codeobj", "CodeObj"),
-    "address": ("Vaddr", "Vaddr"), "hits": ("Hit", "Hitcount"), "latency": ("Latency", "Latency"),
-    "stall": ("Stall", "Stall"), "idle": ("Idle", "Idle"), "number": ("LineNumber", ""),
-    "service": ("ServiceType", "ServiceType"), "issued": ("Issued", "Issued"), "stalled": ("Stalled", "Stalled"),
-}  # fmt: skip
 _CYCLES, _MARKER = 0, ";"
 """ServiceType of a trace (others are samples), and the prefix of a row that names a kernel, not an instruction."""
 _RETURN = "s_setpc_b64 s[30:31]"
@@ -439,7 +434,7 @@ def _fill_trace(con: duckdb.DuckDBPyConnection, trace: ThreadTrace, work: Path) 
 def _row(cells: Mapping[str, Any]) -> TracedInstruction:
     text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
     return TracedInstruction(
-        text, source, **{name: _whole(cells.get(name)) for name in _COLUMN_HEADERS if name not in ("text", "source")}
+        text, source, **{name: _whole(cells.get(name)) for name in ATT if name not in ("text", "source")}
     )
 
 
@@ -450,21 +445,21 @@ def _json_rows(file: Path) -> list[dict[str, Any]]:
         try:
             for path, value in elements(handle, lambda path: path == ()):
                 if path == ("code",) and isinstance(value, list):
-                    rows.append([c[:_CELL] if isinstance(c, str) else c for c in value[: len(_COLUMN_HEADERS) + 2]])
+                    rows.append([c[:_CELL] if isinstance(c, str) else c for c in value[: len(ATT) + 2]])
                 elif path == ("header",) and isinstance(value, str):
                     order = [name.strip() for name in value[:_CELL].split(",")]
                 if len(rows) > _MOST_ROWS:
                     raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
         except JsonCut as error:
             raise BadInput(f"{file.parent.name}/{file.name} is damaged", str(error), "Copy it again") from error
-    places = {name: order.index(header) for name, (header, _) in _COLUMN_HEADERS.items() if header in order}
+    places = {name: order.index(header) for name, (header, _) in ATT.items() if header in order}
     if not {"text", "address", "latency"} <= places.keys():
         raise BadInput(f"{file.name} has an unknown layout", "its header lacks ISA or Vaddr")
     return [{name: row[at] for name, at in places.items() if at < len(row)} for row in rows]
 
 
 def _csv_rows(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[dict[str, Any]]:
-    headers = {name: header for name, (_, header) in _COLUMN_HEADERS.items() if header}
+    headers = {name: header for name, (_, header) in ATT.items() if header}
     staged = work / "att_stats.parquet"
     needed = [headers[name] for name in ("object", "address", "text", "hits", "latency", "stall", "idle")]
     stage_columns(con, file, needed, staged, [h for h in headers.values() if h not in needed])

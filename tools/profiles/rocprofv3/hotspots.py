@@ -22,6 +22,7 @@ from ..merging.matching import pair_repeated_launches
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries
 from .activity import launches
+from .layouts import HOTSPOTS
 from .recording import OBJECT, SAMPLE_COLUMNS, ProcessRecording
 
 if TYPE_CHECKING:
@@ -36,13 +37,6 @@ _MOST_REASONS = 4
 _PATIENCE_S = 180.0
 """Seconds after which no further file is tried."""
 _SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
-_ARROW = " -> "
-_PLACE = r"^(.{1,1000}):(\d{1,9})$"
-_CODE = [
-    ("object", "BIGINT"), ("place", "BIGINT"), ("function", "VARCHAR"), ("instruction", "VARCHAR"),
-    ("kind", "VARCHAR"), ("source_file", "VARCHAR"), ("source_line", "BIGINT"), ("inlined", "VARCHAR"),
-    ("target", "BIGINT"), ("waits_for", "VARCHAR"), ("spill", "BIGINT"),
-]  # fmt: skip
 _NO_KERNEL = (
     "The samples do not state their kernels, because launches were not traced with them: profile again with "
     "--kernel-trace, or in JSON."
@@ -109,13 +103,8 @@ def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledP
         settled = work / "pc_settled.parquet"
         write_table(con, _settle_kernels(rows, decoded, recordings), settled)
         rows = parquet([settled])
-    texts = {
-        "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": '"offset"',
-        "instruction": "instruction", "source_file": _file("comment"), "source_line": _line("comment"),
-    }  # fmt: skip
-    counts = {"stall_raw": "stall_raw", "issued": "issued", "lanes": "lanes * count", "count": "count"}
-    samples = f"SELECT {row_of(SAMPLE, texts | counts)} FROM {rows}"
-    code = texts | {"class": class_sql("instruction"), "inlined": _chain("comment")}
+    samples = f"SELECT {row_of(SAMPLE, HOTSPOTS['samples'])} FROM {rows}"
+    code = HOTSPOTS["samples"] | HOTSPOTS["instructions"] | {"class": class_sql("instruction")}
     instructions = f"SELECT {row_of(INSTRUCTION, code)} FROM {rows}"
     if decoded:
         instructions = f"{_sampled_functions(rows, decoded, stored)} UNION ALL {instructions}"
@@ -223,9 +212,11 @@ def _decode_objects(
     objects: Sequence[_SampledCodeObject],
     staged: Path,
 ) -> tuple[str, list[str]]:  # fmt: skip
-    """Return a FROM item with the columns _CODE of what was decoded (empty if nothing), and reasons for failures."""
+    """Return a FROM item with what was decoded (hotspots.decoded in layouts.toml), empty if nothing, and reasons for
+    failures.
+    """
     work = staged.parent
-    spool = Spool(con, work / "pc_code", _CODE)
+    spool = Spool(con, work / "pc_code", list(HOTSPOTS["decoded"].items()))
     missing: list[str] = []
     files = [*profile.code, *_code_files(profile.folder)]
     until = time.monotonic() + _PATIENCE_S
@@ -304,29 +295,4 @@ def _sampled_functions(rows: str, decoded: str, launches: str) -> str:
         stored = f"SELECT row, launch FROM {launches}"
         where, alike = f"SELECT * FROM ({where}) LEFT JOIN ({stored}) USING (row)", f"{alike}, launch"
     once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
-    known = {
-        "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": "place",
-        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for", "spill": "spill",
-        "instruction": "instruction", "source_file": "source_file", "source_line": "source_line",
-    }  # fmt: skip
-    return f"SELECT {row_of(INSTRUCTION, known)} FROM ({once}) JOIN {decoded} USING (object, function)"
-
-
-def _file(comment: str) -> str:
-    """Return SQL for the file of the innermost place in a comment."""
-    return f"nullif(regexp_extract({_innermost(comment)}, '{_PLACE}', 1), '')"
-
-
-def _line(comment: str) -> str:
-    """Return SQL for the line of the innermost place in a comment."""
-    return f"nullif(TRY_CAST(regexp_extract({_innermost(comment)}, '{_PLACE}', 2) AS BIGINT), 0)"
-
-
-def _innermost(comment: str) -> str:
-    return f"split_part({comment}, '{_ARROW}', 1)"
-
-
-def _chain(comment: str) -> str:
-    """Return SQL for where code was inlined, outermost first; comments do not state the functions."""
-    places = f"list_reverse(string_split({comment}, '{_ARROW}')[2:])"
-    return f"nullif(array_to_string(['at ' || x FOR x IN {places}], ' > '), '')"
+    return f"SELECT {row_of(INSTRUCTION, HOTSPOTS['functions'])} FROM ({once}) JOIN {decoded} USING (object, function)"

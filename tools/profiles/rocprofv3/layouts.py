@@ -20,3 +20,7 @@ ROCPD_LISTS: dict[str, list[str]] = _ALL["rocpd"]["lists"]
 AGENT: dict[str, str] = _ALL["rocpd"]["agent"]
 """Field of an agent -> SQL of SQLite."""
 LIBRARIES: dict[str, str] = _ALL["rocpd"]["libraries"]
+SAMPLES: dict[str, dict[str, str]] = _ALL["samples"]
+"""Kind of source of program counter samples -> column -> SQL."""
+HOTSPOTS: dict[str, dict[str, str]] = _ALL["hotspots"]
+ATT: dict[str, list[str]] = _ALL["att"]

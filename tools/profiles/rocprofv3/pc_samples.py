@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.database import sql_literal
 from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
 from ..merging.contract import parquet
 from ..parsing.csv_file import stage_columns
-from .layouts import ROCPD, ROCPD_LISTS
+from .layouts import ROCPD, SAMPLES
 from .outputs import SAMPLE_KINDS as KINDS
 from .outputs import Output
 from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
@@ -36,16 +35,6 @@ _TEXT = 2000
 
 def _row(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
     return ", ".join(f'TRY_CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
-
-
-def _reason(raw: str, issued: str) -> str:
-    """Return SQL for the profiler's reason without its prefix."""
-    return f"CASE WHEN {issued} THEN {sql_literal(ISSUED)} ELSE replace({raw}, {sql_literal(REASON)}, '') END"
-
-
-def _lanes(mask: str) -> str:
-    """Return SQL for the number of bits set in a 64-bit mask, which may be written as a signed number."""
-    return f"coalesce(bit_count(TRY_CAST({mask} AS UBIGINT)), bit_count(TRY_CAST({mask} AS BIGINT)))"
 
 
 def merge_equal_samples(select: str, *more: str) -> str:
@@ -69,11 +58,6 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
     for kind in (k for k in KINDS if k in output.files):
         staged = work.with_name(f"{work.name}_of_{kind}.parquet")
         stage_columns(con, output.files[kind], _NEEDED, staged, _OPTIONAL)
-        issued = "TRY_CAST(Wave_Issued_Instruction AS BOOLEAN)"
-        known = {
-            "dispatch_id": "Dispatch_Id", "instruction": "Instruction", "comment": "Instruction_Comment",
-            "stall_raw": _reason("Stall_Reason", issued), "issued": issued, "lanes": _lanes("Exec_Mask"), "count": "1",
-        }  # fmt: skip
         (rows, bad) = con.execute(
             "SELECT count(*), count(*) FILTER (TRY_CAST(Dispatch_Id AS BIGINT) IS NULL OR Instruction IS NULL) "
             f"FROM {parquet([staged])}"
@@ -82,7 +66,9 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
             name = output.files[kind].name
             raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples have no launch or no instruction")
         compact = work.with_name(f"{work.name}_samples_{kind}.parquet")
-        write_table(con, merge_equal_samples(f"SELECT {_row(SAMPLE_COLUMNS, known)} FROM {parquet([staged])}"), compact)
+        write_table(
+            con, merge_equal_samples(f"SELECT {_row(SAMPLE_COLUMNS, SAMPLES['csv'])} FROM {parquet([staged])}"), compact
+        )
         staged.unlink()
         parts.append(f"SELECT * FROM {parquet([compact])}")
     return ProcessSamples(" UNION ALL ".join(parts)) if parts else None
@@ -146,7 +132,7 @@ def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, A
 def json_samples(run: int, sample: str, text: str, code_objects: str, entry: str) -> ProcessSamples:
     """Return the samples of one process of a JSON file; the arguments are the spooled rows of all processes."""
     texts = f"(SELECT DISTINCT ON (text) * FROM {text} WHERE run = {run})"
-    samples = _row(SAMPLE_COLUMNS, {c: c for c in SAMPLE_COLUMNS} | {"offset": "place"})
+    samples = _row(SAMPLE_COLUMNS, SAMPLES["json"])
     rows = f"SELECT * FROM (SELECT * FROM {sample} WHERE run = {run}) LEFT JOIN {texts} USING (text)"
     objects = f"(SELECT DISTINCT ON (code_object) * FROM {code_objects} WHERE run = {run})"
     starts = {"symbol": "linked", "start": "address - delta"} | {c: c for c in ("code_object", "kernel")}
@@ -217,20 +203,10 @@ def _by_address(staging: Staging) -> str:
     texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
     if staging.db.parts(_TEXTS):
         texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS)})"
-    names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(ROCPD_LISTS["reasons"]))
-    raw = f"CASE WHEN issued != 0 THEN {sql_literal(ISSUED)} ELSE CASE reason {names} END END"
-    known = {c: c for c in SAMPLE_COLUMNS} | {
-        "offset": "place",
-        "stall_raw": raw,
-        "lanes": _lanes("mask_text"),
-        "count": "1",
-    }
     join = f"LEFT JOIN {texts} USING (session, code_object, place)"
-    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {staging.rows(_TABLE)} {join}"
+    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, SAMPLES['address'])} FROM {staging.rows(_TABLE)} {join}"
 
 
 def _with_texts(staging: Staging) -> str:
     """Return SQL for samples with the columns of the CSV files."""
-    known = {c: c for c in ("dispatch_id", "instruction", "comment", "issued")}
-    known |= {"stall_raw": _reason("reason_text", "issued != 0"), "count": "1"}
-    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {staging.rows(_PLAIN)}"
+    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, SAMPLES['text'])} FROM {staging.rows(_PLAIN)}"

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_literal, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
@@ -168,33 +167,19 @@ def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int])
     """Return the launches of ``recordings`` with their counters; ``processes`` numbers them within the workload."""
     first = recordings[0].source
     counters, warnings = _usable_counters(first, sorted({c for r in recordings for c in r.counters}))
-    places, values, rows = [], [], 0
-    for recording, process in zip(recordings, processes, strict=True):
-        low, high = recording.keys
-        places.append(f"({sql_literal(recording.launches.name)}, {low}, {high}, {low - rows}, {process})")
+    values, rows = [], 0
+    for recording in recordings:
         once = recording.kind == "csv"
         values.append(CounterRows(tuple(recording.values), recording.keys, rows, frozenset(recording.counters), once))
         rows += recording.rows
-    own = {
-        "row": "key - shift",
-        "process": "p.process",
-        "device_id": "device",
-        "duration_ns": _DURATION,
-        "cluster": "NULL::INT",
-    }
-    picks = ", ".join(f"{own.get(column, f'l.{column}')} AS {column}" for column in LAUNCH)
-    files = ", ".join(sql_path(f) for f in dict.fromkeys(r.launches for r in recordings))
-    launches = (
-        f"(SELECT {picks} FROM read_parquet([{files}], hive_partitioning = false, filename = true) l "
-        f"JOIN (VALUES {', '.join(places)}) p(file, low, high, shift, process) ON parse_filename(filename) = file "
-        "AND key BETWEEN low AND high)"
-    )
+    own = {"device_id": "device", "duration_ns": _DURATION, "cluster": "NULL::INT"}
+    picks = ", ".join(f"{own.get(column, column)} AS {column}" for column in LAUNCH)
     columns = [SheetColumn(c, "instance" if c.endswith("]") else "counter") for c in counters]
     return PassTable(
         name,
         first,
         rows,
-        launches,
+        f"(SELECT {picks} FROM ({launches(recordings, processes)}))",
         frozenset(LAUNCH),
         [c.header for c in columns if c.role == "counter"],
         {c.header: c.instance for c in columns if c.role == "instance"},
