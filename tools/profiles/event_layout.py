@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
 from ..base.untrusted_text import bounded_name
 from .merging.contract import parquet, row_of
+from .parsing.spool import Spool
 from .timelines.call_kinds import direction_of
 from .timelines.timeline_tables import EVENT, RANGE
+
+if TYPE_CHECKING:
+    import duckdb
 
 _WORDS = {"WAY": direction_of("text"), "KERNEL": bounded_name("text")}
 """SQL that all layouts may use in braces."""
@@ -42,6 +46,10 @@ class EventLayout:
             for source in part["from"]
             if source in rows
         )
+
+    def spool(self, con: duckdb.DuckDBPyConnection, work: Path, name: str) -> Spool:
+        """Return a new spool with the columns that the layout states for it."""
+        return Spool(con, work / name, list(self.stated["spools"][name].items()))
 
     def timeline(self, decided: str, kernels: Path, more: Mapping[str, str], **words: str) -> tuple[str, str]:
         """Return SQL for the events and the ranges of a trace, whose rows ``decided`` have a role each.

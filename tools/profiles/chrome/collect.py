@@ -8,11 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import tomli
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
@@ -20,30 +17,19 @@ from ....analysis.base.text import count_text
 from ...base import progress
 from ...base.profile_files import open_text
 from ...base.untrusted_text import plain_text
+from ..event_layout import EventLayout
 from ..merging.ranks import rank_number
 from ..parsing.json_stream import LARGEST, JsonCut, elements, number, whole_ns, whole_number
-from ..parsing.spool import NumberedTexts, Spool
+from ..parsing.spool import NumberedTexts
 
 if TYPE_CHECKING:
     import duckdb
 
-ROLES = (
-    "unknown", "kernel", "copy", "fill", "call", "profiler", "torch", "user", "python", "memory", "ignored", "sample",
-    "roctx",
-)  # fmt: skip
+LAYOUT = EventLayout(__file__)
+ROLES: list[str] = LAYOUT.stated["roles"]
 """Roles of events; the position is the number in the spools. Unknown events are classified by lane and name."""
 _NUMBER = {role: number for number, role in enumerate(ROLES)}
 _KERNEL, _CALL, _PROFILER, _TORCH, _IGNORED = (_NUMBER[r] for r in ("kernel", "call", "profiler", "torch", "ignored"))
-EVENT = [
-    (c, "BIGINT")
-    for c in ("file", "role", "name", "lane", "device_id", "stream", "pid", "thread", "start_ns", "end_ns", "bytes",
-              "correlation", "grid", "workgroup_size", "vgpr", "lds_bytes")
-] + [("value", "DOUBLE"), ("category", "BIGINT"), ("arguments", "BIGINT")]  # fmt: skip
-"""The category is that of unknown events that state a stream or a correlation, as work of a device does."""
-SPAN = EVENT[:4] + [(c, "BIGINT") for c in ("pid", "thread", "start_ns", "end_ns", "arguments")]
-"""Columns of ranges, which have no others of EVENT."""
-MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "begins", "seq")]
-FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_ns")]
 _BATCH = 20_000
 _BLOCK = 1 << 20
 _LATEST_US = LARGEST / 1000
@@ -57,20 +43,13 @@ _LONGEST_ARGUMENTS = 4000
 """Longer lists of arguments are omitted: the values first, then all of them."""
 
 
-@cache
-def roles() -> dict[str, Any]:
-    """Return the contents of roles.toml."""
-    return tomli.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))
-
-
 class Traces:
     """The spools with the events of several files."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
-        self.events = Spool(con, work / "chrome_events", EVENT)
-        self.spans = Spool(con, work / "chrome_spans", SPAN)
-        self.marks = Spool(con, work / "chrome_marks", MARK)
-        self.flows = Spool(con, work / "chrome_flows", FLOW)
+        self.events, self.spans, self.marks, self.flows = (
+            LAYOUT.spool(con, work, name) for name in ("chrome_events", "chrome_spans", "chrome_marks", "chrome_flows")
+        )
         self.names = NumberedTexts(con, work / "chrome_names")
         self.lanes: dict[tuple[int, int], str] = {}
         """File and lane (which the format calls pid) -> the name of that process."""
@@ -110,7 +89,7 @@ class Traces:
         labels, ranks = self.lanes, self.ranks if merged else {}
         for file, lane in {**labels, **ranks}:
             label, role, number = labels.get((file, lane), ""), "NULL", "NULL"
-            for one in roles()["lane"]:
+            for one in LAYOUT.stated["lane"]:
                 if re.fullmatch(one["pattern"], label):
                     device = re.search(r"(\d+)", label)
                     role = str(ROLES.index(one["role"]))
@@ -167,7 +146,7 @@ class _TraceReader:
         self.facts: dict[str, Any] = {}
         self.words: dict[str, int] = {}
         """Process and thread ids that are words -> negative numbers."""
-        self.role_of = {cat: _NUMBER[role] for cat, role in roles()["categories"].items()}
+        self.role_of = {cat: _NUMBER[role] for cat, role in LAYOUT.stated["categories"].items()}
 
     def read(self) -> None:
         file = self.file

@@ -17,7 +17,6 @@ from ....analysis.catalogue.targets import target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import plain_text
-from ..event_layout import EventLayout
 from ..merging.contract import PassTable, launch_pass, parquet
 from ..merging.ranks import (
     PID_DISTANCE,
@@ -34,7 +33,7 @@ from ..rocprof import read as rocprof
 from ..timelines.call_kinds import direction_of, is_call, is_pinned, vendor_of
 from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
-from .collect import ROLES, Traces, listed
+from .collect import LAYOUT, ROLES, Traces, listed
 
 _SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
 _HEAD = 1 << 18
@@ -45,7 +44,6 @@ _V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|
 _OTHERS = b'"rocprofiler-sdk-tool"'
 _MOST_FILES = 1024
 _NAMED = 4
-_LAYOUT = EventLayout(__file__)
 _ROCPROF = "rocprof"
 _UNSTATED = "chrome"
 """Source of ranges from other programs."""
@@ -325,7 +323,7 @@ class _ChromeTables:
         (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
         process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
         file = f"list_position({self.fused}, rank) - 1" if self.fused else "file"
-        columns = _LAYOUT.columns(_LAYOUT.stated["launches"], FILE=file, PROCESS=process)
+        columns = LAYOUT.columns(LAYOUT.stated["launches"], FILE=file, PROCESS=process)
         launches = launch_pass(self.files[0], self.kernels, count, columns)
         return replace(launches, places=dict(enumerate(self._processes)))
 
@@ -337,7 +335,7 @@ class _ChromeTables:
             "linked": f"({linked.format(self.decided)})",
             "decided": self.decided,
         }
-        return _LAYOUT.select("events", EVENT, rows, CALL=str(ROLES.index("call")), PINNED=is_pinned("text"))
+        return LAYOUT.select("events", EVENT, rows, CALL=str(ROLES.index("call")), PINNED=is_pinned("text"))
 
     def _with_arguments(self, rows: str) -> str:
         """Return SQL for rows with the text of their arguments, as the column stated."""
@@ -366,7 +364,7 @@ class _ChromeTables:
         """Return SQL for the ranges of the program, with the columns RANGE, and warnings about begins and ends."""
         rows = {"decided": f"({self._with_arguments(f'FROM {self.decided}')})"}
         if not self.traces.marks.rows:
-            return _LAYOUT.select("ranges", RANGE, rows), []
+            return LAYOUT.select("ranges", RANGE, rows), []
         con, work = self.con, self.work
         marks = work / "chrome_sorted.parquet"
         write_table(
@@ -386,7 +384,7 @@ class _ChromeTables:
             f"JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 JOIN {self.names} n ON n.number = m.name "
             "JOIN chrome_files f ON f.file = m.file)"
         )
-        return _LAYOUT.select("ranges", RANGE, rows), notes
+        return LAYOUT.select("ranges", RANGE, rows), notes
 
 
 def _rank(facts: dict[str, Any]) -> int | None:

@@ -14,7 +14,6 @@ from ...base.profile_files import files_below, head
 from ..event_layout import EventLayout
 from ..merging.contract import parquet
 from ..parsing.protobuf import WireError, parse, varint
-from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import is_call
 from ..timelines.nesting import pair
@@ -31,8 +30,6 @@ _LEVELS = 16
 _FIELDS = 2000
 """Packets have no fields with larger numbers."""
 _LAYOUT = EventLayout(__file__)
-_TRACK = [("number", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("device", "BIGINT"), ("name", "VARCHAR"),
-          ("unit", "VARCHAR")]  # fmt: skip
 _DEVICE = "regexp_extract(k.name, '(?i)(?:device|agent|gpu)\\D{0,24}(\\d{1,4})', 1)"
 _QUEUE = "regexp_extract(k.name, '(?i)(?:queue|stream)\\D{0,3}(\\d{1,9})', 1)"
 
@@ -83,7 +80,6 @@ def read(files: ProfileFiles) -> Profile:
     kernels = work / "perfetto_launches.parquet"
     launches = kernel_launches(con, traces[0], kernels, decided)
     samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"
-    counted = {"samples": samples} if packets.samples.rows else {}
     instants = f"{count_text(packets.instants, 'instant was', 'instants were')} skipped."
     amd = con.execute(f"SELECT 1 FROM {decided} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
     refusal = BadInput(f"{path.name} contains no track events", "it has no event with a usable time")
@@ -92,7 +88,7 @@ def read(files: ProfileFiles) -> Profile:
         vendor="amd" if amd.fetchone() else None,
         passes=[launches],
         timeline=TimelineQueries(
-            *_LAYOUT.timeline(decided, kernels, counted, DEVICE=_DEVICE),
+            *_LAYOUT.timeline(decided, kernels, {"samples": samples}, DEVICE=_DEVICE),
             refusal=lambda _: refusal,
             notes=[Note("not_read", instants)] if packets.instants else [],
         ),
@@ -102,7 +98,7 @@ def read(files: ProfileFiles) -> Profile:
 
 def _tracks(con: duckdb.DuckDBPyConnection, work: Path, tracks: dict[int, Track]) -> str:
     """Return a FROM item with number, pid, thread, name, unit of every track; missing ids come from its parents."""
-    spool = Spool(con, work / "perfetto_tracks", _TRACK)
+    spool = _LAYOUT.spool(con, work, "perfetto_tracks")
     for track in tracks.values():
         pid, thread, above, levels = track.pid, track.thread, track.parent, 0
         while above is not None and above in tracks and levels < _LEVELS and (pid is None or thread is None):

@@ -29,7 +29,7 @@ from ..event_layout import EventLayout
 from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, host_name, place_of_name
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
-from ..parsing.spool import NumberedTexts, Spool
+from ..parsing.spool import NumberedTexts
 from ..reader import Profile, ProfileFiles
 from ..timelines.timeline_tables import TimelineQueries, kernel_launches
 
@@ -44,20 +44,16 @@ _LARGEST_PLANE = 1 << 30
 _LARGEST = 1 << 62
 _BATCH = 20_000
 _RUNS = "plugins/profile/*"
+"""Where jax.profiler.trace puts the files of a run below its folder."""
 _LAYOUT = EventLayout(__file__)
 _SIZES = ("grid", "workgroup_size", "vgpr", "lds_bytes")
-"""Where jax.profiler.trace puts the files of a run below its folder."""
-_ROLES = ("kernel", "copy", "fill", "call", "profiler", "user", "python", "xla", "nvtx")
-_ROW = [(c, "BIGINT") for c in ("role", "name", "device_id", "stream", "thread", "start_ns", "end_ns", "correlation",
-                                "bytes", "grid", "workgroup_size", "vgpr", "lds_bytes")]  # fmt: skip
-_ROW.append(("pinned", "BOOLEAN"))
+_ROLES: list[str] = _LAYOUT.stated["roles"]
 _GPU = re.compile(r"/device:GPU:(\d{1,6})\b.*")
 _CALLS = ("/host:CUPTI", "/host:ROCTRACER")
-_THREADS = {"/host:CPU": "", "/host:python-tracer": "python", "/host:NVTX-CUPTI": "nvtx"}
+_THREADS: dict[str, str] = _LAYOUT.stated["threads"]
 """Plane of host threads -> the source of its ranges, if it is the same for all."""
 _WITHOUT_EVENTS = ("/host:metadata", "Task Environment")
-_DERIVED = {"Steps": "user", "XLA Modules": "xla", "XLA Ops": "xla", "Async XLA Ops": "xla", "Framework Ops": "xla",
-            "Framework Name Scope": "xla", "TensorFlow Ops": "xla", "TensorFlow Name Scope": "xla"}  # fmt: skip
+_DERIVED: dict[str, str] = _LAYOUT.stated["derived"]
 """Lines of a device that XLA derives from its kernels -> the source of their ranges."""
 _OVERHEAD, _COUNTERS, _STATISTICS = "CUPTI overhead", "_counters_", ("Launch Stats", "Source code")
 _DETAILS = re.compile(r"(\w+):([\w,]+)")
@@ -156,7 +152,7 @@ class _SpaceReader:
     """Reads the planes of one file into a spool of events."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
-        self.rows = Spool(con, work / "xplane_rows", _ROW)
+        self.rows = _LAYOUT.spool(con, work, "xplane_rows")
         self.names = NumberedTexts(con, work / "xplane_names")
         self.devices: dict[int, dict[str, Any]] = {}
         """Number of a GPU -> its properties."""
