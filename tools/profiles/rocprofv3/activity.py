@@ -14,7 +14,7 @@ from ..merging.contract import parquet, row_of
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
-from .layouts import EVENTS
+from .layouts import EVENTS, STAGED
 from .recording import ProcessRecording
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def more_columns(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[Proc
             "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT) AS iteration"
         )
     if any(con.execute(f"SELECT 1 FROM ({r.select()}) WHERE graph IS NOT NULL LIMIT 1").fetchone() for r in main):
-        picks += list(_NODE)
+        picks += ["graph", "graph_node"]
     if len(picks) == 1:
         return ""
     staged = work / "more_columns.parquet"
@@ -143,7 +143,7 @@ def _stage_events_and_ranges(
             regions = recording.activity.get("regions", "")
             for sql, source in ((recording.ranges, sql_literal(_RANGE)), (regions, "source")):
                 if sql:
-                    spans.append(f"SELECT {row_of(RANGE, _SPAN | own | {'source': source})} FROM ({sql})")
+                    spans.append(f"SELECT {row_of(RANGE, _TIMED | own | {'source': source})} FROM ({sql})")
         for files, selects, name in ((events, parts, "events"), (ranges, spans, "ranges")):
             if selects:
                 files.append(work / f"activity_{name}_{first}.parquet")
@@ -163,19 +163,16 @@ def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
 
 _AT_ONCE = 32
 """Number of processes whose files are open at once."""
-_SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid", "arguments")}
-_TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
-_NODE = {c: c for c in ("graph", "graph_node")}
+_TIMED = {c: c for c in STAGED["timed"]}
 _ALLOCATION = "allocation"
 """Temporary direction of an allocation that the profiler states separately from the call that made it."""
 
 
 def _kernels(main: Sequence[ProcessRecording], pid_numbers: Sequence[int]) -> str:
-    times = {c: c for c in ("row", "rank", "host", "correlation", "start_ns", "end_ns")}
-    known = times | {"kind": "'kernel'", "name": "kernel", "device_id": "device", "stream": "queue_id"} | _NODE
+    known = _TIMED | {"rank": "rank", "host": "host"} | EVENTS["kernels"]
     moved = ", ".join(f"({process}, {number})" for process, number in enumerate(pid_numbers) if number)
     if not moved:
-        return f"SELECT {row_of(EVENT, known | {'pid': 'pid'})} FROM ({launches(main)})"
+        return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)})"
     known["pid"] = f"pid + coalesce(number, 0) * {PID_DISTANCE}"
     places = f"(VALUES {moved}) n(process, number)"
     return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)}) LEFT JOIN {places} USING (process)"

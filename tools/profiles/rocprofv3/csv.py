@@ -18,7 +18,7 @@ from .agents import read_agents
 from .layouts import CSV
 from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
 from .pc_samples import csv_samples
-from .recording import ACTIVITY, ProcessRecording, describe_recordings, stage_launches
+from .recording import ACTIVITY, SPAN, ProcessRecording, describe_recordings, stage_launches
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,7 +64,6 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
     if sheets:
         describe_recordings(con, recordings)
     warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
-    warnings += _add_ranges(con, output, recordings, work)
     if len(recordings) == 1:
         recordings[0].sampled = csv_samples(con, output, work)
     return recordings, warnings + _add_activity(con, output, recordings, pid, work)
@@ -73,19 +72,19 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
 def _add_activity(
     con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
 ) -> list[Note]:
-    """Set the SQL for calls, copies and allocations of each process; a damaged file is skipped."""
+    """Set the SQL for ranges, calls, copies and allocations of each process; a damaged file is skipped."""
     notes = []
     selects: dict[str, list[str]] = {}
     gpus = [a.numbers[0] for a in recordings[0].agents]
     for kind, stated in CSV["activity"].items():
         if (file := output.files.get(kind)) is None:
             continue
-        what, columns = stated["of"], {name: sql for name, sql in stated.items() if name != "of"}
+        what, columns = stated["of"], {name: sql for name, sql in stated.items() if name not in ("of", "where")}
         staged = work.with_name(f"{work.name}_of_{kind}.parquet")
-        wanted_columns = {*CSV["span"], *columns.values()} - {"'rccl'"}
-        optional = [c for c in CSV["lists"]["optional"] if c in wanted_columns]
+        wanted = [c for c in dict.fromkeys([*CSV["span"], *columns.values()]) if c != "'rccl'"]
+        optional = [] if what == "ranges" else [c for c in CSV["lists"]["optional"] if c in wanted]
         try:
-            stage_columns(con, file, sorted(wanted_columns - set(optional)), staged, optional)
+            stage_columns(con, file, [c for c in wanted if c not in optional], staged, optional)
         except BadInput as problem:
             notes.append(Note("left_out", f"{problem.text} It was skipped."))
             continue
@@ -94,11 +93,15 @@ def _add_activity(
         for side in ("source", "target", "device"):
             if side in own:
                 own[side] = _gpu(own[side], gpus)
-        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {t}) AS {c}" for c, t in ACTIVITY[what].items())
-        selects.setdefault(what, []).append(f"SELECT {picks} FROM {parquet([staged])}")
+        picks = ", ".join(
+            f"TRY_CAST({own.get(c, 'NULL')} AS {t}) AS {c}" for c, t in (ACTIVITY | {"ranges": SPAN})[what].items()
+        )
+        where = stated.get("where", "true")
+        selects.setdefault(what, []).append(f"SELECT {picks} FROM {parquet([staged])} WHERE {where}")
     for item in recordings:
         own_process = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
         item.activity = {what: f"SELECT * FROM ({' UNION ALL '.join(s)}){own_process}" for what, s in selects.items()}
+        item.ranges = item.activity.pop("ranges", "")
     return notes
 
 
@@ -107,29 +110,6 @@ def _gpu(header: str, gpus: list[int | None]) -> str:
     number = f"TRY_CAST(regexp_extract({header}, '(\\d+)', 1) AS BIGINT)"
     gpu_numbers = ", ".join(str(g) for g in gpus if g is not None)
     return f"CASE WHEN {number} IN ({gpu_numbers}) THEN {number} END" if gpu_numbers else f"nullif({number}, 0)"
-
-
-def _add_ranges(
-    con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], work: Path
-) -> list[Note]:
-    """Set the SQL for the ranges of each process; a damaged file is skipped."""
-    if (file := output.files.get("ranges")) is None:
-        return []
-    staged = work.with_name(f"{work.name}_ranges.parquet")
-    try:
-        stage_columns(con, file, [*CSV["span"], "Function", "Domain"], staged)
-    except BadInput as problem:
-        return [Note("left_out", f"{problem.text} It was skipped.")]
-    numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in CSV["span"].items())
-    spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} "
-    spans += f"WHERE Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"
-    for item in recordings:
-        own = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
-        item.ranges = f"SELECT * FROM ({spans}){own}"
-    return []
-
-
-_IS_RANGE = "Start_Timestamp != End_Timestamp"
 
 
 def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
