@@ -370,6 +370,8 @@ def _window(analysed: Timeline) -> str:
         return f"{count_text(len(analysed.windows), 'range')}"
     if analysed.selected == "steady" and analysed.steps:
         return f"{count_text(analysed.steps.count, 'step')} in the steady state"
+    if analysed.selected == "work":
+        return "from the first to the last work of the devices"
     return "from the first event to the last"
 
 

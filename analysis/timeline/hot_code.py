@@ -133,7 +133,9 @@ def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
     for own in charged.values():
         _charge_emptying(own)
     rows = [
-        replace(row, part=part) for part, own in charged.items() for row in _rows(own, 0, LEAST_SHARE * total.sum())
+        replace(row, part=part)
+        for part, own in charged.items()
+        for row in _united(_rows(own, 0, LEAST_SHARE * total.sum()))
     ]
     return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
 
@@ -168,6 +170,26 @@ def _rows(charged: Sequence[_Charged], depth: int, least: float) -> list[HotCode
     if depth and sum(one.ns.sum() for one in rest) >= least:
         rows.append(_row(rest, depth))
     return rows
+
+
+def _united(rows: Sequence[HotCode]) -> list[HotCode]:
+    """Return the rows, those of one function as one row: that with most of the time says who calls it."""
+    united: dict[tuple[str, str | None], HotCode] = {}
+    for row in sorted(rows, key=lambda row: -row.idle_ns):
+        key = row.frame.function, row.frame.file
+        first = united.get(key)
+        united[key] = (
+            row
+            if first is None
+            else replace(
+                first,
+                ns=first.ns + row.ns,
+                busy_ns=first.busy_ns + row.busy_ns,
+                waits=first.waits + row.waits,
+                waited_ns=first.waited_ns + row.waited_ns,
+            )
+        )
+    return list(united.values())
 
 
 def _row(charged: Sequence[_Charged], depth: int) -> HotCode:

@@ -134,6 +134,13 @@ def test_the_answer_names_the_code_its_caller_and_what_the_program_gains(store: 
     assert not any("py-spy" in text for text in first.advice), "no advice to look for what is already named"
 
 
+def test_without_steps_the_window_is_the_time_between_first_and_last_work(store: Store) -> None:
+    made = analysed(store, "weight_averaging")
+    work = made.trace.work
+    assert made.windows == [(int(work.s.min()), int(work.e.max()))]
+    assert compute_timeline(store, "weight_averaging").window == "from the first to the last work of the devices"
+
+
 def test_start_up_is_told_apart_from_the_program(store: Store) -> None:
     host = analysed(store, "tokenising").host
     assert host is not None

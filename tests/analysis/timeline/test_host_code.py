@@ -157,6 +157,19 @@ def test_rows_are_the_innermost_functions_that_explain_the_time(store):
     assert (second.frame.function, len(second.below)) == ("step", 3)
 
 
+def test_a_function_that_is_called_from_two_places_is_one_row(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    made.sample(made.stack("main a.py:1", "train a.py:5", "forward m.py:7"), 10 * MS, 35 * MS)
+    made.sample(made.stack("main a.py:2", "check a.py:9", "forward m.py:8"), 35 * MS, 50 * MS)
+    with Workload.open(store, publish(store, made)) as workload:
+        host = timeline(workload).host
+    assert host is not None
+    (row,) = host.codes.rows
+    assert (row.frame.line, row.callers[-1].function) == (7, "train")
+    assert row.idle_ns == pytest.approx(30 * MS, rel=0.01)
+
+
 def test_code_between_two_calls_is_that_of_the_function_that_makes_both(store):
     made = Made()
     first, second = made.stack("main m.cpp:9", "step m.cpp:20"), made.stack("main m.cpp:9", "step m.cpp:40")
