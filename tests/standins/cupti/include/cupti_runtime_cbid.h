@@ -13,6 +13,7 @@ enum {
     CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaMalloc,
+    CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice,
     CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync,
     CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync,
     CUPTI_RUNTIME_TRACE_CBID_cudaMemset,

@@ -511,8 +511,43 @@ static uint32_t function_of(CUpti_CallbackId cbid, bool driver)
     return found;
 }
 
+/* Calls that only ask the runtime for its state. Frameworks make several of them for each launch, nine tenths of all calls
+ * of a training in PyTorch, and none of them matters unless it takes long (the first one may initialise the device). */
+static const char *const QUERIES[] = {
+    "cudaGetDevice", "cudaGetLastError", "cudaPeekAtLastError", "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo",
+    "cudaGetDeviceCount", "cudaGetDeviceProperties", "cudaDeviceGetAttribute", "cuDevicePrimaryCtxGetState",
+    "cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetAttribute", "cuKernelGetName", "cuKernelGetFunction",
+    "cuKernelGetAttribute", "cuFuncGetName", "cuFuncGetAttribute", "cuStreamIsCapturing", "cuStreamGetCaptureInfo",
+    "cuPointerGetAttribute", "cuPointerGetAttributes", "cudaPointerGetAttributes",
+};
+enum { SHORT_QUERY_NS = 50000 };
+
+static bool is_query(CUpti_CallbackId cbid, bool driver)
+{
+    enum { UNKNOWN, QUERY, OTHER };
+    static uint8_t known[2][2048];
+    if (cbid >= COUNT(known[0]))
+        return false;
+    uint8_t *found = &known[driver][cbid];
+    if (*found == UNKNOWN) {
+        const char *name = NULL;
+        CUpti_CallbackDomain domain = driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
+        *found = OTHER;
+        if (cuptiGetCallbackName(domain, cbid, &name) == CUPTI_SUCCESS && name)
+            for (size_t i = 0; i < COUNT(QUERIES); i++) {
+                size_t length = strlen(QUERIES[i]);
+                /* versions of a function end in _v3020 or _ptsz */
+                if (!strncmp(name, QUERIES[i], length) && (name[length] == 0 || name[length] == '_'))
+                    *found = QUERY;
+            }
+    }
+    return *found == QUERY;
+}
+
 static void take_call_of_timeline(const CUpti_ActivityAPI *from, bool driver)
 {
+    if (is_query(from->cbid, driver) && from->end - from->start < SHORT_QUERY_NS)
+        return;
     uint32_t name = function_of(from->cbid, driver);
     struct call *to = stage(&calls, sizeof *to);
     if (!to)
