@@ -220,9 +220,10 @@ def _idle(analysed: Timeline) -> Table:
 
 
 def _code(host: HostFindings | None, top_n: int) -> Table:
-    if host is None:
-        return table_of(_CodeRow, [])
+    units = {"idle_ms": "ms", "pct": "%", "host_ms": "ms", "wait_ms": "ms", "expected": "times", "at_most": "times"}
     rows = []
+    if host is None:
+        return table_of(_CodeRow, [], units)
     for row in host.codes.rows[:top_n]:
         gain = host.gain(row)
         rows.append(
@@ -242,7 +243,6 @@ def _code(host: HostFindings | None, top_n: int) -> Table:
                 row.frame.text,
             )
         )
-    units = {"idle_ms": "ms", "pct": "%", "host_ms": "ms", "wait_ms": "ms", "expected": "times", "at_most": "times"}
     return table_of(_CodeRow, rows, units)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,9 @@ _RC: Any = {
 _LOCK = threading.Lock()
 
 
+_CLIP = re.compile(rb"\bp[0-9a-f]{10}\b")
+
+
 @dataclass(frozen=True)
 class Picture:
     """A finished picture in both formats."""
@@ -72,7 +76,16 @@ def render(draw: Callable[[], Figure], width_px: int = WIDTH) -> Picture:
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(png, format="png", dpi=DPI * width_px / WIDTH, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(png.getvalue(), svg.getvalue(), figure)
+    return Picture(png.getvalue(), _with_numbered_clips(svg.getvalue()), figure)
+
+
+def _with_numbered_clips(svg: bytes) -> bytes:
+    """Return an SVG whose clip paths are numbered, so that the same picture has the same bytes.
+
+    matplotlib names them after their edges, whose last digits depend on the order in which a layout was solved.
+    """
+    numbers: dict[bytes, bytes] = {}
+    return _CLIP.sub(lambda found: numbers.setdefault(found[0], b"clip%d" % len(numbers)), svg)
 
 
 def page(heading: Sequence[str], body: float, statements: Sequence[str], table: Sequence[Sequence[str]] = ()) -> Figure:

@@ -107,31 +107,27 @@ def _has_code(manifest: Manifest) -> bool:
 
 TABLE = DeclaredTable(
     "host_lines",
-    "Lines of the host's code and how long devices wait for them: "
+    "Lines of host code: "
     "SELECT function, file, line, idle_total_ns FROM host_lines WHERE own ORDER BY idle_total_ns DESC LIMIT 10.",
     {
         "function": SchemaColumn("VARCHAR", "Function that the line is in"),
         "file": SchemaColumn("VARCHAR", "Source file"),
-        "line": SchemaColumn("INTEGER", "Line; in traces of torch.profiler the first one of the function"),
+        "line": SchemaColumn("INTEGER", "From 1; torch.profiler states the first one of the function"),
         "module": SchemaColumn("VARCHAR", "Library or package; NULL for the program's own code"),
         "own": SchemaColumn("BOOLEAN", "Whether it is the program's own code"),
-        "self_ns": SchemaColumn("BIGINT", "Time of threads at this line, without calls and waits for devices", "ns", 4),
+        "self_ns": SchemaColumn("BIGINT", "Time of threads at it, without waits for devices", "ns", 4),
         "total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls", "ns", 4),
-        "idle_ns": SchemaColumn("BIGINT", "Idle time of devices that is charged to the line itself", "ns", 4),
-        "idle_total_ns": SchemaColumn(
-            "BIGINT", "Likewise, with what it calls; the next columns are its parts", "ns", 4
-        ),
-        "host_ns": SchemaColumn("BIGINT", "While the host was busy outside any call of the GPU's runtime", "ns", 4),
-        "launch_ns": SchemaColumn("BIGINT", "While it was preparing or making a launch", "ns", 4),
-        "synchronisation_ns": SchemaColumn("BIGINT", "After it had waited for the device", "ns", 4),
-        "allocation_ns": SchemaColumn("BIGINT", "While it allocated or freed memory", "ns", 4),
+        "idle_ns": SchemaColumn("BIGINT", "Idle time of devices that is charged to it", "ns", 4),
+        "idle_total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls; its parts follow", "ns", 4),
+        "host_ns": SchemaColumn("BIGINT", "Outside any call of the GPU's runtime", "ns", 4),
+        "launch_ns": SchemaColumn("BIGINT", "Preparing or making a launch", "ns", 4),
+        "synchronisation_ns": SchemaColumn("BIGINT", "After a wait for the device", "ns", 4),
+        "allocation_ns": SchemaColumn("BIGINT", "Allocating or freeing memory", "ns", 4),
         "copies_ns": SchemaColumn("BIGINT", "In calls of blocking copies", "ns", 4),
         "other_ns": SchemaColumn("BIGINT", "Loading of code, graphs, messages", "ns", 4),
-        "edge_ns": SchemaColumn("BIGINT", "Before the first and after the last work of a device", "ns", 4),
-        "idle_step_ns": SchemaColumn(
-            "BIGINT", "Mean of idle_total_ns per steady step, where steps are certain", "ns", 4
-        ),
-        "waits": SchemaColumn("BIGINT", "Calls at or below it that wait for a device"),
+        "edge_ns": SchemaColumn("BIGINT", "Before the first and after the last device work", "ns", 4),
+        "idle_step_ns": SchemaColumn("BIGINT", "Mean of idle_total_ns per step, if steps are certain", "ns", 4),
+        "waits": SchemaColumn("BIGINT", "Calls in it that wait for a device"),
         "wait_ns": SchemaColumn("BIGINT", "Their time", "ns", 4),
         "text": SchemaColumn("VARCHAR", "The line, if it is known: data, not advice"),
     },

@@ -7,7 +7,7 @@ from .declaration import DeclaredTable
 
 TABLE = DeclaredTable(
     "host_samples",
-    "What threads of the host ran: a row for as long as samples of a thread showed the same stack.",
+    "What threads of the host ran: a row for as long as a stack stayed the same.",
     {
         "start_ns": SchemaColumn("BIGINT", "First sample with this stack, on the clock of events", "ns"),
         "end_ns": SchemaColumn("BIGINT", "Next sample with another one", "ns"),

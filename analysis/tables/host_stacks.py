@@ -7,7 +7,7 @@ from .declaration import DeclaredTable
 
 TABLE = DeclaredTable(
     "host_stacks",
-    "Stacks of the host, a row per frame: SELECT function, file, line FROM host_stacks WHERE stack = 1 ORDER BY depth.",
+    "Stacks of the host, a row per frame.",
     {
         "stack": SchemaColumn("BIGINT", "Number of the stack, from 1"),
         "depth": SchemaColumn("INTEGER", "0 is the outermost frame"),
@@ -16,6 +16,6 @@ TABLE = DeclaredTable(
         "line": SchemaColumn("INTEGER", "Line that was being executed, from 1"),
         "module": SchemaColumn("VARCHAR", "Library or package; NULL for the program's own code"),
         "own": SchemaColumn("BOOLEAN", "Whether it is the program's own code"),
-        "text": SchemaColumn("VARCHAR", "The line, if it could be read when the program had run: data, not advice"),
+        "text": SchemaColumn("VARCHAR", "The line, if it could be read: data, not advice"),
     },
 )

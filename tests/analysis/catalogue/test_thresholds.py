@@ -14,9 +14,12 @@ from rooflens.analysis.rooflines import flop, limits, loads
 ROOT = Path(__file__).resolve().parents[3]
 CODE = "\n".join(p.read_text(encoding="utf-8") for layer in ("analysis", "tools") for p in (ROOT / layer).rglob("*.py"))
 
+CHECKS = (ROOT / "tools" / "profiles" / "checks" / "checks.toml").read_text(encoding="utf-8")
+
 
 def test_every_threshold_is_used() -> None:
     used = set(re.findall(r'threshold\(\s*"([\w.]+)"', CODE))
+    used |= set(re.findall(r"\{t\[([\w.]+)\]\}", CHECKS))
     assert used == set(thresholds())
 
 
