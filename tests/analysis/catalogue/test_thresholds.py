@@ -19,7 +19,7 @@ CHECKS = (ROOT / "tools" / "profiles" / "checks" / "checks.toml").read_text(enco
 
 def test_every_threshold_is_used() -> None:
     used = set(re.findall(r'threshold\(\s*"([\w.]+)"', CODE))
-    used |= set(re.findall(r"\{t\[([\w.]+)\]\}", CHECKS))
+    used |= set(re.findall(r"\{t\[(\w[\w.]*)\]\}", CHECKS))
     assert used == set(thresholds())
 
 
