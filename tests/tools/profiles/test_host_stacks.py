@@ -155,6 +155,15 @@ def test_other_files_are_refused_without_losing_the_profile(tmp_path: Path, cont
     assert "not an output of py-spy" in str(con.execute("FROM said").fetchall())
 
 
+def test_the_process_between_sampler_and_program_is_left_out(tmp_path: Path) -> None:
+    wrapper, program = frame("<module>", "/x/sampled_program.py", 180), frame("<module>", PROGRAM, 9)
+    writer = Writer().sample(5, wrapper, frame("Popen.wait", "/usr/lib/python3.12/subprocess.py", 1))
+    writer.sample(6, wrapper, pid=8, tid=80, thread=8).sample(10, program, pid=8, tid=80, thread=8)
+    writer.sample(90, pid=8, tid=80, thread=8).sample(95)
+    con = stored(tmp_path, writer.put(tmp_path / "host"), first=0, last=1, shift=-BEGAN)
+    assert con.execute("SELECT pid, start_ns, end_ns FROM host_samples").fetchall() == [(8, 10_000_000, 90_000_000)]
+
+
 def test_a_program_without_python_has_no_samples_and_no_warning(tmp_path: Path) -> None:
     con = stored(tmp_path, Writer().put(tmp_path / "host"), first=0, last=1)
     assert con.execute("FROM said").fetchall() == []

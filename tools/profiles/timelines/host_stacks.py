@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SAMPLES, LOG, FACTS = "host_samples.json", "host_samples.log", "host_samples.facts"
 """Files of the sampler in the folder of a run, as tools/running/sampled_program.py names them."""
-_WRAPPER = "sampled_program.py --run"
-"""Part of the command of the process between py-spy and the program."""
+_WRAPPER = "sampled_program.py"
+"""The file that the process between py-spy and the program runs, and the program itself until it is loaded."""
 _TEXT, _LINE = 1000, 200
 _PACKAGE = "/(?:site|dist)-packages/([^/]+)"
 _STANDARD = r"/lib/python3\.\d+/|^<frozen "
@@ -86,7 +86,7 @@ def write_host_stacks(
     if run and run.refused:
         warnings.append(Note("host_stacks", _refusal_text(run.refused)))
     recording = run.recording if run else None
-    spans = [s for s in recording.spans if _WRAPPER not in recording.commands.get(s.pid, "")] if recording else []
+    spans = [s for s in recording.spans if not s.stack[0][1].endswith(_WRAPPER)] if recording else []
     if run and recording and spans:
         shift = unix_shift if unix_shift is not None else _clock_shift(con, run.facts, recording, out)
         if recording.began is None or shift is None:

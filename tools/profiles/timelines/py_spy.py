@@ -22,7 +22,7 @@ from ....analysis.base.problems import BadInput
 from ...base.profile_files import open_regular
 from ..parsing.json_stream import JsonCut, elements
 
-_PROCESS = re.compile(r'process (\d{1,9}):"(.*)"', re.DOTALL)
+_PROCESS = re.compile(r'process (\d{1,9}):"')
 _THREAD = re.compile(r"thread \((\d{1,9})\)")
 _LOGGED = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{9})Z \w+ +py_spy::(\w+)\]")
 _COUNTS = re.compile(r"Samples: (\d{1,15}) Errors: (\d{1,15})")
@@ -54,8 +54,6 @@ class PySpyRecording:
     """What py-spy recorded of a program and its child processes."""
 
     spans: list[StackSpan]
-    commands: dict[int, str]
-    """The command of each process."""
     began: int | None
     """The zero of its clock, in ns of Unix time; None if its log does not tell."""
     clock_error: int
@@ -75,14 +73,12 @@ class _Thread:
 
 def read_recording(samples: Path, log: Path, rate: int) -> PySpyRecording:
     """Return the recording in ``samples``, with the clock from ``log``; BadInput if the file is not of py-spy."""
-    commands: dict[int, str] = {}
-    spans = [span for seen in _stacks(samples) if (span := _span(seen, commands))]
+    spans = [span for seen in _stacks(samples) if (span := _span(*seen))]
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
     began, error = _zero(text)
     counted = _COUNTS.search(text)
     return PySpyRecording(
         _without_incomplete(_joined(spans, _LASTS * 1_000_000_000 // rate)),
-        commands,
         began,
         error,
         *((int(counted[2]), int(counted[1])) if counted else (0, 0)),
@@ -111,15 +107,13 @@ def _stacks(file: Path) -> Iterator[tuple[int, int, list[Frame]]]:
         ) from error
 
 
-def _span(seen: tuple[int, int, list[Frame]], commands: dict[int, str]) -> StackSpan | None:
-    """Return the span without its root frames, whose process is noted; None if there is no frame of the program."""
-    start, end, frames = seen
+def _span(start: int, end: int, frames: list[Frame]) -> StackSpan | None:
+    """Return the span without its root frames; None if there is no frame of the program."""
     pid = thread = 0
     while frames and not frames[0][1]:
         name = frames.pop(0)[0]
         if process := _PROCESS.match(name):
             pid = int(process[1])
-            commands.setdefault(pid, process[2])
         elif found := _THREAD.match(name):
             thread = int(found[1])
     return StackSpan(pid, thread, start, end, tuple(frames)) if frames and thread else None
