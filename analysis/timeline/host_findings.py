@@ -58,13 +58,13 @@ class HostFindings:
     def advice(self, height: HeightName) -> list[tuple[str, AdviceGain]]:
         """Return what to try for the code of a height, with the gain of the program."""
         said: set[str] = set()
-        told = []
+        texts = []
         for row, _ in self.rows(height)[:_ADVICE]:
             advice = row.kind.advice
             text = "likewise" if advice in said else advice
             said.add(advice)
-            told.append((f"{title(row)}: {text}{self.gain_text(row)}", self.gain(row)))
-        return told
+            texts.append((f"{title(row)}: {text}{self.gain_text(row)}", self.gain(row)))
+        return texts
 
     def gain(self, row: HotCode) -> AdviceGain:
         """Return how many times as fast the program can become without this code.
@@ -83,9 +83,9 @@ class HostFindings:
         return f" (about x {gain.expected:.3g} expected, at most x {gain.upper:.3g})"
 
     def edges_text(self) -> str:
-        """Return a sentence on the time before the first and after the last device work; empty if it is short."""
-        told = [edge.text() for edge in self.edges if edge.ns >= _LEAST_EDGE * self.wall_ns / self.lanes]
-        return f"{'; '.join(told)}." if told else ""
+        """Return sentences on the time before the first and after the last device work; empty if it is short."""
+        reported = (edge for edge in self.edges if edge.ns >= _LEAST_EDGE * self.wall_ns / self.lanes)
+        return " ".join(f"{edge.text()}." for edge in reported)
 
     def _row_text(self, row: HotCode) -> str:
         text = f"{title(row)}: the device is idle for {figure(row.idle_ns / 1e9, 3)} s"
@@ -125,7 +125,7 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
     first, last = int(trace.work.s.min()), int(trace.work.e.max())
     ends = {
         "Before the first work of a device": Window(trace.whole.start, first),
-        "After the last one": Window(last, trace.whole.end),
+        "After the last work of a device": Window(last, trace.whole.end),
     }
     edges = [
         Edge(what, window.end - window.start, hot_codes(code, code_idle(trace, code, Within([window]))))

@@ -14,7 +14,7 @@ from .sampled_program import FACTS
 FOLDER = "host"
 """The folder of the samples in that of a run, beside the results of the profiler."""
 RATE = 100
-"""Samples a second, at which a program takes at most 3 % longer (docs/decisions/061)."""
+"""Samples a second."""
 _SCRIPT = Path(__file__).with_name("sampled_program.py")
 
 

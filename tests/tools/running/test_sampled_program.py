@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rooflens.tools.profiles.timelines import host_stacks
 from rooflens.tools.profiles.timelines.host_stacks import sampled_run
 from rooflens.tools.running import sampled_program
 from rooflens.tools.running.host_sampling import sampling_prefix
@@ -24,6 +25,11 @@ def work(seconds):
     while time.monotonic() < end:
         sum(range(1000))
 """
+
+
+def test_both_sides_name_the_files_alike() -> None:
+    names = ("SAMPLES", "LOG", "FACTS")
+    assert [getattr(sampled_program, name) for name in names] == [getattr(host_stacks, name) for name in names]
 
 
 def py_spy() -> str:
