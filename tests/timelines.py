@@ -61,7 +61,7 @@ class Made:
         for depth, text in enumerate(frames):
             function, _, place = text.partition(" ")
             file, _, line = place.partition(":")
-            module = "lib" if file.startswith("lib") else None
+            module = "torch" if file.startswith("lib/torch/") else "lib" if file.startswith("lib") else None
             self.host_stacks.append({"stack": number, "depth": depth, "function": function, "file": f"/app/{file}",
                                      "line": int(line), "module": module, "own": module is None})  # fmt: skip
         return number

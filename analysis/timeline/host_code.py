@@ -23,6 +23,7 @@ _PYTHON_CALL = re.compile(r"(.*)\((\d{1,9})\): (.*)", re.DOTALL)
 """The name of a Python function in a trace of torch.profiler."""
 _PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/]+)|^(torch|numpy|transformers)/")
 _STANDARD = re.compile(r"(?:^|/)lib/python3\.\d+/|^<")
+_THREAD_START = re.compile(r"(^|/)threading\.py$")
 _MOST_CALLS = 3_000_000
 
 
@@ -69,25 +70,16 @@ class HostCode:
     """The stacks by their number; number 0 is empty, for code that is not known."""
     threads: Mapping[tuple[int, int], ThreadCode]
     """The spans by process and thread."""
-    calls: Mapping[tuple[int, int], CallSites]
+    calls: Mapping[tuple[int, int], CallSites] = field(default_factory=dict)
     """The calls with stacks of their own by process and thread."""
-    _filled: dict[tuple[int, int], ThreadCode | None] = field(default_factory=dict)
+    causes: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
+    """The spans of threads that work for the first one of their process, with its code where they have none."""
 
     def code_of(self, pid: int, thread: int) -> ThreadCode | None:
-        """Return what a thread ran; None if nothing of its process was recorded.
-
-        Where the thread itself has no recorded code, it works for the first one of its process: threads of automatic
-        differentiation in PyTorch do, while the first one waits for them.
-        """
+        """Return the code that makes a thread do what it does; None if nothing of its process was recorded."""
         key = pid, thread
-        if key not in self._filled:
-            own = self.threads.get(key)
-            first = self.threads.get((pid, pid))
-            if first is None:
-                first = next((self.threads[other] for other in sorted(self.threads) if other[0] == pid), None)
-            filled = first if own is None else own if first is None or first is own else _fill(own, first)
-            self._filled[key] = filled
-        return self._filled[key]
+        first = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
+        return self.causes.get(key) or self.threads.get(key) or (self.threads[first] if first else None)
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
@@ -95,9 +87,7 @@ class HostCode:
 
         found = np.zeros(len(times), dtype=np.int64)
         if (spans := self.code_of(pid, thread)) is not None and len(spans.s):
-            at = np.searchsorted(spans.s, times, side="right") - 1
-            inside = (at >= 0) & (spans.e[np.maximum(at, 0)] > times)
-            found = np.where(inside, spans.stack[np.maximum(at, 0)], 0)
+            found = _numbers_at(spans, times)
         if sites := self.calls.get((pid, thread)):
             at = np.minimum(np.searchsorted(sites.s, times), len(sites.s) - 1)
             found = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], found)
@@ -109,20 +99,6 @@ class HostCode:
         import numpy as np
 
         return np.array([any(frame.file for frame in stack) for stack in self.stacks])
-
-
-def _fill(own: ThreadCode, other: ThreadCode) -> ThreadCode:
-    """Return the spans of a thread, with those of another one where it has none."""
-    import numpy as np
-
-    far = 1 << 62
-    since, until = np.append(-far, own.e), np.append(own.s, far)
-    hole, span = overlaps(since, until, other)
-    start, end = np.maximum(other.s[span], since[hole]), np.minimum(other.e[span], until[hole])
-    columns = zip((own.s, own.e, own.stack), (start, end, other.stack[span]), strict=True)
-    s, e, stack = (np.concatenate(pair) for pair in columns)
-    order = np.argsort(s, kind="stable")
-    return ThreadCode(s[order], e[order], stack[order])
 
 
 def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints]:
@@ -160,14 +136,20 @@ def _recorded(trace: Trace) -> HostCode:
     if workload.has("host_samples"):
         source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"
         threads = {who: _spans(*columns) for who, columns in _by_thread(trace, source)}
+    made = _Made(known)
+    causes = {
+        who: made.under(spans, first)
+        for who, spans in threads.items()
+        if who[0] != who[1] and (first := threads.get((who[0], who[0]))) and not made.begins_in_python(spans)
+    }
     sampled = {pid for pid, _ in threads}
-    calls, native = {}, _Between(known)
+    calls = {}
     for who, (start, end, stack) in _by_thread(trace, f"{trace.events} WHERE stack IS NOT NULL"):
         calls[who] = CallSites(start, stack)
         # In a process with Python code, threads without any work for those that have some.
         if who[0] not in sampled:
-            threads[who] = native.spans(start, end, stack)
-    return HostCode(native.stacks, threads, calls)
+            threads[who] = made.between(start, end, stack)
+    return HostCode(made.stacks, threads, calls, causes)
 
 
 def _by_thread(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], tuple[Ints, Ints, Ints]]]:
@@ -194,15 +176,33 @@ def _spans(start: Ints, end: Ints, stack: Ints) -> ThreadCode:
     return ThreadCode(start, np.minimum(end, np.append(start[1:], end[-1:])), stack)
 
 
-class _Between:
-    """Code of threads that were not sampled: in a call its stack, and between two calls what both stacks share."""
+class _Made:
+    """Stacks that were recorded, and those that are made of two of them."""
 
     def __init__(self, stacks: Sequence[Stack]) -> None:
         self.stacks = list(stacks)
-        self._known: dict[tuple[int, int], int] = {}
+        self._known = {stack: number for number, stack in enumerate(stacks)}
 
-    def spans(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
-        """Return the spans of a thread with these calls."""
+    def begins_in_python(self, spans: ThreadCode) -> bool:
+        """Whether a thread was started by Python code, and not by a library that calls back."""
+        roots = [self.stacks[number][0] for number in spans.stack if self.stacks[number]]
+        return any(_THREAD_START.search(root.file or "") or root.function == "<module>" for root in roots)
+
+    def under(self, spans: ThreadCode, first: ThreadCode) -> ThreadCode:
+        """Return the spans of a thread that works for the first one: its frames under those of the first.
+
+        Threads of automatic differentiation in PyTorch work for the first one, which waits for them meanwhile.
+        """
+        import numpy as np
+
+        edges = np.unique(np.concatenate([spans.s, spans.e, first.s, first.e]))
+        outer, inner = (_numbers_at(code, edges[:-1]) for code in (first, spans))
+        number = [self._number(self.stacks[a] + self.stacks[b]) for a, b in zip(outer, inner, strict=True)]
+        return ThreadCode(edges[:-1], edges[1:], np.array(number, dtype=np.int64))
+
+    def between(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
+        """Return the spans of a thread that was not sampled: in a call its stack, and between two calls what both
+        stacks share."""
         import numpy as np
 
         between = np.array([self._shared(int(a), int(b)) for a, b in pairwise(stack)] + [0], dtype=np.int64)
@@ -215,15 +215,24 @@ class _Between:
 
         The code that ran lies between that line and the line of the second call.
         """
-        if before == after:
-            return before
-        if (before, after) not in self._known:
-            a, b = self.stacks[before], self.stacks[after]
-            same = [(x.function, x.file) == (y.function, y.file) for x, y in zip(a, b, strict=False)]
-            depth = same.index(False) if False in same else len(same)
-            self.stacks.append(a[:depth])
-            self._known[before, after] = len(self.stacks) - 1
-        return self._known[before, after]
+        a, b = self.stacks[before], self.stacks[after]
+        same = [(x.function, x.file) == (y.function, y.file) for x, y in zip(a, b, strict=False)]
+        return before if before == after else self._number(a[: same.index(False) if False in same else len(same)])
+
+    def _number(self, stack: Stack) -> int:
+        """Return the number of a stack, which is added if it is new."""
+        if stack not in self._known:
+            self._known[stack] = len(self.stacks)
+            self.stacks.append(stack)
+        return self._known[stack]
+
+
+def _numbers_at(code: ThreadCode, times: Ints) -> Ints:
+    """Return the number of the stack at each time; 0 where there is none."""
+    import numpy as np
+
+    at = np.maximum(np.searchsorted(code.s, times, side="right") - 1, 0)
+    return np.where((code.s[at] <= times) & (times < code.e[at]), code.stack[at], 0)
 
 
 def _of_torch(trace: Trace) -> HostCode | None:

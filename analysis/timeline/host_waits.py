@@ -79,6 +79,8 @@ class Waits:
         """The active spans of threads that run Python code for much of the time."""
         chosen = {}
         for who, spans in self.active.items():
+            if who in self.code.causes:
+                continue
             every = self.code.threads[who]
             time = int((spans.e - spans.s).sum())
             span = int(every.e[-1] - every.s[0]) if len(every.s) else 0

@@ -2,7 +2,8 @@
 
 Stacks are a tree of calls. It is followed from the outside as long as functions have a part of the time that matters,
 so that a row is the innermost function that explains its part: if the time is spread over many functions below it, it
-is the function that calls them. Frames of frameworks (host_rules.toml) belong to the code that calls them.
+is the function that calls them, and what is too little for a row of its own counts for the function above it. Frames of
+frameworks (host_rules.toml) belong to the code that calls them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ LEAST_SHARE = 0.04
 """A row has at least this share of the time that is explained."""
 _BELOW = 3
 _EMPTIES = re.compile(r"(^|\.)empty_cache$")
+_MOST_OF_MODEL = 2 / 3
+"""What a model launches is shown for the innermost function that has at least this share of it."""
+_LAUNCH = CODE_CAUSES.index("launch")
 _ALLOCATION = CODE_CAUSES.index("allocation")
 
 
@@ -82,16 +86,22 @@ class HotCodes:
     """The part of it without known code."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Charged:
     """One stack without frameworks, and what is charged to it."""
 
     path: Stack
     below: str | None
+    model: int
+    """The depth of the outermost module of PyTorch whose call is part of the path; the length of the path if none."""
     ns: Floats
     busy_ns: float
     waits: tuple[int, float]
     held: Mapping[Via, float]
+
+    def function(self, depth: int) -> str | None:
+        """Return the function at a depth of the path, or else the one below it."""
+        return self.path[depth].function if depth < len(self.path) else self.below
 
 
 def path_of(stack: Stack) -> tuple[Stack, str | None]:
@@ -126,16 +136,17 @@ def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
     for number, ns in idle.by_stack.items():
         if stack := code.stacks[number]:
             part, depth = part_of(stack)
-            path, below = path_of(stack[:depth] or stack[:1])
+            inner = stack[:depth] or stack[:1]
+            path, below = path_of(inner)
             held = {via: own.get(number, 0.0) for via, own in idle.held.items()}
             more = idle.busy.get(number, 0.0), idle.waits.get(number, (0, 0.0)), held
-            charged[part].append(_Charged(path, below, ns.copy(), *more))
+            charged[part].append(_Charged(path, below, _model_depth(inner, len(path)), ns.copy(), *more))
     for own in charged.values():
         _charge_emptying(own)
     rows = [
         replace(row, part=part)
         for part, own in charged.items()
-        for row in _united(_rows(own, 0, LEAST_SHARE * total.sum()))
+        for row in _united(_rows(_with_whole_models(own), 0, LEAST_SHARE * total.sum())[0])
     ]
     return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
 
@@ -154,8 +165,39 @@ def _charge_emptying(charged: list[_Charged]) -> None:
         one.ns[_ALLOCATION] *= 1 + moved / weight if _EMPTIES.search(one.below or "") else 0.0
 
 
-def _rows(charged: Sequence[_Charged], depth: int, least: float) -> list[HotCode]:
-    """Return the rows for stacks that are equal up to ``depth``."""
+def _model_depth(stack: Stack, depth: int) -> int:
+    """Return how many frames of the path lie outside of the first call of a module of PyTorch; ``depth`` if none does.
+
+    What many small modules launch is one cause, and a graph or a compiler removes it for the whole model.
+    """
+    calls = (at for at, frame in enumerate(stack) if frame.file and host_rules().model_call.search(frame.file))
+    first = next(calls, 0)
+    return min(len(path_of(stack[:first])[0]), depth) if first else depth
+
+
+def _with_whole_models(charged: Sequence[_Charged]) -> list[_Charged]:
+    """Return the stacks, those of one model that are charged for launches as far as they have most of it in common."""
+    models: dict[tuple[tuple[str, str | None], ...], list[_Charged]] = defaultdict(list)
+    kept: list[_Charged] = []
+    for one in charged:
+        is_launching = one.model < len(one.path) and one.ns[_LAUNCH] > one.ns.sum() / 2
+        key = tuple((frame.function, frame.file) for frame in one.path[: one.model + 1])
+        (models[key] if is_launching else kept).append(one)
+    for stacks in models.values():
+        inside, depth = stacks, stacks[0].model + 1
+        least = _MOST_OF_MODEL * sum(float(one.ns.sum()) for one in stacks)
+        while sum(float(one.ns.sum()) for one in inside) >= least:
+            common, deepest = inside, depth
+            first = _most((one.function(depth), one.ns.sum()) for one in inside if depth < len(one.path))[:1]
+            inside = [one for one in inside if depth < len(one.path) and one.function(depth) in first]
+            depth += 1
+        path = common[0].path[:deepest]
+        kept += [replace(one, path=path, below=one.function(deepest) if one in common else None) for one in stacks]
+    return kept
+
+
+def _rows(charged: Sequence[_Charged], depth: int, least: float) -> tuple[list[HotCode], list[_Charged]]:
+    """Return the rows for stacks that are equal up to ``depth``, and the stacks that are in none of them."""
     rows: list[HotCode] = []
     groups: dict[tuple[str, str | None] | None, list[_Charged]] = defaultdict(list)
     for one in charged:
@@ -164,12 +206,12 @@ def _rows(charged: Sequence[_Charged], depth: int, least: float) -> list[HotCode
     rest = groups.pop(None, [])
     for group in groups.values():
         if sum(one.ns.sum() for one in group) >= least:
-            rows += _rows(group, depth + 1, least)
-        else:
-            rest += group
+            below, group = _rows(group, depth + 1, least)
+            rows += below
+        rest += group
     if depth and sum(one.ns.sum() for one in rest) >= least:
-        rows.append(_row(rest, depth))
-    return rows
+        return [*rows, _row(rest, depth)], []
+    return rows, rest
 
 
 def _united(rows: Sequence[HotCode]) -> list[HotCode]:
@@ -198,11 +240,7 @@ def _row(charged: Sequence[_Charged], depth: int) -> HotCode:
     callers = charged[0].path[: depth - 1]
     frame = lines[0]
     own = next((f for f in (frame, *reversed(callers)) if f.own), None)
-    below = _most(
-        (one.path[depth].function if depth < len(one.path) else one.below, one.ns.sum())
-        for one in charged
-        if depth < len(one.path) or one.below
-    )
+    below = _most((function, one.ns.sum()) for one in charged if (function := one.function(depth)))
     return HotCode(
         frame,
         own,

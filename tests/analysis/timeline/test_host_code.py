@@ -94,6 +94,28 @@ def test_a_thread_without_code_works_for_the_first_one_of_its_process(store):
     assert charged(store, made)["backward", "host"] == pytest.approx(30, rel=0.01)
 
 
+def test_frames_of_a_thread_that_a_library_started_lie_under_those_of_the_first_one(store):
+    made = Made()
+    pair(made, (10, 20), (50, 60), thread=9)
+    backward = made.stack("train train.py:1", "backward lib/torch.py:9")
+    recompute, unpack = made.stack("forward model.py:4"), made.stack("unpack lib/torch.py:2")
+    made.sample(backward, 0, 60 * MS)
+    for at, stack in ((20, recompute), (25, unpack), (30, recompute)):
+        made.sample(stack, at * MS, (at + 5) * MS, thread=9)
+    with Workload.open(store, publish(store, made)) as workload:
+        trace = prepare(workload)
+        code = host_code(trace)
+        assert code is not None
+        idle = code_idle(trace, code, Within([trace.whole]))
+    found = {
+        tuple(frame.function for frame in code.stacks[stack]): round(float(ns.sum() - ns[-2:].sum()) / MS)
+        for stack, ns in idle.by_stack.items()
+    }
+    # From the launch at 10 to that at 50, with 30 ms without work: 10 in forward, 5 in unpack, 25 in neither.
+    wanted = {("train", "backward"): 19, ("train", "backward", "forward"): 8, ("train", "backward", "unpack"): 4}
+    assert {path: ms for path, ms in found.items() if ms} == wanted
+
+
 def test_another_process_explains_nothing(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
@@ -133,7 +155,7 @@ def test_a_thread_whose_stack_changes_all_the_time_shares_the_time_that_it_holds
     made = Made()
     pair(made, (10, 20), (50, 60))
     made.sample(made.stack("train train.py:1"), 0, 60 * MS)
-    read, look = made.stack("read watch.py:1"), made.stack("look watch.py:2")
+    read, look = (made.stack("Thread.run lib/threading.py:9", f"{name} watch.py:1") for name in ("read", "look"))
     for at in range(0, 60, 10):
         made.sample(read if at % 20 else look, at * MS, (at + 10) * MS, thread=7)
     found = charged(store, made)
@@ -155,6 +177,43 @@ def test_rows_are_the_innermost_functions_that_explain_the_time(store):
     first, second = host.codes.rows
     assert (first.frame.function, [f.function for f in first.callers]) == ("inner", ["main", "load"])
     assert (second.frame.function, len(second.below)) == ("step", 3)
+
+
+def test_what_is_too_little_for_a_row_counts_for_the_function_above_it(store):
+    made = Made()
+    pair(made, (10, 20), (120, 130))
+    made.sample(made.stack("main a.py:1", "load data.py:9"), 10 * MS, 70 * MS)
+    for n in range(20):
+        end = (70 + n) * MS, (71 + n) * MS
+        made.sample(made.stack("main a.py:2", f"f{n} a.py:{n}", f"g{n} a.py:{n}"), *end)
+    with Workload.open(store, publish(store, made)) as workload:
+        host = timeline(workload).host
+    assert host is not None
+    assert [row.frame.function for row in host.codes.rows] == ["load", "main"]
+    assert sum(row.idle_ns for row in host.codes.rows) == pytest.approx(float(host.codes.total.sum()), rel=0.01)
+
+
+def test_what_the_modules_of_a_model_launch_is_one_row(store):
+    made = Made()
+    call = "call lib/torch/nn/modules/module.py:9"
+    model = ("main a.py:1", call, "Model.forward m.py:2", call, "Layer.forward m.py:5")
+    attention, norm = (made.stack(*model, call, f"{name}.forward m.py:8") for name in ("Attention", "Norm"))
+    choose = made.stack("main a.py:3", "choose a.py:7")
+    for n in range(300):
+        start = n * 100_000
+        made.launch("k", (start - 12_000, start - 8_000), (start, start + 10_000))
+        made.sample((attention, norm, choose)[n % 3], start - 95_000, start + 5_000)
+    with Workload.open(store, publish(store, made)) as workload:
+        host = timeline(workload).host
+    assert host is not None
+    first, second = host.codes.rows
+    assert (first.frame.function, first.main_cause, set(first.below)) == (
+        "Layer.forward",
+        "launch",
+        {"Attention.forward", "Norm.forward"},
+    )
+    assert second.frame.function == "choose"
+    assert first.idle_ns == pytest.approx(2 * second.idle_ns, rel=0.05)
 
 
 def test_a_function_that_is_called_from_two_places_is_one_row(store):
