@@ -1,9 +1,10 @@
 """Record the programs of this folder, and say whether the first row of the answer is the cause.
 
-    python eval/host/record.py [--store DIR] [--share S] [--only NAME ...]
+    python eval/host/record.py [--store DIR] [--share S] [--only NAME ...] [--keep DIR]
 
 Needs an NVIDIA GPU, nvcc, PyTorch, rooflens and py-spy. The store keeps one workload for each program, by its name.
-With --share, programs take this share of their usual steps, for recordings that are small enough to be kept.
+With --share, programs take this share of their usual steps, for recordings that are small enough to be kept. --keep
+writes the tables that the test of this suite reads, without the folders of this machine.
 """
 
 import argparse
@@ -40,6 +41,26 @@ def rooflens(store, *words):
     return json.loads(subprocess.run(argv, capture_output=True, text=True, check=False).stdout or "{}")
 
 
+def keep(store, name, folder, shorter):
+    """Write the timeline and the stacks of a workload, with shorter names in place of some beginnings of paths."""
+    import duckdb
+
+    (row,) = rooflens(store, "sql", name, "SELECT DISTINCT workload FROM events")["table"]["rows"]
+    target = folder / name
+    target.mkdir(parents=True, exist_ok=True)
+    for table in ("events", "ranges", "host_samples", "host_stacks"):
+        source = store / f"workload={row[0]}" / f"{table}.parquet"
+        if source.is_file():
+            path = "file"
+            for begin, short in shorter.items():
+                path = (
+                    f"CASE WHEN starts_with(file, '{begin}') THEN '{short}' || file[{len(begin) + 1}:] ELSE {path} END"
+                )
+            columns = f"* REPLACE ({path} AS file)" if table == "host_stacks" else "*"
+            copied = f"COPY (SELECT {columns} FROM '{source}') TO '{target / source.name}'"
+            duckdb.execute(f"{copied} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 19)")
+
+
 def rows(answer):
     """The rows of the table of host code as dictionaries."""
     table = answer.get("code") or {"columns": [], "rows": []}
@@ -53,6 +74,7 @@ def main():
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--record-only", action="store_true", help="do not judge the answers")
+    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     programs = tomllib.loads((HERE / "programs.toml").read_text())
     right = 0
@@ -64,6 +86,8 @@ def main():
             begin = time.perf_counter()
             done = rooflens(options.store, "profile", "metrics=timeline", f"name={name}", "wait_s=300", "--", *argv)
             took_s = time.perf_counter() - begin
+            if options.keep:
+                keep(options.store, name, options.keep, {sys.prefix: "/venv", str(HERE): ""})
             if options.record_only:
                 print(f"{name}: {done.get('state')} ({took_s:.1f} s)", flush=True)
                 continue

@@ -64,9 +64,7 @@ def test_the_suite_covers_the_usual_causes() -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_cause_comes_first(store: Store, name: str) -> None:
     program = PROGRAMS[name]
-    wanted = {program["function"], *program["also"]}
-    first = [function(row) for row in rows(store, name)[: program.get("among", 1)]]
-    assert wanted & set(first), first
+    assert function(rows(store, name)[0]) in {program["function"], *program["also"]}
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -132,13 +130,6 @@ def test_the_answer_names_the_code_its_caller_and_what_the_program_gains(store: 
     first = answer.findings[0]
     assert "tokeniser" in first.advice[0]
     assert not any("py-spy" in text for text in first.advice), "no advice to look for what is already named"
-
-
-def test_without_steps_the_window_is_the_time_between_first_and_last_work(store: Store) -> None:
-    made = analysed(store, "weight_averaging")
-    work = made.trace.work
-    assert made.windows == [(int(work.s.min()), int(work.e.max()))]
-    assert compute_timeline(store, "weight_averaging").window == "from the first to the last work of the devices"
 
 
 def test_start_up_is_told_apart_from_the_program(store: Store) -> None:

@@ -16,6 +16,7 @@ from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish
+from rooflens.tools.compute_timeline import compute_timeline
 
 MS = 1_000_000
 
@@ -270,6 +271,17 @@ def test_calls_of_torch_profiler_are_stacks(store):
         rows = {row["function"]: row for row in host_lines.rows(workload)}
     assert (rows["decode"]["module"], rows["load"]["own"]) == ("python", True)
     assert rows["load"]["idle_total_ns"] > rows["load"]["idle_ns"]
+
+
+def test_without_steps_the_window_is_the_time_between_first_and_last_work(store):
+    made = Made()
+    made.host("open", 0, 5 * MS)
+    pair(made, (10, 20), (50, 60))
+    made.sample(made.stack("train train.py:1"), 0, 60 * MS)
+    with Workload.open(store, publish(store, made)) as workload:
+        found = timeline(workload)
+    assert found.windows == [(10 * MS, 60 * MS)]
+    assert compute_timeline(store, "made").window == "from the first to the last work of the devices"
 
 
 def test_without_code_nothing_is_claimed(store):

@@ -128,6 +128,22 @@ def test_a_forked_child_does_not_end_the_stack_of_its_parent(tmp_path: Path) -> 
     assert times == {7: 30_000_000, 8: 18_000_000}
 
 
+def test_a_stack_that_was_read_while_it_changed_gets_its_begin_from_the_next_one(tmp_path: Path) -> None:
+    main, step, load = frame("<module>", PROGRAM, 90), frame("step", LIBRARY, 12), frame("load", PROGRAM, 4)
+    forward, look = frame("forward", LIBRARY, 7), frame("look", PROGRAM, 5)
+    made = Writer().sample(0, main, load).sample(980, forward, look).sample(985, main, step, forward)
+    made.sample(990, main, load).sample(995, look).sample(1000, main, load).sample(2000)
+    spans = read_recording(made.put(tmp_path / "host") / SAMPLES, tmp_path / "host" / LOG, 100).spans
+    found = [(span.start // 1_000_000, span.end // 1_000_000, [f[0] for f in span.stack]) for span in spans]
+    assert found == [
+        (0, 980, ["<module>", "load"]),
+        (980, 985, ["<module>", "step", "forward", "look"]),
+        (985, 990, ["<module>", "step", "forward"]),
+        (990, 1000, ["<module>", "load"]),
+        (1000, 2000, ["<module>", "load"]),
+    ]
+
+
 def test_the_zero_of_the_clock_lies_between_two_lines_of_the_log(tmp_path: Path) -> None:
     folder = usual().put(tmp_path / "host")
     recording = read_recording(folder / SAMPLES, folder / LOG, 100)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -78,7 +78,7 @@ def read_recording(samples: Path, log: Path, rate: int) -> PySpyRecording:
     began, error = _zero(text)
     counted = _COUNTS.search(text)
     return PySpyRecording(
-        _without_incomplete(_joined(spans, _LASTS * 1_000_000_000 // rate)),
+        _joined(_completed(spans), _LASTS * 1_000_000_000 // rate),
         began,
         error,
         *((int(counted[2]), int(counted[1])) if counted else (0, 0)),
@@ -119,34 +119,49 @@ def _span(start: int, end: int, frames: list[Frame]) -> StackSpan | None:
     return StackSpan(pid, thread, start, end, tuple(frames)) if frames and thread else None
 
 
-def _joined(spans: list[StackSpan], longest: int) -> list[StackSpan]:
-    """Return the spans by thread and time, each extended to the next one of its thread if that is near.
+def _completed(spans: list[StackSpan]) -> list[StackSpan]:
+    """Return the spans by thread and time; stacks that were read while they changed lack their begin, and get it from
+    the stack before or after them in which the function that they begin with is called. Without such a stack, they are
+    left out.
+    """
+    times: dict[tuple[int, int], dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for span in spans:
+        times[span.pid, span.thread][span.stack[0][:2]] += span.end - span.start
+
+    def is_complete(span: StackSpan) -> bool:
+        known = times[span.pid, span.thread]
+        return known[span.stack[0][:2]] >= _FEW * sum(known.values())
+
+    ordered = sorted(spans, key=lambda span: (span.pid, span.thread, span.start))
+    kept: list[StackSpan] = []
+    for span, after in zip_longest(ordered, ordered[1:]):
+        if is_complete(span):
+            kept.append(span)
+            continue
+        near = [*kept[-1:], *([after] if after and is_complete(after) else [])]
+        begins = [
+            other.stack[:depth]
+            for other in near
+            if (other.pid, other.thread) == (span.pid, span.thread)
+            for depth, frame in enumerate(other.stack)
+            if frame[:2] == span.stack[0][:2]
+        ]
+        kept += [replace(span, stack=begin + span.stack) for begin in begins[:1]]
+    return kept
+
+
+def _joined(ordered: list[StackSpan], longest: int) -> list[StackSpan]:
+    """Return the spans of threads in order, each extended to the next one of its thread if that is near.
 
     Where a process and its forked child have the same thread number, each ends the stack of the other.
     """
-    ordered = sorted(spans, key=lambda span: (span.pid, span.thread, span.start))
     joined = []
     for span, after in zip_longest(ordered, ordered[1:]):
         end = span.end
         if after and (after.pid, after.thread) == (span.pid, span.thread) and after.start - end <= longest:
             end = after.start
-        joined.append(StackSpan(span.pid, span.thread, span.start, end, span.stack))
+        joined.append(replace(span, end=end))
     return joined
-
-
-def _without_incomplete(spans: list[StackSpan]) -> list[StackSpan]:
-    """Return the spans without the stacks of a thread that were read while they changed, so that their begin lacks."""
-    times: dict[tuple[int, int], dict[Frame, int]] = defaultdict(lambda: defaultdict(int))
-    for span in spans:
-        function, file, _ = span.stack[0]
-        times[span.pid, span.thread][function, file, 0] += span.end - span.start
-    kept = []
-    for span in spans:
-        known = times[span.pid, span.thread]
-        function, file, _ = span.stack[0]
-        if known[function, file, 0] >= _FEW * sum(known.values()):
-            kept.append(span)
-    return kept
 
 
 def _zero(log: str) -> tuple[int | None, int]:
