@@ -9,8 +9,8 @@ TABLE = DeclaredTable(
     "host_samples",
     "What threads of the host ran: a row for as long as a stack stayed the same.",
     {
-        "start_ns": SchemaColumn("BIGINT", "First sample with this stack, on the clock of events", "ns"),
-        "end_ns": SchemaColumn("BIGINT", "Next sample with another one", "ns"),
+        "start_ns": SchemaColumn("BIGINT", "Half an interval before the first sample with it, on the clock of events", "ns"),
+        "end_ns": SchemaColumn("BIGINT", "Half an interval before the next sample with another one", "ns"),
         "pid": SchemaColumn("BIGINT", "Process"),
         "thread": SchemaColumn("BIGINT", "Thread, as in events"),
         "stack": SchemaColumn("BIGINT", "As in host_stacks"),

@@ -87,7 +87,8 @@ def stored(
 def test_samples_are_spans_on_the_clock_of_the_profile(tmp_path: Path) -> None:
     con = stored(tmp_path, usual().put(tmp_path / "host"), first=0, last=1, shift=-BEGAN)
     rows = con.execute("SELECT start_ns, end_ns, pid, thread, stack, source FROM host_samples").fetchall()
-    assert rows == [(10_000_000, 40_000_000, 7, 7, 1, "py-spy"), (40_000_000, 100_000_000, 7, 7, 2, "py-spy")]
+    # Half an interval before the first sample with the stack and the first one without it.
+    assert rows == [(5_000_000, 35_000_000, 7, 7, 1, "py-spy"), (35_000_000, 95_000_000, 7, 7, 2, "py-spy")]
 
 
 def test_frames_say_whose_code_they_are(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_lines_are_kept_where_the_file_can_be_read(tmp_path: Path) -> None:
 )
 def test_the_clock_is_the_one_on_which_the_events_were_sampled(tmp_path: Path, clock: str, zero: int) -> None:
     con = stored(tmp_path, usual().put(tmp_path / "host"), first=zero + 20_000_000, last=zero + 90_000_000)
-    assert con.execute("SELECT min(start_ns) FROM host_samples").fetchone() == (zero + 10_000_000,), clock
+    assert con.execute("SELECT min(start_ns) FROM host_samples").fetchone() == (zero + 5_000_000,), clock
 
 
 def test_samples_of_another_time_are_left_out_and_said_to_be(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_the_process_between_sampler_and_program_is_left_out(tmp_path: Path) -> 
     writer.sample(6, wrapper, pid=8, tid=80, thread=8).sample(10, program, pid=8, tid=80, thread=8)
     writer.sample(90, pid=8, tid=80, thread=8).sample(95)
     con = stored(tmp_path, writer.put(tmp_path / "host"), first=0, last=1, shift=-BEGAN)
-    assert con.execute("SELECT pid, start_ns, end_ns FROM host_samples").fetchall() == [(8, 10_000_000, 90_000_000)]
+    assert con.execute("SELECT pid, start_ns, end_ns FROM host_samples").fetchall() == [(8, 5_000_000, 85_000_000)]
 
 
 def test_a_program_without_python_has_no_samples_and_no_warning(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def write_host_stacks(
             (last,) = (
                 con.execute(f"SELECT coalesce(max(stack), 0) FROM ({calls})").fetchone() or (0,) if calls else (0,)
             )
-            frames.append(_write_samples(con, spans, recording.began + shift, out, last + 1))
+            # A stack changed between the last sample with the old one and the first with the new one.
+            late = 1_000_000_000 // run.facts["rate"] // 2
+            frames.append(_write_samples(con, spans, recording.began + shift - late, out, last + 1))
             notes.append(_sampled_note(run, recording, spans))
             share = 100 * recording.errors / max(1, recording.samples)
             if share > _FAILED_PCT:
