@@ -9,7 +9,7 @@ TABLE = DeclaredTable(
     "host_samples",
     "What threads of the host ran: a row for as long as a stack stayed the same.",
     {
-        "start_ns": SchemaColumn("BIGINT", "Half an interval before the first sample with it, on the clock of events", "ns"),
+        "start_ns": SchemaColumn("BIGINT", "Half an interval before its first sample, on the clock of events", "ns"),
         "end_ns": SchemaColumn("BIGINT", "Half an interval before the next sample with another one", "ns"),
         "pid": SchemaColumn("BIGINT", "Process"),
         "thread": SchemaColumn("BIGINT", "Thread, as in events"),

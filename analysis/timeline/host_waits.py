@@ -98,7 +98,9 @@ class Waits:
             yield from ((one, "wait") for one in followed)
             yield charges[mine][~taken], "self"
         running = charges[~waits]
-        rivals = [code for other, code in self.python.items() if other != who and other[0] == who[0]]
+        # A thread that works for the first one does not need its lock from it.
+        free = {who, (who[0], who[0])} if who in self.code.causes else {who}
+        rivals = [code for other, code in self.python.items() if other not in free and other[0] == who[0]]
         taken, followed, kept = self._spread(running, rivals, keep=1)
         yield from ((one, "gil") for one in followed)
         yield kept, "self"
