@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument
-from ..analysis.base.text import count_text
+from ..analysis.base.text import count_text, first_few
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.counter_names import why_not_countable
@@ -94,7 +94,7 @@ class MetricsResult(Result):
             "zero": self.zeros,
             **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
         }
-        without = [f"{status}: {_first_names(listed)}" for status, listed in names.items() if listed]
+        without = [f"{status}: {first_few(listed, _LISTED)}" for status, listed in names.items() if listed]
         tables = [TextBlock("table", self.table), *([TextBlock("channels", self.channels)] if self.channels else [])]
         return [TextBlock("", about), *tables, TextBlock("without a row", without)]
 
@@ -224,11 +224,6 @@ def _sum_over_launches(figure: engine.Figure) -> float | None:
     if figure.value is None or not figure.metric.norm:
         return None
     return round_number(figure.value * figure.n)
-
-
-def _first_names(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 @dataclass(frozen=True)
@@ -458,11 +453,10 @@ def _by_time(computed: list[tuple[engine.Figure, float]]) -> list[str]:
     """A note that compares percentages of busy cycles with shares of the time, if collecting counters added cycles."""
     if not computed:
         return []
-    more = f" and {len(computed) - _SHOWN} more" if len(computed) > _SHOWN else ""
-    listed = ", ".join(f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed[:_SHOWN])
+    shares = [f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed]
     return [
         "GRBM_GUI_ACTIVE counts more cycles than the time has at the maximum clock, so percentages of it are too low; "
-        f"as shares of the time they are at least: {listed}{more}."
+        f"as shares of the time they are at least: {first_few(shares, _SHOWN)}."
     ]
 
 

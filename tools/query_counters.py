@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from ..analysis.base.problems import BadArgument, LimitExceeded, StoreProblem
-from ..analysis.base.text import count_text
+from ..analysis.base.text import count_text, first_few
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.doubts import DURATION
 from ..analysis.store.integrity import readable_workloads
@@ -197,13 +197,9 @@ def _doubts(manifests: list[Manifest], named: References) -> list[str]:
     for (column, text), names in doubts_by_text.items():
         alike.setdefault((text, tuple(names)), []).append(column)
     return [
-        f"{_some(columns, _NAMED)} of {_some(names, _TOLD)}: {text}."
+        f"{first_few(columns, _NAMED)} of {first_few(names, _TOLD)}: {text}."
         for (text, names), columns in list(alike.items())[:_TOLD]
     ]
-
-
-def _some(names: Sequence[str], most: int) -> str:
-    return f"{', '.join(names[:most])}{f' and {len(names) - most} more' if names[most:] else ''}"
 
 
 def _check(sql: str, limit: int, timeout_s: float) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ..analysis.base.problems import near
+from ..analysis.base.text import first_few
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import Metric
@@ -78,8 +79,7 @@ def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
     notes = []
     if held:
         devices = sorted({device for name in held for device in known[name]["holds"]})
-        more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
-        notes.append(f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {', '.join(held[:_SHOWN])}{more}.")
+        notes.append(f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {first_few(held, _SHOWN)}.")
     off = {name: known[name]["off"] for name in names if "off" in known.get(name, {})}
     listed = list(off.items())[:_SHOWN]
     notes += [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in listed]

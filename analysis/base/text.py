@@ -185,6 +185,12 @@ def reads_like_a_sentence(text: str) -> bool:
     )
 
 
+def first_few(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first ``most`` texts, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
+
+
 def figure(value: float, digits: int = 4) -> str:
     """A number for reading: its significant digits, but whole numbers and the places before the decimal point in full.
 

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from ..base.notes import Note
 from ..base.problems import BadArgument
-from ..base.text import shorten
+from ..base.text import first_few, shorten
 from ..catalogue import metrics as catalog
 from ..catalogue.thresholds import threshold
 from ..engine.evaluation import Figure, FigureRequest, figures
@@ -156,8 +156,7 @@ def _size_notes(pairs: Sequence[ComparedPair]) -> list[Note]:
     ]
     if not descriptions:
         return []
-    more = f" and {len(descriptions) - _MOST_NAMED} more" if len(descriptions) > _MOST_NAMED else ""
-    labels = ", ".join(descriptions[:_MOST_NAMED]) + more
+    labels = first_few(descriptions, _MOST_NAMED)
     return [
         Note("other_sizes", f"Launched with another size, and no counter shows whether the work is the same: {labels}.")
     ]

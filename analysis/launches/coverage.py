@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..base.database import sql_literal, sql_name
 from ..base.notes import Note, Reason
+from ..base.text import first_few
 from ..catalogue.thresholds import threshold
 from ..workload import Selection, Workload
 
@@ -96,8 +97,7 @@ def notes(workload: Workload, selection: Selection) -> list[Note]:
     sentences += _partly_counted_notes(workload, selection)
     if not_counted := uncounted_kernels(workload, selection.kernels):
         ranked = [f"#{workload.kernels[name].number}" for name in selection.kernels if name in not_counted]
-        more = f" and {len(ranked) - _MOST_NAMED} more" if len(ranked) > _MOST_NAMED else ""
-        text = f"Not counted: {', '.join(ranked[:_MOST_NAMED])}{more}; profile with kernel= to count them."
+        text = f"Not counted: {first_few(ranked, _MOST_NAMED)}; profile with kernel= to count them."
         sentences.append(Note("not_counted", text))
     return sentences
 
@@ -116,11 +116,8 @@ def _partly_counted_notes(workload: Workload, selection: Selection) -> list[Note
     )
     if not rows:
         return []
-    kernel_shares = ", ".join(f"#{workload.kernels[k].number} ({_share(share)})" for k, share in rows[:_MOST_NAMED])
-    more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
-    text = (
-        f"Counted in part, with the share of their time: {kernel_shares}{more}; by='launch' shows each configuration."
-    )
+    kernels = first_few([f"#{workload.kernels[k].number} ({_share(share)})" for k, share in rows], _MOST_NAMED)
+    text = f"Counted in part, with the share of their time: {kernels}; by='launch' shows each configuration."
     return [Note("partly_counted", text)]
 
 

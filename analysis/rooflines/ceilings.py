@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ..base.database import sql_literal
 from ..base.notes import Note, Reason
 from ..base.problems import BadArgument, near
+from ..base.text import first_few
 from ..catalogue.formula import references
 from ..catalogue.targets import identify
 from ..catalogue.thresholds import count_threshold
@@ -335,8 +336,8 @@ def _benchmark_notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool
         listed = ", ".join(f"{r['ceiling'].removeprefix('hbm.')} {r['value']:.0f}" for r in ways)
         notes.append(Note("best_of", f"hbm.bw is the best of: {listed} GB/s."))
     if doubtful := [f"{r['ceiling']} ({r['reason'] or 'no reason kept'})" for r in rows if r["status"] == "suspect"]:
-        more = f" and {len(doubtful) - _DOUBTS} more" if len(doubtful) > _DOUBTS else ""
-        notes.append(Note("suspect_ceilings", f"Suspect in the measurement: {'; '.join(doubtful[:_DOUBTS])}{more}."))
+        text = f"Suspect in the measurement: {first_few(doubtful, _DOUBTS, '; ')}."
+        notes.append(Note("suspect_ceilings", text))
     return notes
 
 

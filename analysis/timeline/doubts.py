@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from ..base.text import count_text
+from ..base.text import count_text, first_few
 from ..catalogue.thresholds import threshold
 from .rules import rules
 from .trace import COMMUNICATION, COMPUTE, EVICTED, NONE, PAGE_FAULTS, Trace, is_same, lane_name
@@ -129,13 +129,11 @@ def _silent_streams(trace: Trace) -> list[TraceDoubt]:
     words = [
         f"stream {one.stream} ({one.lost} of {count_text(one.launches, 'launch')}, from "
         f"{(one.since - trace.whole.start) / 1e6:.4g} ms on)"
-        for one in silent[:_NAMED]
+        for one in silent
     ]
-    more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
     text = f"{count_text(len(silent), 'stream falls', 'streams fall')} silent although work was launched to "
-    text += (
-        f"{'it' if len(silent) == 1 else 'them'}: {', '.join(words)}{more}. The device is busier than the trace shows."
-    )
+    text += f"{'it' if len(silent) == 1 else 'them'}: {first_few(words, _NAMED)}. "
+    text += "The device is busier than the trace shows."
     return [TraceDoubt("silent_streams", "events", text)]
 
 

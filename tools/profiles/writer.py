@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...analysis.base.database import sql_path
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import BadInput, LimitExceeded, join_sentences
-from ...analysis.base.text import count_text
+from ...analysis.base.text import count_text, first_few
 from ...analysis.store.store import Manifest, write_table
 from ..base import size_limits
 from ..base.profile_files import WORK
@@ -243,14 +243,13 @@ def incomplete_kernel_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> lis
     ).fetchall()
     if not rows:
         return []
-    kernels = "; ".join(
+    kernels = [
         f"{plain_text(kernel, 60)} ({count_text(n, 'launch')}, {lacks} of {count_text(len(counters), 'counter')} never)"
-        for kernel, n, lacks in rows[:_LISTED]
-    )
-    more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
+        for kernel, n, lacks in rows
+    ]
     text = (
         f"{count_text(len(rows), 'kernel has', 'kernels have')} too few launches for all groups of counters and "
-        f"stay incomplete: {kernels}{more}."
+        f"stay incomplete: {first_few(kernels, _LISTED, '; ')}."
     )
     return [Note("incomplete", text)]
 

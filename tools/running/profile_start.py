@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from ...analysis.base.problems import BadArgument, MissingTool, Problem
+from ...analysis.base.text import first_few
 from ...analysis.catalogue.metrics import without_metrics
 from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
@@ -273,7 +274,7 @@ def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
     missing = [(word, why) for word, why in planned.unsupported.items() if word in named]
     warnings = [f"{word}: not collected, {why}" for word, why in missing[:_NAMED]]
     if planned.left_out:
-        warnings.append(f"Skipped because of max_passes: {_some(list(planned.left_out))}.")
+        warnings.append(f"Skipped because of max_passes: {first_few(list(planned.left_out), _NAMED)}.")
     return warnings
 
 
@@ -281,7 +282,7 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: DeviceChoice) -> li
     runs = f"{len(steps)} run{'s' * (len(steps) > 1)} of the program under {choice.profiler.name}"
     notes = [f"{runs} on {choice.target}: {', '.join(step.name for step in steps[:20])}.", *choice.warnings]
     if planned.split:
-        notes.append(f"Computed from counters of different runs: {_some(planned.split)}.")
+        notes.append(f"Computed from counters of different runs: {first_few(planned.split, _NAMED)}.")
     if len(choice.locks) > 1:
         notes.append(f"The run has all {len(choice.locks)} GPUs to itself; gpu= with an index selects one of them.")
     return notes
@@ -297,8 +298,3 @@ def _sampling_notes(
         notes[0] += f" Then {choice.profiler.name} counts a representative sample of launches."
         notes += of_driver
     return [*notes, *_notes(planned, [], choice)[1:]]
-
-
-def _some(names: Sequence[str], most: int = _NAMED) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

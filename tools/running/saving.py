@@ -8,6 +8,7 @@ from typing import Any
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
 from ...analysis.base.temporary_files import scratch
+from ...analysis.base.text import first_few
 from ...analysis.comparison.experiment_log import ExperimentEntry, record
 from ...analysis.launches import device_clocks
 from ...analysis.store.store import Manifest, Store
@@ -119,10 +120,9 @@ def _missing_counters(run: ProfileRun, state: RunState, merged: StoredProfile) -
     lost = [counter for counter in dict.fromkeys(asked) if counter not in brought]
     if not lost:
         return []
-    named = ", ".join(lost[:_LOST_NAMED]) + (f" and {len(lost) - _LOST_NAMED} more" if lost[_LOST_NAMED:] else "")
     damaged = any(warning.code == "damaged" for warning in merged.warnings)
     why = "some files that it wrote are damaged" if damaged else "its version may not know them on this device"
-    return [f"counters: The profiler was asked for {named} but returned no values: {why}."]
+    return [f"counters: The profiler was asked for {first_few(lost, _LOST_NAMED)} but returned no values: {why}."]
 
 
 def _summary(manifest: Manifest, merged: StoredProfile) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_name, sql_path
 from ....analysis.base.notes import Note
+from ....analysis.base.text import first_few
 from ....analysis.store.doubts import Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import StoredProfile
@@ -132,5 +133,4 @@ def launched_waves(wave: int) -> str:
 
 def some_names(counters: list[str]) -> str:
     """Return the first names of a list, and how many follow."""
-    more = f" and {len(counters) - LISTED} more" if len(counters) > LISTED else ""
-    return ", ".join(counters[:LISTED]) + more
+    return first_few(counters, LISTED)

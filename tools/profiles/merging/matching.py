@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
+from ....analysis.base.text import count_text, first_few
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
 from .contract import PassTable
 from .demangled_names import with_readable
@@ -280,8 +280,7 @@ class _Pairing:
         kernels = self.con.execute(
             f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
         ).fetchall()
-        listed = ", ".join(plain_text(kernel, 60) for (kernel,) in kernels[:_LISTED])
-        return listed + (f" and {len(kernels) - _LISTED} more" if len(kernels) > _LISTED else "")
+        return first_few([plain_text(kernel, 60) for (kernel,) in kernels], _LISTED)
 
     def _count(self, rows: str) -> int:
         (count,) = self.con.execute(f"SELECT count(*) {rows}").fetchone() or (0,)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded, Problem
-from ....analysis.base.text import count_text
+from ....analysis.base.text import count_text, first_few
 from ...base import progress, size_limits
 from ...base.profile_files import files_below, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
@@ -253,5 +253,4 @@ def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
 
 
 def _names_text(names: list[str]) -> str:
-    shown = ", ".join(plain_text(name, 60) for name in names[:8])
-    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown
+    return first_few([plain_text(name, 60) for name in names], 8)
