@@ -22,7 +22,7 @@ from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
-from .answers.roofline_summary import collective_table, operator_table, phase_table
+from .answers.roofline_summary import collective_table, four_digits, in_ms, operator_table, phase_table
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
 from .base.results import NextCall, Result, Table, TextBlock, table_of
@@ -134,9 +134,9 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         workload=manifest.id,
         name=manifest.name,
         window=_window(analysed),
-        wall_ms=_ms(analysed.wall_ns),
+        wall_ms=in_ms(analysed.wall_ns),
         steps=_steps(analysed),
-        step_ms=_ms(sorted(durations)[len(durations) // 2]) if durations else None,
+        step_ms=in_ms(sorted(durations)[len(durations) // 2]) if durations else None,
         verdict=_round_verdict(analysed.verdict),
         findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
         split=_split(analysed.whole, total),
@@ -147,7 +147,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         figures=table_of(
             _FigureRow,
             [
-                _FigureRow(f.name, _three(f.value), f.unit, f.status, f.reason)
+                _FigureRow(f.name, four_digits(f.value), f.unit, f.status, f.reason)
                 for f in (*analysed.figures, *_efficiencies(analysed.balance))
             ],
         ),
@@ -158,7 +158,7 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
         collectives=collective_table(analysed.collectives, top_n),
         ranges=table_of(
             _RangeRow,
-            [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in analysed.ranges],
+            [_RangeRow(r.name, r.source, r.count, in_ms(r.host_ns), in_ms(r.device_ns)) for r in analysed.ranges],
             {"host_ms": "ms", "gpu_ms": "ms"},
         ),
         gaps=_gaps(analysed),
@@ -169,16 +169,18 @@ def _result(analysed: Timeline, top_n: int) -> TimelineResult:
 
 def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:
     share = None if verdict.share_pct is None else round(verdict.share_pct, 2)
-    return replace(verdict, share_pct=share, speedup_bound=_three(verdict.speedup_bound))
+    return replace(verdict, share_pct=share, speedup_bound=four_digits(verdict.speedup_bound))
 
 
 def _round_finding(finding: ApplicationFinding, first: bool) -> ApplicationFinding:
     """Round a finding for the answer; all but the first are shortened to their main evidence and advice."""
-    gains = [replace(gain, upper=_three(gain.upper), expected=_three(gain.expected)) for gain in finding.gains]
+    gains = [
+        replace(gain, upper=four_digits(gain.upper), expected=four_digits(gain.expected)) for gain in finding.gains
+    ]
     told = replace(
         finding,
         share_pct=round(finding.share_pct, 2),
-        speedup_bound=_three(finding.speedup_bound),
+        speedup_bound=four_digits(finding.speedup_bound),
         gains=gains if any(gain.upper is not None for gain in gains) else [],
     )
     if first:
@@ -191,9 +193,9 @@ def _split(whole: Busy, within: Busy) -> Table:
     rows = [
         _SplitRow(
             part,
-            _ms(getattr(within, name)),
+            in_ms(getattr(within, name)),
             _pct(getattr(within, name), within.wall),
-            _ms(getattr(whole, name)),
+            in_ms(getattr(whole, name)),
             _pct(getattr(whole, name), whole.wall),
         )
         for part, name in _PARTS.items()
@@ -206,10 +208,10 @@ def _idle(analysed: Timeline) -> Table:
     rows = [
         _IdleRow(
             row.idle.cause,
-            _ms(row.idle.ns),
+            in_ms(row.idle.ns),
             _pct(row.idle.ns, analysed.total.wall),
             row.idle.gaps,
-            _ms(row.idle.longest_ns) if row.idle.gaps else None,
+            in_ms(row.idle.longest_ns) if row.idle.gaps else None,
             row.doing.range,
             _operations(row.doing.operations),
             rules().causes[row.idle.cause].title,
@@ -231,15 +233,15 @@ def _code(host: HostFindings | None, top_n: int) -> Table:
                 row.frame.function,
                 place(row.frame),
                 callers(row).removeprefix(", called by ") or None,
-                _ms(row.idle_ns),
+                in_ms(row.idle_ns),
                 _pct(row.idle_ns, host.wall_ns),
                 row.main_cause,
                 row.kind.name,
-                _ms(row.busy_ns),
+                in_ms(row.busy_ns),
                 row.waits,
-                _ms(row.waited_ns),
-                _three(gain.expected),
-                _three(gain.upper),
+                in_ms(row.waited_ns),
+                four_digits(gain.expected),
+                four_digits(gain.upper),
                 row.frame.text,
             )
         )
@@ -250,8 +252,8 @@ def _gaps(analysed: Timeline) -> Table:
     devices = {lane.number: lane_name(lane.rank, lane.device) for lane in analysed.trace.lanes}
     rows = [
         _GapRow(
-            _ms(gap.start - analysed.trace.whole.start),
-            _ms(gap.ns),
+            in_ms(gap.start - analysed.trace.whole.start),
+            in_ms(gap.ns),
             devices[gap.lane],
             gap.cause,
             doing.range,
@@ -260,8 +262,7 @@ def _gaps(analysed: Timeline) -> Table:
         for gap, doing in analysed.gaps
     ]
     total = sum(row.idle.gaps for row in analysed.causes)
-    made = table_of(_GapRow, rows, {"at_ms": "ms", "ms": "ms"})
-    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+    return table_of(_GapRow, rows, {"at_ms": "ms", "ms": "ms"}, total)
 
 
 def _operations(operations: Any) -> str | None:
@@ -275,10 +276,10 @@ def _copies(analysed: Timeline) -> Table:
             row.direction,
             kinds[row.pinned],
             row.copies,
-            _ms(row.ns),
+            in_ms(row.ns),
             _pct(row.ns, analysed.total.wall),
             None if row.bytes is None else row.bytes / 1e6,
-            _three(row.gbs),
+            four_digits(row.gbs),
         )
         for row in analysed.copies
     ]
@@ -316,13 +317,13 @@ def _ranks(ranks: Balance | None, top_n: int) -> Table:
             r.rank,
             r.host,
             r.devices,
-            _ms(r.computing),
+            in_ms(r.computing),
             round(100 * r.computing / r.devices / ranks.mean, 2) if ranks.mean else None,
-            _ms(r.communication),
+            in_ms(r.communication),
             _pct(r.communication, r.computing + r.communication),
-            _ms(r.waited),
-            _ms(r.copies),
-            _ms(r.idle),
+            in_ms(r.waited),
+            in_ms(r.copies),
+            in_ms(r.idle),
         )
         for r in shown
     ]
@@ -330,8 +331,7 @@ def _ranks(ranks: Balance | None, top_n: int) -> Table:
         "of_mean_pct": "%",
         "of_kernels_pct": "%",
     }
-    made = table_of(_RankRow, rows, units)
-    return made.model_copy(update={"total_rows": len(ordered), "truncated": len(ordered) > len(rows)})
+    return table_of(_RankRow, rows, units, len(ordered))
 
 
 def _devices(analysed: Timeline, top_n: int) -> Table:
@@ -350,19 +350,16 @@ def _devices(analysed: Timeline, top_n: int) -> Table:
             )
         )
     units = {name: "%" for name in _DeviceRow._fields if name.endswith("_pct")}
-    made, total = table_of(_DeviceRow, rows, units), len(analysed.trace.lanes)
-    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+    return table_of(_DeviceRow, rows, units, len(analysed.trace.lanes))
 
 
 def _kernels(analysed: Timeline) -> Table:
     rows = [
-        _KernelRow(k.name, k.calls, _ms(k.ns), round(k.share_pct, 2), _three(k.mean_ns / 1e3), k.communication)
+        _KernelRow(k.name, k.calls, in_ms(k.ns), round(k.share_pct, 2), four_digits(k.mean_ns / 1e3), k.communication)
         for k in analysed.kernels
     ]
-    made = table_of(_KernelRow, rows, {"ms": "ms", "pct_of_kernels": "%", "mean_us": "us"})
-    return made.model_copy(
-        update={"total_rows": analysed.total_kernels, "truncated": analysed.total_kernels > len(rows)}
-    )
+    units = {"ms": "ms", "pct_of_kernels": "%", "mean_us": "us"}
+    return table_of(_KernelRow, rows, units, analysed.total_kernels)
 
 
 def _window(analysed: Timeline) -> str:
@@ -477,13 +474,5 @@ def _next(analysed: Timeline) -> list[NextCall]:
     return [picture]
 
 
-def _ms(ns: float | None) -> float | None:
-    return None if ns is None else round(ns / 1e6, 6)
-
-
 def _pct(part: float, whole: float) -> float | None:
     return round(100 * part / whole, 2) if whole else None
-
-
-def _three(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")

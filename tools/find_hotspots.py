@@ -23,7 +23,7 @@ from ..analysis.workload import Workload
 from .answers.sentences import sentence
 from .answers.source_text import source_lines
 from .base.parameters import Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, declared_table, table, table_of
+from .base.results import NextCall, Result, Table, declared_table, first_rows, table, table_of
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
@@ -232,11 +232,11 @@ class _RankingText:
         rows = [[of(spot) for _, of in columns.values()] for spot in spots]
         # Columns without values are omitted, because a model reads every word of an answer.
         kept = [i for i, name in enumerate(columns) if name in ("line", "pct") or any(r[i] is not None for r in rows)]
-        made = table(
+        return first_rows(
             {name: unit for i, (name, (unit, _)) in enumerate(columns.items()) if i in kept},
             [[row[i] for i in kept] for row in rows],
+            total,
         )
-        return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
     def _place(self, line: SourceLine) -> str | None:
         """File and line, with the folder if two files have the same name, or with detail="full"."""
@@ -327,9 +327,7 @@ class _RankingText:
                 hottest = f"{place} {ranking.share_pct(first.cost) or 0:.0f} %"
             samples = one.samples if self.opened.has("samples") else None
             rows.append(_KernelRow(f"#{one.number}", one.kernel, samples, _one(one.share_pct), hottest))
-        made = table_of(_KernelRow, rows, {"time_pct": "%"})
-        others = len(chosen) - 1
-        return made.model_copy(update={"total_rows": others, "truncated": others > len(rows)})
+        return table_of(_KernelRow, rows, {"time_pct": "%"}, len(chosen) - 1)
 
     # -- source text -----------------------------------------------------------------------------------
 

@@ -120,8 +120,7 @@ def of_kernels(comparison: Comparison, extent: Extent) -> Table:
     rows = [_kernel(pair, comparison.other_gpu is not None, extent) for pair in comparison.pairs]
     units = dict.fromkeys((n for n in _PairRow._fields if n.endswith("_ms")), "ms")
     units |= dict.fromkeys((n for n in _PairRow._fields if n.endswith("_pct")), "%")
-    total = len(comparison.matching.pairs)
-    return table_of(_PairRow, rows, units).model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+    return table_of(_PairRow, rows, units, len(comparison.matching.pairs))
 
 
 def of_steps(changed: StepChange) -> Table:
@@ -429,8 +428,7 @@ def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
         for row in changed[: extent.lines]
     ]
     units = {"baseline_pct": "%", "candidate_pct": "%", "change_points": "points", "interval": "points"}
-    made = table_of(_LineRow, rows, units)
-    return made.model_copy(update={"total_rows": len(changed), "truncated": len(changed) > len(rows)})
+    return table_of(_LineRow, rows, units, len(changed))
 
 
 def about_lines(changes: hotspots.LineChanges | None) -> list[Note]:

@@ -156,19 +156,18 @@ def operator_table(analysed: Operators, top_n: int) -> Table:
             _WITHOUT_SIZE.sub("]", row.sizes or "")[:_SIZES],
             ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row.types or ""))))),
             row.calls,
-            _in_ms(row.ns),
-            _four(row.tflops),
-            _four(row.gbs),
-            _four(row.intensity),
-            _in_ms(row.least_ns),
-            _four(row.roofline_pct),
+            in_ms(row.ns),
+            four_digits(row.tflops),
+            four_digits(row.gbs),
+            four_digits(row.intensity),
+            in_ms(row.least_ns),
+            four_digits(row.roofline_pct),
             row.bound,
             row.reason,
         )
         for row in shown
     ]
-    made, total = table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}), len(analysed.examined)
-    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+    return table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}, len(analysed.examined))
 
 
 def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
@@ -180,18 +179,17 @@ def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
             None if row.bytes is None else row.bytes / 1e6,
             row.group_size,
             row.calls,
-            _in_ms(row.ns),
-            _in_ms(row.transfer_ns),
+            in_ms(row.ns),
+            in_ms(row.transfer_ns),
             None if row.waited_pct is None else round(row.waited_pct, 2),
-            _four(row.busbw_gbs),
+            four_digits(row.busbw_gbs),
             row.status,
             row.reason,
         )
         for row in collectives[:top_n]
     ]
     units = {"mb": "MB", "ms": "ms", "transfer_ms": "ms", "waited_pct": "%", "busbw_gbs": "GB/s"}
-    made, total = table_of(_CollectiveRow, rows, units), len(collectives)
-    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+    return table_of(_CollectiveRow, rows, units, len(collectives))
 
 
 def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
@@ -213,14 +211,13 @@ def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
                 len(some),
                 _median([p.requests for p in some]),
                 _median([p.tokens for p in some]),
-                _in_ms(_median(lengths)),
-                _in_ms(_median([p.interval for p in some])),
-                _in_ms(sum(p.busy or 0 for p in some)) if lengths else None,
+                in_ms(_median(lengths)),
+                in_ms(_median([p.interval for p in some])),
+                in_ms(sum(p.busy or 0 for p in some)) if lengths else None,
                 ", ".join(f"{group} {100 * work[group] / total:.3g} %" for group in main) or None,
             )
         )
-    made = table_of(_PhaseRow, rows[:top_n], {"ms": "ms", "interval_ms": "ms", "busy_ms": "ms"})
-    return made.model_copy(update={"total_rows": len(rows), "truncated": len(rows) > top_n})
+    return table_of(_PhaseRow, rows[:top_n], {"ms": "ms", "interval_ms": "ms", "busy_ms": "ms"}, len(rows))
 
 
 def _median(values: Iterable[int | None]) -> float | None:
@@ -228,7 +225,8 @@ def _median(values: Iterable[int | None]) -> float | None:
     return median(known) if known else None
 
 
-def _in_ms(ns: float | None) -> float | None:
+def in_ms(ns: float | None) -> float | None:
+    """Return a time in ms, exact to the ns."""
     return None if ns is None else round(ns / 1e6, 6)
 
 
@@ -236,5 +234,6 @@ def _tensor_type(stated: str) -> str:
     return "" if stated in ("Scalar", "ScalarList") else stated.removeprefix("c10::")
 
 
-def _four(value: float | None) -> float | None:
+def four_digits(value: float | None) -> float | None:
+    """Return a value with four significant digits."""
     return None if value is None else float(f"{value:.4g}")
