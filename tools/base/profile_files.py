@@ -295,3 +295,8 @@ def rows_in_order(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     con.execute(f"SET threads = 1; SET disabled_optimizers = '{_REORDERING}'")
     yield
     con.execute(f"SET threads = {_THREADS}; SET disabled_optimizers = '{_SLOW}'")
+
+
+def natural_sort_key(text: str) -> list[tuple[int, str]]:
+    """Return a sort key that orders pass_10 after pass_2, and rocm-6.10 after rocm-6.9."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]

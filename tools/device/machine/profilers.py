@@ -10,9 +10,10 @@ from pathlib import Path
 
 from ....analysis.base.extensions import DRIVERS, extensions
 from ....analysis.base.problems import BadInput
+from ...base.profile_files import natural_sort_key
 from .model import InstalledProfiler, Roots, Vendor
 from .permissions import CounterPermission
-from .programs import ask, find, natural_sort_key
+from .programs import ask, find
 from .sysfs import clean, read
 
 _TIMEOUT_S = 10.0

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ....analysis.base.extensions import install_command
 from ....analysis.base.problems import command_advice
+from ...base.profile_files import natural_sort_key
 from .model import Check, Device, Roots
 from .sysfs import clean
 
@@ -106,11 +107,6 @@ def _has_ended(pid: int) -> bool:
     except ChildProcessError:
         # Something else reaped it, for example because the embedding process ignores SIGCHLD.
         return True
-
-
-def natural_sort_key(text: str) -> list[tuple[int, str]]:
-    """Return a sort key that orders rocm-6.10 after rocm-6.9."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
 REQUIRED = ("mcp", "pydantic", "duckdb", "pandas", "matplotlib")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import Problem
-from ...base.profile_files import HOTSPOTS_STEP, head, is_inside
+from ...base.profile_files import HOTSPOTS_STEP, head, is_inside, natural_sort_key
 from ..merging.ranks import ProcessPlace, place_of_name
 from ..parsing.sqlite_database import MAGIC, open_database
 from .layouts import FILES
@@ -108,7 +108,7 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
         above = parts[: parts.index(steps[0])] if steps else ()
         output = by_place.setdefault((file.parent, stem), Output(file.parent, stem, steps, above))
         output.files.setdefault(kind, file)
-    outputs = sorted(by_place.values(), key=lambda o: (_natural(str(o.folder)), _natural(o.stem)))
+    outputs = sorted(by_place.values(), key=lambda o: (natural_sort_key(str(o.folder)), natural_sort_key(o.stem)))
     _shorten_steps(outputs)
     return outputs, warnings
 
@@ -198,8 +198,3 @@ def _shorten_steps(outputs: list[Output]) -> None:
         if len({o.steps for o in inside}) == 1:
             for output in inside:
                 output.steps = (step,)
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """Return a key that sorts pass_2 before pass_10."""
-    return [(int(p), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", text)]
