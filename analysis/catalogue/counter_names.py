@@ -154,15 +154,19 @@ def events_of(counter: str) -> tuple[str, ...]:
 
 def per_instance(counter: str) -> str:
     """The counter of every instance, for a counter of a block with instances whose name does not mean their total."""
-    if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
+    if _is_of_one_instance(counter):
         return counter + EVERY_INSTANCE
     return counter
+
+
+def _is_of_one_instance(counter: str) -> bool:
+    return block_of(counter) in _INSTANCED and events_of(counter) == (counter,)
 
 
 def in_total(counter: str) -> str:
     """The total over all instances, for a counter whose name does not say so; a single instance becomes all
     instances."""
-    if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
+    if _is_of_one_instance(counter):
         return f"{counter}_sum"
     return f"{counter.split('[')[0]}{EVERY_INSTANCE}" if "[" in counter else counter
 

@@ -70,15 +70,18 @@ def shares(busy: Mapping[int, Busy], idle: Sequence[Idle]) -> dict[HeightName, f
     shares_by_height: dict[HeightName, float] = dict.fromkeys(HEIGHTS, 0.0)
     shares_by_height["gpu"] += 100 * total.computing / wall
     shares_by_height["copies"] += 100 * total.exposed_copies / wall
-    shares_by_height["communication"] += max(
-        (100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0
-    )
+    shares_by_height["communication"] += _most_communication(busy)
     for each in idle:
         height = rules().causes[each.cause].height
         for name in HEIGHTS:
             if name == height:
                 shares_by_height[name] += 100 * each.ns / wall
     return shares_by_height
+
+
+def _most_communication(busy: Mapping[int, Busy]) -> float:
+    """Return the largest share of exposed communication in the time of a lane, in %."""
+    return max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def judge(
         for causes in (("queued", "profiler"), ("unknown",), ("start_up", "shut_down"))
     )
     # If no device had to wait for another, all would end together, after the mean of their other work.
-    most = max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
+    most = _most_communication(busy)
     mean = 100 * sum(b.exposed_communication for b in busy.values()) / wall
     gone = share | {"communication": share["communication"] - most + mean}
     weight = {name: gone[name] + _recorded_launches(name, share) for name in HEIGHTS}

@@ -147,8 +147,7 @@ class CuptiTimeline:
         self.stage, self.launches, self.stacks = stage, launches, stacks
         rows = (f"({r.number}, {sql_place(r.place)})" for r in processes)
         self.processes = f"(VALUES {', '.join(rows)}) p(file, rank, host, pid)"
-        known = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
-        self.devices = f"(VALUES {known}) d(file, device, number)"
+        self.devices = _devices_sql(numbers)
 
     def queries(self, inner: Path, steps: str) -> TimelineQueries:
         """Return the events; ``steps`` (from nvtx_ranges) gives the range of a thread over time.
@@ -341,13 +340,18 @@ def _device_numbers(used: list[CuptiRecording], devices: list[tuple[int, int]]) 
     return {key: order.index(uuids.get(key, f"unknown {key[1]}")) for key in devices}
 
 
+def _devices_sql(numbers: Mapping[tuple[int, int], int]) -> str:
+    """Return SQL for the number of each device by file and id."""
+    devices = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
+    return f"(VALUES {devices}) d(file, device, number)"
+
+
 def _launches(staged: Stage, used: list[CuptiRecording], numbers: dict[tuple[int, int], int]) -> str:
     """Return SQL for the launches, with the columns LAUNCH, the rank, and the key of the call: file, correlation.
 
     Launches of a graph share their correlation, so they are distinguished by their start.
     """
     processes = ", ".join(f"({r.number}, {i}, {sql_place(r.place)})" for i, r in enumerate(used, 1))
-    devices = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
     names = "(SELECT NULL AS file, NULL AS id, NULL::VARCHAR AS text LIMIT 0)"
     if staged.parts["NAME"]:
         text = f"any_value({bounded_name('text')}) AS text"
@@ -366,7 +370,7 @@ def _launches(staged: Stage, used: list[CuptiRecording], numbers: dict[tuple[int
         f"p.rank::INT AS rank, p.host::VARCHAR AS host, k.file, k.correlation, k.row AS recorded "
         f"FROM {staged.relation('KERN')} k "
         f"JOIN (VALUES {processes}) p(file, process, rank, host, pid) USING (file) "
-        f"JOIN (VALUES {devices}) d(file, device, number) ON d.file = k.file AND d.device = k.device "
+        f"JOIN {_devices_sql(numbers)} ON d.file = k.file AND d.device = k.device "
         f"LEFT JOIN {names} n ON n.file = k.file AND n.id = k.name"
     )
     order = "ORDER BY process, correlation, start_ns, recorded"

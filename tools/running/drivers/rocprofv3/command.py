@@ -303,17 +303,20 @@ class _CommandLine:
             if group := [n for n in one.names if n not in names_seen]:
                 groups.append(group)
                 names_seen |= set(group)
-        expressions = {n: e for one in passes for n, e in one.expressions.items()}
-        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
-        return self.step("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, expressions, counters)
+        return self._together("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, passes)
 
     def taking_turns(self, passes: Sequence[TranslatedPass], options: Sequence[str] = ()) -> Step:
         """Return one step in which the passes take turns, one launch each."""
         groups = [list(passes[n % len(passes)].names) for n in range(_group_count(len(passes)))]
+        return self._together(TURNS, options, {"pmc_groups": groups, "pmc_group_interval": 1}, passes)
+
+    def _together(
+        self, name: str, options: Sequence[str], measured: Mapping[str, object], passes: Sequence[TranslatedPass]
+    ) -> Step:
+        """Return a step that collects the counters of all passes."""
         expressions = {n: e for one in passes for n, e in one.expressions.items()}
         counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
-        measured = {"pmc_groups": groups, "pmc_group_interval": 1}
-        return self.step(TURNS, options, measured, expressions, counters)
+        return self.step(name, options, measured, expressions, counters)
 
     def sampling(self, tracing: Sequence[str] = ("--kernel-trace",)) -> Step:
         """Return the step that samples program counters and traces the kernels that the samples belong to."""
