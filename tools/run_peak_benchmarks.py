@@ -149,7 +149,7 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
     if not fitting and (named := _RUNTIME.fullmatch(str(device).lower())):
         return _unseen(named[1], int(named[2] or 0), wanted), notes
     if not fitting:
-        here = ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in machine.gpus[:8]) or "no GPU"
+        here = machine.gpu_names() or "no GPU"
         raise NotFound(f"There is no GPU {device!r}", f"this machine has {here}", 'Give an index, a uuid or "cpu"')
     if device is None and len(fitting) > 1:
         notes.append(f"GPU 0 of {len(fitting)} was selected; device= selects another.")

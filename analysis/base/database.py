@@ -115,3 +115,8 @@ def sql_literal(text: str) -> str:
 def sql_name(name: str) -> str:
     """``name`` as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def column_names(con: duckdb.DuckDBPyConnection, source: str) -> list[str]:
+    """The names of the columns of a FROM item."""
+    return [str(name) for name, *_ in con.execute(f"DESCRIBE FROM {source}").fetchall()]

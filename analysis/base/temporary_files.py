@@ -22,6 +22,8 @@ from pathlib import Path
 
 from .problems import MissingTool
 
+OPEN_SAFELY = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How to open a file for reading that may have become a pipe, which would block forever, or a link to elsewhere."""
 MARK = r"(?P<place>[0-9a-f]{12})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]{1,20})-[0-9a-f]{12}"
 """The regular expression of a mark, to recognise names that contain one."""
 _MARK = re.compile(MARK)

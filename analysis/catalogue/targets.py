@@ -400,6 +400,11 @@ def identify(device: str | None, target: str | None, facts: dict[str, float]) ->
     return fits[0] if len(fits) == 1 else None
 
 
+def plausible_facts(stated: Mapping[str, object]) -> dict[str, float]:
+    """The numbers of a device that a profile states, without those that are none."""
+    return {name: float(value) for name, value in stated.items() if type(value) is int and 0 < value < 1 << 53}
+
+
 def target_of_device(
     vendor: str | None, device: str | None, capability: tuple[object, object], facts: dict[str, float]
 ) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.notes import Note
 from ..catalogue.thresholds import threshold
-from ..store.store import write_table
+from ..store.store import insert_rows, write_table
 from ..workload import Workload
 
 if TYPE_CHECKING:
@@ -151,15 +151,9 @@ def held_back_notes(rows: Sequence[Mapping[str, Any]]) -> list[Note]:
 
 def save(con: duckdb.DuckDBPyConnection, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write samples as the table clocks of a draft; nothing is written without samples."""
-    if not rows:
-        return
-    typed = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    con.execute(f"CREATE TEMP TABLE sampled_clocks ({typed})")
-    con.executemany(
-        f"INSERT INTO sampled_clocks VALUES ({', '.join('?' for _ in COLUMNS)})",
-        [[row[name] for name in COLUMNS] for row in rows],
-    )
-    write_table(con, "FROM sampled_clocks ORDER BY t_ns", folder / "clocks.parquet")
+    if rows:
+        insert_rows(con, "sampled_clocks", COLUMNS, rows)
+        write_table(con, "FROM sampled_clocks ORDER BY t_ns", folder / "clocks.parquet")
 
 
 def parse_samples(text: str) -> list[dict[str, Any]]:

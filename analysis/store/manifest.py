@@ -15,6 +15,7 @@ import pydantic
 
 from ..base.notes import Note
 from ..base.problems import LimitExceeded, StoreProblem
+from ..base.temporary_files import OPEN_SAFELY
 from ..catalogue.targets import find_target
 from .doubts import Doubt
 
@@ -230,18 +231,13 @@ def check_table_names(manifest: Manifest) -> None:
 def check_room(manifest: Manifest, folder: Path) -> None:
     """Raise LimitExceeded if the files that a manifest lists are too large, or do not fit on the disk of ``folder``."""
     size = sum(manifest.files.values())
+    what = f"Workload {manifest.id} has {size / 1e9:.1f} GB"
     if size > _MOST_BYTES:
-        raise LimitExceeded(
-            f"Workload {manifest.id} has {size / 1e9:.1f} GB",
-            f"at most {_MOST_BYTES / 1e9:.1f} GB are copied",
-            "Import its profile instead",
-        )
+        raise LimitExceeded(what, f"at most {_MOST_BYTES / 1e9:.1f} GB are copied", "Import its profile instead")
     if (free := shutil.disk_usage(folder).free) < size:
-        raise LimitExceeded(
-            f"Workload {manifest.id} has {size / 1e9:.1f} GB",
-            f"{folder} has room for {free / 1e9:.1f} GB",
-            "Free space, or select another folder (--store; XDG_CACHE_HOME for copies of a shared store)",
-        )
+        room = f"{folder} has room for {free / 1e9:.1f} GB"
+        fix = "Free space, or select another folder (--store; XDG_CACHE_HOME for copies of a shared store)"
+        raise LimitExceeded(what, room, fix)
 
 
 def refuse_unusual_table(path: Path) -> None:
@@ -250,7 +246,7 @@ def refuse_unusual_table(path: Path) -> None:
     A sparse file occupies almost no space where it is, but would fill the disk to which it is copied.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(path, OPEN_SAFELY)
         try:
             size = os.fstat(handle).st_size
             marks = os.pread(handle, len(_PARQUET), 0), os.pread(handle, len(_PARQUET), max(0, size - len(_PARQUET)))
@@ -270,7 +266,7 @@ def refuse_unusual_table(path: Path) -> None:
 def read_small(path: str | Path, most: int) -> bytes:
     """The content of a regular file of at most ``most`` bytes. Raises OSError for a link, pipe, folder or larger
     file."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    handle = os.open(path, OPEN_SAFELY)
     try:
         state = os.fstat(handle)
         if not stat.S_ISREG(state.st_mode):

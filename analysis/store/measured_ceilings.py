@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.database import open_own_database, sql_path
 from ..base.problems import StoreProblem
+from ..base.temporary_files import OPEN_SAFELY
 from .integrity import why_unreadable
-from .store import Store, new_id, write_table
+from .store import Store, insert_rows, new_id, write_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,12 +49,7 @@ def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
     con = open_own_database()
     try:
         with store.draft() as folder:
-            created = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-            con.execute(f"CREATE TABLE peak ({created})")
-            con.executemany(
-                f"INSERT INTO peak VALUES ({', '.join('?' for _ in COLUMNS)})",
-                [[row.get(name) for name in COLUMNS] for row in rows],
-            )
+            insert_rows(con, "peak", COLUMNS, rows)
             draft = folder / "peak.parquet"
             write_table(con, "FROM peak", draft)
             with draft.open("rb") as handle:
@@ -126,7 +122,7 @@ def is_complete(path: Path) -> bool:
     """Whether a regular file starts and ends like Parquet; a truncated file would make every query fail."""
     try:
         # A pipe with this name would block forever.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(path, OPEN_SAFELY)
         with open(handle, "rb") as file:  # noqa: PTH123  the descriptor is read; a path could have been swapped
             head = file.read(4)
             file.seek(-4, os.SEEK_END)

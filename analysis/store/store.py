@@ -23,11 +23,11 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..base.database import sql_literal
 from ..base.problems import BadArgument, NotAllowed, NotFound, StoreProblem, near
@@ -391,6 +391,16 @@ class Store:
         marker = self.root / _FORMAT
         if not marker.exists():
             write_atomically(marker, json.dumps({"layout": LAYOUT}))
+
+
+def insert_rows(
+    con: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Make a temporary table of ``rows`` with the names and types of its ``columns``; missing values are NULL."""
+    typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    con.execute(f"CREATE TEMP TABLE {table} ({typed})")
+    places = ", ".join("?" for _ in columns)
+    con.executemany(f"INSERT INTO {table} VALUES ({places})", [[row.get(name) for name in columns] for row in rows])
 
 
 def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path, group: int = 30720) -> int:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from ...analysis.base.problems import BadArgument
+from ...analysis.base.temporary_files import OPEN_SAFELY
 from ...analysis.base.text import CONTROLS, HIDDEN, count_text
 from ..base.untrusted_text import plain_text
 
@@ -134,7 +135,7 @@ def _below(path: Path, roots: Sequence[Path]) -> bool:
 
 def _read(path: Path, roots: Sequence[Path]) -> bytes | None:
     """Return the content of a regular file; None if it is not one, too large, or was swapped for one elsewhere."""
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    opened = os.open(path, OPEN_SAFELY)
     with os.fdopen(opened, "rb") as handle:
         about = os.fstat(handle.fileno())
         if not stat.S_ISREG(about.st_mode) or about.st_size > _BYTES:

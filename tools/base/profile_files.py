@@ -9,10 +9,10 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...analysis.base.database import open_own_database
 from ...analysis.base.problems import BadInput, LimitExceeded
@@ -20,6 +20,8 @@ from ...analysis.base.text import count_text
 from ...analysis.store.store import write_problem
 from . import progress, size_limits
 from .untrusted_text import numbers_with_underscores, plain_text
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     import duckdb
@@ -300,3 +302,15 @@ def rows_in_order(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def natural_sort_key(text: str) -> list[tuple[int, str]]:
     """Return a sort key that orders pass_10 after pass_2, and rocm-6.10 after rocm-6.9."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
+
+
+def grouped(items: Iterable[T], alike: Callable[[T, T], bool]) -> list[list[T]]:
+    """Return the items in groups: each joins the first group whose first item is like it."""
+    groups: list[list[T]] = []
+    for item in items:
+        fitting = next((group for group in groups if alike(group[0], item)), None)
+        if fitting is None:
+            groups.append([item])
+        else:
+            fitting.append(item)
+    return groups

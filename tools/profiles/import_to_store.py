@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...analysis.base.database import column_names
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import BadInput, LimitExceeded
 from ...analysis.base.temporary_files import scratch
@@ -63,7 +64,7 @@ def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, places: Sequence[Proc
 def _launch_sums(con: duckdb.DuckDBPyConnection, stored: Path, places_sql: str) -> str:
     """Return SQL for the places of processes with the totals of what each launched."""
     launches = parquet([stored])
-    stated = {row[0] for row in con.execute(f"DESCRIBE FROM {launches}").fetchall()}
+    stated = column_names(con, launches)
     keys = ", ".join(c if c in stated else f"NULL AS {c}" for c in _KNOWN)
     same = " AND ".join(f"p.{c} IS NOT DISTINCT FROM l.{c}" for c in _KNOWN[:2] if c in stated)
     within = ", ".join(f"p.{c}" for c in _KNOWN[:2] if c in stated)

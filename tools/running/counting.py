@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...analysis.base.database import sql_path
+from ...analysis.base.database import column_names, sql_path
 from ...analysis.base.kernel_names import matching
 from ...analysis.base.problems import NotFound, Problem, near
 from ...analysis.base.temporary_files import scratch
@@ -156,7 +156,7 @@ def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
         with database(path, work) as con:
             read_into(reader_for(path, "auto"), con, path, folder)
             table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
-            stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
+            stated = column_names(con, table)
             number = "iteration" if "iteration" in stated else "ordinal"
             where = f"WHERE {range_condition(con, folder, within)} " if within is not None else ""
             range_filter = range_filter_of_recording(con, folder, within) if within is not None else None

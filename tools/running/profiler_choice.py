@@ -85,7 +85,7 @@ def _find_gpu(machine: Machine, gpu: str, vendor: str | None) -> Device:
     if not fitting and not machine.gpus:
         raise _no_gpu(machine, vendor)
     if not fitting:
-        here = ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in machine.gpus[:8])
+        here = machine.gpu_names()
         raise NotFound(f"There is no GPU {gpu!r}", f"this machine has {here}", 'Give an index, a uuid or "cpu"')
     if len({d.vendor for d in fitting}) > 1:
         raise BadArgument(f"GPU {gpu} is ambiguous: each vendor has one", fix="Give its uuid, or name the profiler")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...analysis.base.database import sql_literal, sql_path
+from ...analysis.base.database import column_names, sql_literal, sql_path
 from ...analysis.base.problems import BadArgument, NotFound, near
 from ...analysis.base.text import count_text
 from ..base.untrusted_text import plain_text
@@ -60,7 +60,7 @@ def range_filter_of_recording(con: duckdb.DuckDBPyConnection, folder: Path, text
     Raises BadArgument if it refers to too many different names.
     """
     table = f"read_parquet({sql_path(folder / 'ranges.parquet')})"
-    stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
+    stated = column_names(con, table)
     domain = "domain" if "domain" in stated else "NULL"
     named = f"(SELECT DISTINCT path, name, {domain} AS domain FROM {table})"
     ends = f"ends_with('/' || path, '/' || {sql_literal(text)})"

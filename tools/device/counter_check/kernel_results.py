@@ -40,9 +40,12 @@ def _wrong_lanes(launch: KnownLaunch, download: Download) -> Array | None:
         return np.asarray(words != np.arange(words.size, dtype=np.uint32))
     if (expected := _sums(launch, short)) is None:
         return None
-    size = launch.threads * 4
-    ends = download(0, size) + download((launch.groups - 1) * size, size)
-    return np.asarray(np.frombuffer(ends, np.uint32) != expected)
+    return np.asarray(np.frombuffer(_ends(launch, download, launch.threads * 4), np.uint32) != expected)
+
+
+def _ends(launch: KnownLaunch, download: Download, size: int) -> bytes:
+    """The ``size`` bytes of each of the first and the last group."""
+    return download(0, size) + download((launch.groups - 1) * size, size)
 
 
 def _same_everywhere(launch: KnownLaunch, download: Download, result: float) -> Array:
@@ -51,7 +54,7 @@ def _same_everywhere(launch: KnownLaunch, download: Download, result: float) -> 
     # 16 chains per lane; of a pair of FP16 numbers, AMD's scalar instructions leave the upper one unchanged.
     each = 16 * (2 if launch.data == "f16" else 1) if launch.data else 2 if kind is np.uint64 else 1
     size = launch.threads * each * np.dtype(kind).itemsize
-    got = np.frombuffer(download(0, size) + download((launch.groups - 1) * size, size), kind)
+    got = np.frombuffer(_ends(launch, download, size), kind)
     return np.asarray(got[:: 2 if launch.data == "f16" or kind is np.uint64 else 1] != kind(result))
 
 

@@ -113,6 +113,10 @@ class Machine:
     def gpus(self) -> list[Device]:
         return [d for d in self.devices if d.vendor != "cpu"]
 
+    def gpu_names(self) -> str:
+        """The first GPUs by index, for messages; empty if there are none."""
+        return ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in self.gpus[:8])
+
 
 def survey(roots: Roots) -> Machine:
     """Survey sysfs, NVML and profilers in parallel. Every program has a time limit."""

@@ -13,7 +13,7 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.catalogue.targets import target_of_device
+from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import plain_text
@@ -395,7 +395,7 @@ def _rank(facts: dict[str, Any]) -> int | None:
 
 def _facts(device: dict[str, Any]) -> dict[str, float]:
     stated = {"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")}
-    return {name: float(v) for name, v in stated.items() if type(v) is int and 0 < v < 1 << 53}
+    return plausible_facts(stated)
 
 
 def _stem(path: Path) -> str:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_literal, sql_name, sql_path
+from ....analysis.base.database import column_names, sql_literal, sql_name, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
@@ -151,7 +151,7 @@ class _RankTables:
         if table not in _OF_LAUNCHES or not dispatches.exists():
             own.rename(target)
             return
-        columns = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
+        columns = column_names(self.con, parquet([own]))
         moved = f"REPLACE (dispatch_id + {by} AS dispatch_id)" if "dispatch_id" in columns else ""
         first = f"SELECT kernel, launch, min(dispatch_id) + {by} AS of FROM {parquet([dispatches])} GROUP BY ALL"
         write_table(
@@ -173,7 +173,7 @@ class _RankTables:
     def _select(self, rank: _ReadRank, table: str, start: dict[str, int]) -> str:
         """Return SQL for one table of one rank, with its rank and host and with shifted numbers."""
         own = rank.folder / f"{table}.parquet"
-        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
+        stated = column_names(self.con, parquet([own]))
         place = rank.unit.place
         moved = {name: f"{name} + {by}" for name, by in start.items() if name in stated}
         if table != "counter_instances":
@@ -205,7 +205,7 @@ class _RankTables:
 
     def _renumber(self, kept: Path, dispatches: Path, to: Path) -> None:
         """Write a kept table with the launch configurations as they are numbered over all ranks."""
-        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([kept])}").fetchall()]
+        stated = column_names(self.con, parquet([kept]))
         if "of" not in stated:  # the rank has no launches
             kept.rename(to)
             return

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import tomli
 
-from ....analysis.base.database import sql_name, sql_path
+from ....analysis.base.database import column_names, sql_name, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, MissingTool, Problem
 from ....analysis.store.store import write_table
-from ...base.profile_files import files_below, step_of
+from ...base.profile_files import files_below, grouped, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
@@ -91,16 +91,9 @@ def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
 
 def as_passes(con: duckdb.DuckDBPyConnection, tables: list[NcuTable], work: Path) -> list[LaunchSheet]:
     """Return one sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
-    groups: list[list[NcuTable]] = []
-    for table in tables:
-        fitting = next((g for g in groups if _same_pass(g[0], table)), None)
-        if fitting is None:
-            groups.append([table])
-        else:
-            fitting.append(table)
     names: set[str] = set()
     passes = []
-    for number, group in enumerate(groups):
+    for number, group in enumerate(grouped(tables, _same_pass)):
         sheet = group[0].sheet if len(group) == 1 else _unite_sheets(con, group, work / f"pass_{number}.parquet")
         first = group[0].file
         name = step_of(first) or first.name.split(".")[0]
@@ -223,7 +216,7 @@ def read(files: ProfileFiles) -> Profile:
     notes += [note for table in tables for note in table.notes]
     sheets = as_passes(con, tables, work)
     main, warnings = sheets[0], []
-    have = {row[0] for row in con.execute(f"DESCRIBE FROM {_rows(main)}").fetchall()}
+    have = set(column_names(con, _rows(main)))
     texts = {name: _values(con, main, name) if name in have else [] for name in _TEXTS}
     for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
         if len(values) > 1:

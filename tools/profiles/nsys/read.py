@@ -13,7 +13,7 @@ from typing import Any
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem, command_advice
 from ....analysis.base.text import count_text
-from ....analysis.catalogue.targets import target_of_device
+from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import files_below, head
@@ -181,7 +181,7 @@ class _Export:
             used = {n for (n,) in self.con.execute(f"SELECT DISTINCT device FROM {self.staged['kernel']}").fetchall()}
         name, major, minor, units, memory, _ = next((gpu for gpu in gpus if gpu[5] in used), gpus[0])
         known = {"cu_per_gpu": units, "memory_bytes": memory}
-        facts = {name: float(v) for name, v in known.items() if type(v) is int and 0 < v < 1 << 53}
+        facts = plausible_facts(known)
         device = plain_text(str(name or ""), 80) or None
         return device, target_of_device("nvidia", device, (major, minor), facts), facts
 

@@ -12,7 +12,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded, Problem
 from ....analysis.base.text import count_text, first_few
 from ...base import progress, size_limits
-from ...base.profile_files import files_below, head, is_inside, step_of
+from ...base.profile_files import files_below, grouped, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import RESERVED
 from ..reader import Launch, Pass, Profile, ProfileFiles
@@ -46,22 +46,6 @@ class PerfFile:
 
     def commands(self) -> set[str | None]:
         return {run.command for run in self.runs}
-
-
-def grouped_by_pass(sources: list[PerfFile]) -> list[list[PerfFile]]:
-    """Group files by pass.
-
-    Files of one step belong to one pass. Files with different events of the same commands are separate passes; all
-    other files are further runs of a pass.
-    """
-    groups: list[list[PerfFile]] = []
-    for source in sources:
-        fitting = next((group for group in groups if _same_pass(group[0], source)), None)
-        if fitting is None:
-            groups.append([source])
-        else:
-            fitting.append(source)
-    return groups
 
 
 def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: str) -> Pass:
@@ -109,6 +93,7 @@ def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
 
 
 def _same_pass(one: PerfFile, other: PerfFile) -> bool:
+    """Whether files are of one step, or runs of one pass: not different events of the same commands."""
     if step_of(one.file) or step_of(other.file):
         return one.file.parent == other.file.parent
     return bool(one.events() & other.events()) or one.commands() != other.commands()
@@ -169,7 +154,7 @@ class PerfReader:
             arch="cpu",
             tool="perf stat",
             command=next(iter(commands)) if len(commands) == 1 else None,
-            passes=[_pass(group, names, number, unnamed) for number, group in enumerate(grouped_by_pass(sources))],
+            passes=[_pass(group, names, number, unnamed) for number, group in enumerate(grouped(sources, _same_pass))],
             warnings=_doubts(runs),
             notes=_notes(runs, names),
         )

@@ -227,6 +227,7 @@ def _with_launches(rows: str, launches: str) -> str:
 
 
 _KEY = ("kernel", "launch", "code_object", "offset")
+_SAME = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
 
 
 def _merged_instructions(instructions: str, launches: str) -> str:
@@ -243,20 +244,18 @@ def _merged_instructions(instructions: str, launches: str) -> str:
 
 def _summed_samples(samples: str, launches: str, code: str) -> str:
     """Return SQL for the samples, summed, with the texts of their instructions."""
-    same = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
     texts = ", ".join(f"coalesce(s.{c}, c.{c}) AS {c}" for c in ("instruction", "source_file", "source_line"))
     keys = ", ".join(f's."{c}"' for c in _KEY)
     return (
         f"SELECT {keys}, s.dispatch_id, {texts}, stall_raw, issued, sum(count) AS count, "
         f"CASE WHEN count(s.lanes) = count(*) THEN sum(s.lanes) END AS lanes "
         f"FROM ({_with_launches(f'SELECT * FROM ({samples}) WHERE {_is_plausible_count()}', launches)}) s "
-        f'LEFT JOIN {code} c ON s."offset" IS NOT NULL AND {same} GROUP BY ALL'
+        f'LEFT JOIN {code} c ON s."offset" IS NOT NULL AND {_SAME} GROUP BY ALL'
     )
 
 
 def _all_instructions(code: str, samples: str) -> str:
     """Return SQL for the table instructions: the given ones plus those that were only sampled."""
-    same = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
     keys = ", ".join(f'"{c}"' for c in _KEY)
     kinds = {"kernel": "VARCHAR", "launch": "INT", "code_object": "VARCHAR", "offset": "BIGINT"}
     assert set(kinds) == set(_KEY)
@@ -266,7 +265,7 @@ def _all_instructions(code: str, samples: str) -> str:
     empty += "".join(f", NULL::BIGINT AS {c}" for c in COUNTS)
     text = "instruction, source_file, source_line"
     alike = '(s."offset" IS NOT NULL OR c.instruction IS NOT DISTINCT FROM s.instruction)'
-    known = f"SELECT 1 FROM {code} c WHERE {same} AND {alike}"
+    known = f"SELECT 1 FROM {code} c WHERE {_SAME} AND {alike}"
     sampled_only = f"SELECT {keys}, {text}{empty} FROM {samples} s WHERE NOT EXISTS ({known}) GROUP BY {keys}, {text}"
     order = ", ".join(f'"{c}"' for c in (*_KEY, "instruction"))
     return f"FROM (SELECT * FROM {code} UNION ALL BY NAME {sampled_only}) ORDER BY {order}"

@@ -20,7 +20,7 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ....analysis.catalogue.targets import target_of_device
+from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import files_below, head, is_inside, open_text
@@ -303,7 +303,7 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     vendor = {"Nvidia": "nvidia", "AMD": "amd"}.get(str(device.get("device_vendor")))
     name = plain_text(str(device.get("gpu_device_name") or ""), 80) or None
     stated = {"cu_per_gpu": device.get("core_count"), "memory_bytes": device.get("memory_size")}
-    facts = {fact: float(v) for fact, v in stated.items() if type(v) is int and 0 < v < 1 << 53}
+    facts = plausible_facts(stated)
     capability = device.get("compute_cap_major"), device.get("compute_cap_minor", 0)
     place = ProcessPlace(host=space.host).or_else(place_of_name(file))
     refusal = BadInput(f"{file.name} contains no events", "it has no plane of a GPU or of host threads with events")
