@@ -14,6 +14,6 @@ TABLE = DeclaredTable(
         "pid": SchemaColumn("BIGINT", "Process"),
         "thread": SchemaColumn("BIGINT", "Thread, as in events"),
         "stack": SchemaColumn("BIGINT", "As in host_stacks"),
-        "source": SchemaColumn("VARCHAR", "What recorded it: py-spy"),
+        "source": SchemaColumn("VARCHAR", "What recorded it: py-spy, or in-process"),
     },
 )

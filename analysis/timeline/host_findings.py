@@ -35,9 +35,9 @@ class HostFindings:
     lanes: int
     edges: Sequence[Edge]
 
-    def rows(self, height: HeightName) -> list[tuple[HotCode, float]]:
-        """Return the code of a height with its share of the idle time of that height, the largest first."""
-        causes = [n for n, cause in enumerate(CODE_CAUSES) if rules().causes[cause].height == height]
+    def rows(self, height: HeightName | None) -> list[tuple[HotCode, float]]:
+        """Return the code of a height, or of all, with its share of the idle time there, the largest first."""
+        causes = [n for n, cause in enumerate(CODE_CAUSES) if height in (None, rules().causes[cause].height)]
         total = float(self.codes.total[causes].sum())
         shares = [(row, float(row.ns[causes].sum()) / total) for row in self.codes.rows] if total else []
         return sorted((pair for pair in shares if pair[1] >= _LEAST_SHARE), key=lambda pair: -pair[1])[:_ROWS]
@@ -55,8 +55,8 @@ class HostFindings:
         """Return a sentence on each row of a height."""
         return [self._row_text(row) for row, _ in self.rows(height)]
 
-    def advice(self, height: HeightName) -> list[tuple[str, AdviceGain]]:
-        """Return what to try for the code of a height, with the gain of the program."""
+    def advice(self, height: HeightName | None) -> list[tuple[str, AdviceGain]]:
+        """Return what to try for the code of a height, or of all, with the gain of the program."""
         said: set[str] = set()
         texts = []
         for row, _ in self.rows(height)[:_ADVICE]:

@@ -310,6 +310,9 @@ def application(workload: Workload, roofs: Mapping[str, float] | None = None) ->
     if analysed.verdict.height == "unknown" or analysed.verdict.share_pct is None:
         return None
     told = analysed.verdict
+    advice = list(analysed.findings[0].advice)
+    if analysed.host and told.height != "gpu":  # the code that costs most, whatever it makes the devices wait for
+        advice = [text for text, _ in analysed.host.advice(None)] or advice
     doubted = any(doubt.of in ("busy", "events") for doubt in analysed.doubts)
     return Application(
         told.height,
@@ -318,7 +321,7 @@ def application(workload: Workload, roofs: Mapping[str, float] | None = None) ->
         analysed.idle_pct,
         analysed.findings[0].claim,
         told.speedup_bound,
-        analysed.findings[0].advice[:_TRIED],
+        advice[:_TRIED],
         analysed.host.edges_text() if analysed.host else None,
         None if roofs is None else program_ceiling(analysed.trace, analysed.windows[0], roofs, doubted=doubted),
     )

@@ -12,7 +12,8 @@ py-spy starts COMMAND, so that it may read the memory of its processes wherever 
 * py-spy prints to the streams of the program. Its own messages go to ``host_samples.log``, with the times at which it
   began, from which the clock of the samples follows.
 * py-spy does not write its file when it is told to end. It ignores that signal, and ends with the program.
-* If py-spy cannot start, fails or hangs, the program runs on without it.
+* If py-spy cannot start, fails or hangs, the program runs on without it. Where no process may read the memory of
+  another, the program writes its stacks itself (watched_program.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -43,9 +45,10 @@ def main(arguments: list[str]) -> None:
     facts: dict[str, object] = {"rate": int(rate), "clocks": _clocks()}
     refusal = _refusal()
     if refusal:
-        facts["refused"] = refusal
-        _save(place, facts)
-        os.execvp(command[0], command)
+        watched = runpy.run_path(str(Path(__file__).with_name("watched_program.py")))
+        status, facts["began"] = watched["run"](place / SAMPLES, rate, command)
+        _save(place, {**facts, "sampler": "in-process", "unreadable": refusal})
+        _end_like(status)
     status = _sample(place, py_spy, rate, command)
     if status is None:
         facts["refused"] = "py-spy did not start"

@@ -151,15 +151,20 @@ def test_the_zero_of_the_clock_lies_between_two_lines_of_the_log(tmp_path: Path)
     assert (recording.began, recording.clock_error) == (BEGAN, 2_000_000)
 
 
-@pytest.mark.parametrize(
-    ("why", "advice"), [(os.strerror(1), "--cap-add=SYS_PTRACE"), (os.strerror(2), "pip install py-spy")]
-)
-def test_what_to_allow_is_said_where_sampling_was_refused(tmp_path: Path, why: str, advice: str) -> None:
+def test_what_to_install_is_said_where_the_sampler_is_missing(tmp_path: Path) -> None:
     folder = tmp_path / "host"
     folder.mkdir()
-    (folder / FACTS).write_text(json.dumps({"refused": why}))
+    (folder / FACTS).write_text(json.dumps({"refused": os.strerror(2)}))
     con = stored(tmp_path, folder, first=0, last=1)
-    assert advice in str(con.execute("FROM said").fetchall())
+    assert "pip install py-spy" in str(con.execute("FROM said").fetchall())
+
+
+def test_what_to_allow_is_said_where_the_program_had_to_sample_itself(tmp_path: Path) -> None:
+    folder = usual().put(tmp_path / "host", sampler="in-process", unreadable=os.strerror(1), began=BEGAN + 7)
+    con = stored(tmp_path, folder, first=0, last=1, shift=-BEGAN)
+    assert con.execute("SELECT DISTINCT source FROM host_samples").fetchall() == [("in-process",)]
+    assert con.execute("SELECT min(start_ns) FROM host_samples").fetchone() == (5_000_007,)
+    assert "--cap-add=SYS_PTRACE" in str(con.execute("FROM said").fetchall())
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}', '[{"ph": "B"}]', "no json"])

@@ -62,6 +62,56 @@ def test_a_sampler_that_cannot_start_leaves_the_program_alone(tmp_path: Path) ->
     assert json.loads((tmp_path / sampled_program.FACTS).read_text())["refused"] == "py-spy did not start"
 
 
+UNREADABLE = (
+    f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import sampled_program as s; "
+    "s._refusal = lambda: 'Operation not permitted'; s.main(sys.argv[1:])"
+)
+
+
+def unreadable(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A run of a program where no process may read the memory of another."""
+    argv = [sys.executable, "-I", "-c", UNREADABLE, str(folder), "py-spy", "100", "--", *command]
+    env = {**os.environ, **environment}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+def test_a_program_whose_memory_cannot_be_read_samples_its_own_threads_and_children(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        BUSY + "import os, threading\n"
+        "def other(): work(0.5)\n"
+        "def child(): work(0.5)\n"
+        "thread = threading.Thread(target=other); thread.start(); work(0.5); thread.join()\n"
+        "if (pid := os.fork()) == 0:\n    child(); os._exit(0)\n"
+        "os.waitpid(pid, 0); print('done'); sys.exit(3)\n"
+    )
+    ran = unreadable(tmp_path, sys.executable, str(program))
+    assert (ran.returncode, ran.stdout) == (3, "done\n")
+    run = sampled_run(tmp_path)
+    assert run is not None
+    assert run.recording is not None
+    times: dict[tuple[int, int, str], float] = {}
+    for span in run.recording.spans:
+        functions = {name for name, _, _ in span.stack}
+        if found := functions & {"other", "child"} or functions & {"work"}:
+            key = (span.pid, span.thread, *found)
+            times[key] = times.get(key, 0) + (span.end - span.start) / 1e9
+    ((main, *_),) = [who for who in times if who[2] == "work"]
+    ((pid, number, _),) = [who for who in times if who[2] == "child"]
+    ((owner, thread, _),) = [who for who in times if who[2] == "other"]
+    assert owner == main != thread
+    assert pid == number != main
+    assert all(0.3 < time < 1.2 for time in times.values()), times
+
+
+def test_a_program_that_samples_itself_keeps_its_own_sitecustomize_and_its_signal(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("print('own')")
+    code = "import os, sitecustomize; print(sitecustomize.__file__); os.kill(os.getpid(), 9)"
+    ran = unreadable(tmp_path, sys.executable, "-u", "-c", code, PYTHONPATH=str(tmp_path / "own"))
+    assert (ran.returncode, ran.stdout) == (-signal.SIGKILL, f"own\n{tmp_path}/own/sitecustomize.py\n")
+
+
 def test_a_program_ends_with_its_samples_when_it_is_told_to_end(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(BUSY + "print('begun', flush=True)\nwork(50)\n")

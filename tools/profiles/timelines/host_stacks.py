@@ -68,7 +68,7 @@ def sampled_run(folder: Path) -> SampledRun | None:
     if not (folder / SAMPLES).is_file():
         return SampledRun(facts, None)
     try:
-        return SampledRun(facts, read_recording(folder / SAMPLES, folder / LOG, facts["rate"]))
+        return SampledRun(facts, read_recording(folder / SAMPLES, folder / LOG, facts["rate"], facts.get("began")))
     except BadInput as problem:  # the profile itself is good
         return SampledRun({**facts, "refused": problem.text}, None)
 
@@ -97,7 +97,8 @@ def write_host_stacks(
             )
             # A stack changed between the last sample with the old one and the first with the new one.
             late = 1_000_000_000 // run.facts["rate"] // 2
-            frames.append(_write_samples(con, spans, recording.began + shift - late, out, last + 1))
+            sampler = run.facts.get("sampler", "py-spy")
+            frames.append(_write_samples(con, spans, recording.began + shift - late, out, last + 1, sampler))
             notes.append(_sampled_note(run, recording, spans))
             share = 100 * recording.errors / max(1, recording.samples)
             if share > _FAILED_PCT:
@@ -113,10 +114,19 @@ def _sampled_note(run: SampledRun, recording: PySpyRecording, spans: Sequence[St
     threads = count_text(len({(s.pid, s.thread) for s in spans}), "Python thread")
     processes = count_text(len({s.pid for s in spans}), "process")
     text = f"The stacks of {threads} in {processes} were sampled {run.facts['rate']} times a second (host_samples); "
+    if why := run.facts.get("unreadable"):
+        words = (
+            f"{text}by a thread of the program itself, because its memory cannot be read ({why}). Native code that "
+            "keeps the interpreter's lock delays samples. "
+            "In a container, allow --cap-add=SYS_PTRACE; on a machine, as root"
+        )
+        return Note("host_stacks", command_advice(words, "sysctl kernel.yama.ptrace_scope=1"))
     return Note("host_stacks", f"{text}their clock is known to {recording.clock_error / 1e6:.1f} ms.")
 
 
-def _write_samples(con: duckdb.DuckDBPyConnection, spans: Sequence[StackSpan], zero: int, out: Path, first: int) -> str:
+def _write_samples(
+    con: duckdb.DuckDBPyConnection, spans: Sequence[StackSpan], zero: int, out: Path, first: int, sampler: str
+) -> str:
     """Write host_samples, with stacks numbered from ``first``; return SQL for the frames of these stacks."""
     import numpy as np
 
@@ -125,7 +135,7 @@ def _write_samples(con: duckdb.DuckDBPyConnection, spans: Sequence[StackSpan], z
         numbers.setdefault(span.stack, first + len(numbers))
     rows = [(zero + s.start, zero + s.end, s.pid, s.thread, numbers[s.stack]) for s in spans]
     times = zip(("start_ns", "end_ns", "pid", "thread", "stack"), np.array(rows, "<i8").T, strict=True)
-    select = "SELECT *, 'py-spy' AS source FROM host_columns ORDER BY pid, thread, start_ns"
+    select = f"SELECT *, '{plain_text(sampler, _LINE)}' AS source FROM host_columns ORDER BY pid, thread, start_ns"
     _write_columns(con, dict(times), select, out / "host_samples.parquet")
     frames = [
         (number, depth, plain_text(function, _TEXT), plain_text(file, _TEXT), line)
@@ -197,9 +207,6 @@ def _clock_shift(
 def _refusal_text(why: str) -> str:
     """Say why the host's stacks are missing, and what to allow."""
     said = f"The host's stacks were not sampled: {why}"
-    if why in (os.strerror(errno.EPERM), os.strerror(errno.EACCES)):
-        words = f"{said}. In a container, allow it with --cap-add=SYS_PTRACE; on a machine, as root"
-        return command_advice(words, "sysctl kernel.yama.ptrace_scope=1")
     if why == os.strerror(errno.ENOENT):
         return command_advice(f"{said}, because py-spy is not installed. Install it", "pip install py-spy")
     return f"{said}."

@@ -71,11 +71,14 @@ class _Thread:
     since: int = 0
 
 
-def read_recording(samples: Path, log: Path, rate: int) -> PySpyRecording:
-    """Return the recording in ``samples``, with the clock from ``log``; BadInput if the file is not of py-spy."""
+def read_recording(samples: Path, log: Path, rate: int, began: int | None = None) -> PySpyRecording:
+    """Return the recording in ``samples``; BadInput if the file is not of py-spy.
+
+    The zero of its clock is ``began``, in ns of Unix time, or else follows from ``log``.
+    """
     spans = [span for seen in _stacks(samples) if (span := _span(*seen))]
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
-    began, error = _zero(text)
+    began, error = (began, 0) if began else _zero(text)
     counted = _COUNTS.search(text)
     return PySpyRecording(
         _joined(_completed(spans), _LASTS * 1_000_000_000 // rate),
@@ -120,10 +123,8 @@ def _span(start: int, end: int, frames: list[Frame]) -> StackSpan | None:
 
 
 def _completed(spans: list[StackSpan]) -> list[StackSpan]:
-    """Return the spans by thread and time; stacks that were read while they changed lack their begin, and get it from
-    the stack before or after them in which the function that they begin with is called. Without such a stack, they are
-    left out.
-    """
+    """Return the spans by thread and time; those that lack their begin, because they were read while they changed, get
+    it from the stack before or after them in which their first function is called, or else are left out."""
     times: dict[tuple[int, int], dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for span in spans:
         times[span.pid, span.thread][span.stack[0][:2]] += span.end - span.start
