@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ..base.database import sql_literal, sql_name
 from ..base.notes import Reason, join_reasons
@@ -109,7 +109,7 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
         base = scope.with_constants(scope.rows(", ".join(scope.columns()), source, page.of_kernels()))
         return WorkSums(_by_configuration(workload, base, ready, page), missing, total, reads)
     base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source} WHERE {where}")
-    values = _values(ready)
+    values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
     pattern = ", ".join(f"CASE WHEN {sql_name(name)} IS NULL THEN '0' ELSE '1' END" for name in ready)
     sums = ", ".join(f"sum({sql_name(name)})" for name in ready)
     key = "kernel, dispatch_id" if page.by == "dispatch" else "kernel, NULL::BIGINT"
@@ -119,26 +119,17 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
     )
     groups: dict[tuple[str, int | None], list[tuple[int, dict[str, float]]]] = {}
     for kernel, dispatch, _, n, *totals in rows:
-        groups.setdefault((kernel, dispatch), []).append((n, _amounts(ready, totals)))
+        amounts = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
+        groups.setdefault((kernel, dispatch), []).append((n, amounts))
     done = [KernelWork(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
     rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
     done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0))
     return WorkSums(done, missing, total, reads)
 
 
-def _values(formulas: Mapping[str, str]) -> str:
-    """The SQL columns of the formulas."""
-    return ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in formulas.items())
-
-
-def _amounts(names: Iterable[str], totals: Iterable[Any]) -> dict[str, float]:
-    """The known totals by name."""
-    return {name: float(total) for name, total in zip(names, totals, strict=True) if total is not None}
-
-
 def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], page: WorkSelection) -> list[KernelWork]:
     """The work of every kernel of a multiplexed profile, one part per launch configuration; see multiplexing.py."""
-    values = _values(ready)
+    values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
     # With a FILTER for each, DuckDB would keep another copy of all columns in memory for each.
     held_by = {
         n: (f"CASE WHEN tier < {MEANS} THEN {n} END", f"CASE WHEN tier = {MEANS} THEN {n} END")
@@ -153,11 +144,10 @@ def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], p
     )
     done: dict[str, KernelWork] = {}
     for kernel, launches, held_counts, *totals in rows:
+        amounts = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
         one = done.get(kernel, KernelWork(kernel, None, 0, [], []))
         own = [*(one.counted or []), dict(zip(ready, held_counts, strict=True))]
-        done[kernel] = KernelWork(
-            kernel, None, one.dispatches + launches, [*one.parts, (launches, _amounts(ready, totals))], own
-        )
+        done[kernel] = KernelWork(kernel, None, one.dispatches + launches, [*one.parts, (launches, amounts)], own)
     rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
     return sorted(done.values(), key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel]))
 

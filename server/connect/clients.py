@@ -193,24 +193,20 @@ def write(client: Client, launch: StartCommand, file: Path, within: Path | None 
     cannot be read or written, and NotAllowed if links lead elsewhere. In these cases the file is unchanged.
     """
     by_hand = f"Add the entry by hand: `rooflens connect {client.name}` prints it"
-    file = _resolve(file, within, by_hand)
+    file = file.resolve()  # a link to a file in another place stays a link
+    if within is not None and not file.is_relative_to(within.resolve()):
+        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
     before = _read(file)
     renewed = _insert_entry(client, launch, before, file, by_hand)
     return _replace(file, before, renewed, by_hand)
 
 
-def _resolve(file: Path, within: Path | None, by_hand: str) -> Path:
-    """Return the file to which links lead, so that they stay links; NotAllowed if it is not ``within`` the project."""
-    file = file.resolve()
-    if within is not None and not file.is_relative_to(within.resolve()):
-        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
-    return file
-
-
 def remove(client: Client, file: Path, within: Path | None = None) -> WrittenConfiguration:
     """Remove the entry from ``file``, which otherwise keeps its content. Raises as `write` does."""
     by_hand = f"Remove the entry {NAME!r} under {client.servers!r} by hand"
-    file = _resolve(file, within, by_hand)
+    file = file.resolve()
+    if within is not None and not file.is_relative_to(within.resolve()):
+        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
     before = _read(file)
     stated, servers = _servers(client, before, file, by_hand)
     if NAME not in servers:
