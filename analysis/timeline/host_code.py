@@ -72,14 +72,17 @@ class HostCode:
     """The spans by process and thread."""
     calls: Mapping[tuple[int, int], CallSites] = field(default_factory=dict)
     """The calls with stacks of their own by process and thread."""
-    causes: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
-    """The spans of threads that work for the first one of their process, with its code where they have none."""
+    helpers: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
+    """For threads that work for the first one of their process: their spans, with its code where they have none."""
 
     def code_of(self, pid: int, thread: int) -> ThreadCode | None:
-        """Return the code that makes a thread do what it does; None if nothing of its process was recorded."""
+        """Return the code that a thread works for; None if nothing of its process was recorded.
+
+        A thread without recorded code works for the first one of its process.
+        """
         key = pid, thread
         first = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
-        return self.causes.get(key) or self.threads.get(key) or (self.threads[first] if first else None)
+        return self.helpers.get(key) or self.threads.get(key) or (self.threads[first] if first else None)
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
@@ -136,20 +139,20 @@ def _recorded(trace: Trace) -> HostCode:
     if workload.has("host_samples"):
         source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"
         threads = {who: _spans(*columns) for who, columns in _by_thread(trace, source)}
-    made = _Made(known)
-    causes = {
-        who: made.under(spans, first)
-        for who, spans in threads.items()
-        if who[0] != who[1] and (first := threads.get((who[0], who[0]))) and not made.begins_in_python(spans)
-    }
+    combined = _CombinedStacks(known)
+    helpers = {}
+    for who, spans in threads.items():
+        first = threads.get((who[0], who[0]))
+        if who[0] != who[1] and first and not combined.begins_in_python(spans):
+            helpers[who], threads[who] = combined.helper_code(spans, first)
     sampled = {pid for pid, _ in threads}
     calls = {}
     for who, (start, end, stack) in _by_thread(trace, f"{trace.events} WHERE stack IS NOT NULL"):
         calls[who] = CallSites(start, stack)
         # In a process with Python code, threads without any work for those that have some.
         if who[0] not in sampled:
-            threads[who] = made.between(start, end, stack)
-    return HostCode(made.stacks, threads, calls, causes)
+            threads[who] = combined.native_code(start, end, stack)
+    return HostCode(combined.stacks, threads, calls, helpers)
 
 
 def _by_thread(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], tuple[Ints, Ints, Ints]]]:
@@ -176,7 +179,7 @@ def _spans(start: Ints, end: Ints, stack: Ints) -> ThreadCode:
     return ThreadCode(start, np.minimum(end, np.append(start[1:], end[-1:])), stack)
 
 
-class _Made:
+class _CombinedStacks:
     """Stacks that were recorded, and those that are made of two of them."""
 
     def __init__(self, stacks: Sequence[Stack]) -> None:
@@ -188,8 +191,9 @@ class _Made:
         roots = [self.stacks[number][0] for number in spans.stack if self.stacks[number]]
         return any(_THREAD_START.search(root.file or "") or root.function == "<module>" for root in roots)
 
-    def under(self, spans: ThreadCode, first: ThreadCode) -> ThreadCode:
-        """Return the spans of a thread that works for the first one: its frames under those of the first.
+    def helper_code(self, spans: ThreadCode, first: ThreadCode) -> tuple[ThreadCode, ThreadCode]:
+        """Return the spans of a thread that works for the first one, its frames under those of the first: also those
+        in which only the first one has code, and without them.
 
         Threads of automatic differentiation in PyTorch work for the first one, which waits for them meanwhile.
         """
@@ -197,10 +201,11 @@ class _Made:
 
         edges = np.unique(np.concatenate([spans.s, spans.e, first.s, first.e]))
         outer, inner = (_numbers_at(code, edges[:-1]) for code in (first, spans))
-        number = [self._number(self.stacks[a] + self.stacks[b]) for a, b in zip(outer, inner, strict=True)]
-        return ThreadCode(edges[:-1], edges[1:], np.array(number, dtype=np.int64))
+        numbers = [self._number(self.stacks[a] + self.stacks[b]) for a, b in zip(outer, inner, strict=True)]
+        code = np.stack([edges[:-1], edges[1:], np.array(numbers, dtype=np.int64)])
+        return ThreadCode(*code), ThreadCode(*code[:, inner > 0])
 
-    def between(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
+    def native_code(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
         """Return the spans of a thread that was not sampled: in a call its stack, and between two calls what both
         stacks share."""
         import numpy as np

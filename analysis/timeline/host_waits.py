@@ -79,7 +79,7 @@ class Waits:
         """The active spans of threads that run Python code for much of the time."""
         chosen = {}
         for who, spans in self.active.items():
-            if who in self.code.causes:
+            if who in self.code.helpers:
                 continue
             every = self.code.threads[who]
             time = int((spans.e - spans.s).sum())
@@ -99,7 +99,7 @@ class Waits:
             yield charges[mine][~taken], "self"
         running = charges[~waits]
         # A thread that works for the first one does not need its lock from it.
-        free = {who, (who[0], who[0])} if who in self.code.causes else {who}
+        free = {who, (who[0], who[0])} if who in self.code.helpers else {who}
         rivals = [code for other, code in self.python.items() if other not in free and other[0] == who[0]]
         taken, followed, kept = self._spread(running, rivals, keep=1)
         yield from ((one, "gil") for one in followed)

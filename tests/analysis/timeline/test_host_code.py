@@ -115,6 +115,8 @@ def test_frames_of_a_thread_that_a_library_started_lie_under_those_of_the_first_
     # From the launch at 10 to that at 50, with 30 ms without work: 10 in forward, 5 in unpack, 25 in neither.
     wanted = {("train", "backward"): 19, ("train", "backward", "forward"): 8, ("train", "backward", "unpack"): 4}
     assert {path: ms for path, ms in found.items() if ms} == wanted
+    busy = {tuple(frame.function for frame in code.stacks[stack]): ns / MS for stack, ns in idle.busy.items()}
+    assert (busy["train", "backward", "forward"], busy["train", "backward", "unpack"]) == (10, 5)
 
 
 def test_another_process_explains_nothing(store):
