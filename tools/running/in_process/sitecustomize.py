@@ -4,6 +4,8 @@ A thread reads the stacks of the others whenever it gets the lock of the interpr
 needs none, ended programs with a memory error. Whatever fails here leaves the program as it is.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -28,11 +30,13 @@ def _sample() -> None:
     """Write a line for each thread whose stack is another one than at the last sample, until the process ends."""
     interval = 1 / int(os.environ["ROOFLENS_RATE"])
     last: dict[int, list[tuple[str, str, int]]] = {}
-    with Path(os.environ["ROOFLENS_STACKS"], f"{os.getpid()}.stacks").open("a", buffering=1, encoding="utf-8") as file:
+    numbers: dict[int | None, int | None] = {}
+    path = Path(os.environ["ROOFLENS_STACKS"], f"{os.getpid()}.stacks")
+    with contextlib.suppress(Exception), path.open("a", buffering=1, encoding="utf-8") as file:
         while True:
             time.sleep(interval)
             now = time.time_ns()
-            numbers = {thread.ident: thread.native_id for thread in threading.enumerate()}
+            numbers.update({thread.ident: thread.native_id for thread in threading.enumerate()})
             numbers[threading.main_thread().ident] = os.getpid()  # in a forked child, that of the parent would be left
             stacks = {thread: _stack(frame) for thread, frame in sys._current_frames().items()}
             stacks.pop(threading.get_ident())
