@@ -400,9 +400,9 @@ def identify(device: str | None, target: str | None, facts: dict[str, float]) ->
     return fits[0] if len(fits) == 1 else None
 
 
-def plausible_facts(stated: Mapping[str, object]) -> dict[str, float]:
-    """The numbers of a device that a profile states, without those that are none."""
-    return {name: float(value) for name, value in stated.items() if type(value) is int and 0 < value < 1 << 53}
+def plausible_facts(facts: Mapping[str, object]) -> dict[str, float]:
+    """The facts of a device in a profile that are positive integers below 2 to the 53rd."""
+    return {name: float(value) for name, value in facts.items() if type(value) is int and 0 < value < 1 << 53}
 
 
 def target_of_device(

@@ -113,15 +113,15 @@ def _sampled_note(run: SampledRun, recording: PySpyRecording, spans: Sequence[St
     """Return a note on what was sampled, and how well its clock is known."""
     threads = count_text(len({(s.pid, s.thread) for s in spans}), "Python thread")
     processes = count_text(len({s.pid for s in spans}), "process")
-    text = f"The stacks of {threads} in {processes} were sampled {run.facts['rate']} times a second (host_samples); "
+    text = f"The stacks of {threads} in {processes} were sampled {run.facts['rate']} times a second (host_samples)"
     if why := run.facts.get("unreadable"):
         words = (
-            f"{text}by a thread of the program itself, because its memory cannot be read ({why}). Native code that "
+            f"{text} by a thread of the program itself, because its memory cannot be read ({why}). Native code that "
             "keeps the interpreter's lock delays samples. "
             "In a container, allow --cap-add=SYS_PTRACE; on a machine, as root"
         )
         return Note("host_stacks", command_advice(words, "sysctl kernel.yama.ptrace_scope=1"))
-    return Note("host_stacks", f"{text}their clock is known to {recording.clock_error / 1e6:.1f} ms.")
+    return Note("host_stacks", f"{text}; their clock is known to {recording.clock_error / 1e6:.1f} ms.")
 
 
 def _write_samples(

@@ -81,7 +81,7 @@ def read_recording(samples: Path, log: Path, rate: int, began: int | None = None
     began, error = (began, 0) if began else _zero(text)
     counted = _COUNTS.search(text)
     return PySpyRecording(
-        _joined(_completed(spans), _LASTS * 1_000_000_000 // rate),
+        _joined(_complete_stacks(spans), _LASTS * 1_000_000_000 // rate),
         began,
         error,
         *((int(counted[2]), int(counted[1])) if counted else (0, 0)),
@@ -122,9 +122,9 @@ def _span(start: int, end: int, frames: list[Frame]) -> StackSpan | None:
     return StackSpan(pid, thread, start, end, tuple(frames)) if frames and thread else None
 
 
-def _completed(spans: list[StackSpan]) -> list[StackSpan]:
-    """Return the spans by thread and time; those that lack their begin, because they were read while they changed, get
-    it from the stack before or after them in which their first function is called, or else are left out."""
+def _complete_stacks(spans: list[StackSpan]) -> list[StackSpan]:
+    """Return the spans by thread and time. Stacks that were read while they changed lack their outermost frames: they
+    take them from the stack before or after in which their first function is called, or else are left out."""
     times: dict[tuple[int, int], dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for span in spans:
         times[span.pid, span.thread][span.stack[0][:2]] += span.end - span.start
@@ -140,14 +140,14 @@ def _completed(spans: list[StackSpan]) -> list[StackSpan]:
             kept.append(span)
             continue
         near = [*kept[-1:], *([after] if after and is_complete(after) else [])]
-        begins = [
+        callers = [
             other.stack[:depth]
             for other in near
             if (other.pid, other.thread) == (span.pid, span.thread)
             for depth, frame in enumerate(other.stack)
             if frame[:2] == span.stack[0][:2]
         ]
-        kept += [replace(span, stack=begin + span.stack) for begin in begins[:1]]
+        kept += [replace(span, stack=outer + span.stack) for outer in callers[:1]]
     return kept
 
 
