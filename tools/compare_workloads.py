@@ -19,7 +19,7 @@ from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
 from ..analysis.comparison.time_ratio import TimeVerdict
-from ..analysis.comparison.timeline_changes import StepChange, WallTimeChange
+from ..analysis.comparison.timeline_changes import WallTimeChange
 from ..analysis.comparison.timeline_changes import change as wall_time_change
 from ..analysis.comparison.timeline_changes import notes as wall_time_notes
 from ..analysis.comparison.work import Answer
@@ -220,9 +220,14 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
-        verdict=_verdict(verdict_with_claims(main, against), deciding, against),
+        verdict=(
+            verdict_with_claims(main, against)
+            if deciding is None or against or deciding.verdict == "inconclusive"
+            else deciding.verdict
+        ),
         same_work=main.work.answer if main else "unknown",
-        answer=_contradiction(against) + summary(comparison, against, deciding),
+        answer="".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in against)
+        + summary(comparison, against, deciding),
         claims=tables.of_claims(claims, extent),
         causes=causes(main, first.changed if first else []) if main and alike else [],
         kernels=tables.of_kernels(comparison, extent),
@@ -251,11 +256,6 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
     )
 
 
-def _verdict(of_pair: TimeVerdict, steps: StepChange | None, against: Sequence[ResultClaim]) -> TimeVerdict:
-    """The verdict of the steps if their wall time changed and the profile contradicts no claim, or else of the pair."""
-    return of_pair if steps is None or against or steps.verdict == "inconclusive" else steps.verdict
-
-
 def _of_programs(wall: WallTimeChange | None) -> Table | None:
     """The distance of both programs to their ceilings, by the version."""
     if wall is None:
@@ -265,11 +265,6 @@ def _of_programs(wall: WallTimeChange | None) -> Table | None:
         for version, one in zip(("baseline", "candidate"), map(rounded_ceiling, wall.ceilings), strict=True)
     ]
     return table_of(_ProgramRow, rows, {"ceiling_pct": "%", "critical_path": "ns", "roofs_known_pct": "%"})
-
-
-def _contradiction(against: list[ResultClaim]) -> str:
-    """Say first what the profile contradicts."""
-    return "".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in against)
 
 
 def _series(steps: list[Comparison], extent: Extent) -> CompareResult:

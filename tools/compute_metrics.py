@@ -140,7 +140,10 @@ def compute_metrics(
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
     columns, rows = _table(short, computed, view, checked)
     if total:
-        columns, rows = columns | {"total": None}, _with_sums(rows, short.figures)
+        columns, rows = (
+            columns | {"total": None},
+            [[*row, _sum_over_launches(figure)] for row, figure in zip(rows, short.figures, strict=True)],
+        )
     return MetricsResult(
         answer=_answer(manifest, computed.figures, kernel),
         workload=manifest.id,
@@ -157,7 +160,11 @@ def compute_metrics(
             *_renumbered_ids(computed.figures, metrics),
             *_notes(manifest, computed.figures, short),
             *_check(computed.figures, checked),
-            *_notes_of_the_workload(computed, short),
+            *computed.scattered,
+            *computed.of_another_peak,
+            *computed.of_ceilings,
+            *computed.together,
+            *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
             *(_within(computed.left_out, part) if part else []),
             *([_TOTAL_NOTE] if total else []),
             *computed.about.notes,
@@ -202,21 +209,6 @@ def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Fig
     if not values:
         raise BadArgument(f"order_by={metric!r} is not one metric of this GPU", fix="Give a name such as hbm.bw_gbs")
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
-
-
-def _notes_of_the_workload(computed: _Computed, short: Brief) -> list[str]:
-    """Notes on what was read while the workload was open."""
-    return [
-        *computed.scattered,
-        *computed.of_another_peak,
-        *computed.of_ceilings,
-        *computed.together,
-        *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
-    ]
-
-
-def _with_sums(rows: list[list[Any]], figures: Sequence[engine.Figure]) -> list[list[Any]]:
-    return [[*row, _sum_over_launches(figure)] for row, figure in zip(rows, figures, strict=True)]
 
 
 def _sum_over_launches(figure: engine.Figure) -> float | None:

@@ -102,15 +102,6 @@ class _Tables:
     operations: Table | None
 
 
-def _tables(roofline: Roofline, shown: _RooflineExtent) -> _Tables:
-    return _Tables(
-        _ceilings(roofline.inputs, shown, instructions=isinstance(roofline, InstructionRoofline)),
-        _points(roofline, shown),
-        _pipes(roofline.limits),
-        _operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None,
-    )
-
-
 def _brief(tables: _Tables, roofline: Roofline, shown: _RooflineExtent) -> _Tables:
     """The tables, shortened for a summary."""
     rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
@@ -138,11 +129,6 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
     asked, total = roofline.inputs.asked, roofline.inputs.collected.total
     more = asked.offset + asked.limit < total
     return made.model_copy(update={"truncated": True, "total_rows": None}) if more else made
-
-
-def _operations(rates: Sequence[OperationRate]) -> Table:
-    """The work of each kernel by pipe and data type, relative to its own ceiling."""
-    return _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"})
 
 
 def _walls(walls: Sequence[Wall]) -> Table:
@@ -260,11 +246,6 @@ def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:
     return ["rank counts the kernels of this answer; #n is the kernel's number in the workload."] if differ else []
 
 
-def _sweep(ceilings: Ceilings) -> Table:
-    """The measured roof: the rates reached at different intensities."""
-    return _table(SweepPoint, ceilings.sweep, {"intensity": "operations/B"})
-
-
 def _lacks_counters(one: KernelLimits) -> bool:
     """Whether another profile could supply the unknown loads of a kernel: counters are missing or do not agree."""
     unknown = [load.reason for load in one.loads if load.decides and load.pct is None]
@@ -374,7 +355,13 @@ def compute_roofline(
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
     roofline = instruction_roofline(inputs, drawn) if kind == "instruction" else flop_roofline(inputs, drawn, datatype)
     shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
-    tables = _tables(roofline, shown)
+    flops = roofline if isinstance(roofline, FlopRoofline) else None
+    tables = _Tables(
+        _ceilings(inputs, shown, instructions=flops is None),
+        _points(roofline, shown),
+        _pipes(roofline.limits),
+        _table(OperationRate, flops.rates, {"pct_of_ceiling": "%", "n": "dispatches"}) if flops else None,
+    )
     if not shown.full:
         remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(tables.points, numbers)
         tables = _brief(tables, roofline, shown)
@@ -391,7 +378,9 @@ def compute_roofline(
         pipes=tables.pipes,
         operations=tables.operations,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
-        sweep=_sweep(inputs.ceilings) if shown.full and inputs.ceilings.sweep else None,
+        sweep=_table(SweepPoint, inputs.ceilings.sweep, {"intensity": "operations/B"})
+        if shown.full and inputs.ceilings.sweep
+        else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
             *_derived_ceilings(inputs.ceilings, tables.ceilings),

@@ -117,13 +117,17 @@ def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
     if opened.manifest.ranks < 2:
         return []
     slow_ranks = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
-    return [_rounded_times(one) for one in slow_ranks if one]
-
-
-def _rounded_times(one: SlowRank) -> SlowRank:
-    return replace(
-        one, time=round(one.time), others=round(one.others), more_work=round(one.more_work), slower=round(one.slower)
-    )
+    return [
+        replace(
+            one,
+            time=round(one.time),
+            others=round(one.others),
+            more_work=round(one.more_work),
+            slower=round(one.slower),
+        )
+        for one in slow_ranks
+        if one
+    ]
 
 
 def _of_ranks_noted(manifest: Manifest) -> list[str]:
@@ -274,11 +278,8 @@ def _shorten_if_said(advice: Advice, said: Mapping[Advice, str]) -> Advice:
     """Return the advice, shortened to its beginning if an earlier kernel shows it in full."""
     if advice not in said:
         return advice
-    return advice.model_copy(update={"do": _begun(advice.do), "shown_for": said[advice]})
-
-
-def _begun(text: str) -> str:
-    return text if len(text) <= _BEGINNING else f"{text[:_BEGINNING].rsplit(' ', 1)[0]} ..."
+    begun = advice.do if len(advice.do) <= _BEGINNING else f"{advice.do[:_BEGINNING].rsplit(' ', 1)[0]} ..."
+    return advice.model_copy(update={"do": begun, "shown_for": said[advice]})
 
 
 def _met_evidence(finding: Finding) -> list[Evidence]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis.base.kernel_names import short
-from ..analysis.base.notes import Note
 from ..analysis.base.text import count_text
 from ..analysis.engine import launching_ranges
 from ..analysis.hotspots.kernels import has_code, sampled_kernels
@@ -191,6 +190,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     passes = _rows(workload, "passes", _BY_PASS)
     shown = table(columns, rows, limit=limit, offset=offset)
     shared = {name: getattr(manifest, name) for name in WorkloadDetail.model_fields if hasattr(manifest, name)}
+    odd = outliers.notes(workload, workload.kernels) if by != "range" and manifest.dispatches else []
     detail = WorkloadDetail(**shared, created=iso(manifest.created_ns), passes=table(_PASSES, passes))
     return WorkloadsResult(
         answer=_of_one(manifest, columns, rows),
@@ -199,7 +199,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         notes=[
             *_total(shown, rows, offset),
             *_tie(rows, columns),
-            *(note.text for note in _outliers(workload, by)),
+            *(note.text for note in odd),
             *([_NESTED] if by == "range" else []),
             *([_NO_LAUNCHES] if columns is _SAMPLED else []),
             *(w.text for w in manifest.warnings),
@@ -257,10 +257,6 @@ def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> list[str]:
     return [
         f"#1 and #2 are nearly equal ({rows[0][share]:.2f} and {rows[1][share]:.2f} %): their order is not significant."
     ]
-
-
-def _outliers(workload: Workload, by: By) -> list[Note]:
-    return outliers.notes(workload, workload.kernels) if by != "range" and workload.manifest.dispatches else []
 
 
 def _next(workload: Workload, by: By) -> list[NextCall]:

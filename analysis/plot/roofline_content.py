@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.notes import Note
 from ..base.problems import BadInput
 from ..rooflines.ceilings import Ceiling, Ceilings
 from ..rooflines.flop import RooflinePoint
@@ -281,11 +280,11 @@ def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
 def _notes_in_picture(roofline: Roofline, drawn: bool, bounded: bool) -> list[str]:
     """The notes on the roofline that its picture includes."""
     codes = {*_ABOUT_CEILINGS, "none_measured" if bounded else "no_ceiling", *(["not_counted"] if drawn else [])}
-    return [_note_text(note, roofline) for note in notes(roofline, list(NAMES)) if note.code in codes]
-
-
-def _note_text(note: Note, roofline: Roofline) -> str:
-    return f"No value for {without_ceiling(roofline.inputs, 'ceilings')}" if note.code == "no_ceiling" else note.text
+    return [
+        (f"No value for {without_ceiling(roofline.inputs, 'ceilings')}" if note.code == "no_ceiling" else note.text)
+        for note in notes(roofline, list(NAMES))
+        if note.code in codes
+    ]
 
 
 def _bandwidths(points: Sequence[RooflinePoint]) -> list[str]:

@@ -27,31 +27,30 @@ def facts(gate: Gate) -> dict[str, Any]:
     return {
         "verdict": gate.verdict,
         "counts": dict(gate.counts()),
-        "items": [_fact(item) for item in gate.items],
+        "items": [
+            {
+                "kind": item.kind,
+                "name": item.name,
+                "metric": item.metric,
+                "status": item.status,
+                "code": item.code,
+                "why": item.why,
+                "baseline": item.baseline,
+                "candidate": item.candidate,
+                "unit": item.unit,
+                "change_pct": _pct(item.change),
+                "low_pct": _pct(item.low),
+                "high_pct": _pct(item.high),
+                "noise_pct": _pct(item.noise),
+                "limit_pct": _pct(item.limit) if item.relative else None,
+                "limit": None if item.relative else item.limit,
+                "launches": item.launches,
+                "share_pct": _pct(item.share),
+                "same_work": item.same_work,
+            }
+            for item in gate.items
+        ],
         "notes": [note.text for note in gate.notes],
-    }
-
-
-def _fact(item: Item) -> dict[str, Any]:
-    return {
-        "kind": item.kind,
-        "name": item.name,
-        "metric": item.metric,
-        "status": item.status,
-        "code": item.code,
-        "why": item.why,
-        "baseline": item.baseline,
-        "candidate": item.candidate,
-        "unit": item.unit,
-        "change_pct": _pct(item.change),
-        "low_pct": _pct(item.low),
-        "high_pct": _pct(item.high),
-        "noise_pct": _pct(item.noise),
-        "limit_pct": _pct(item.limit) if item.relative else None,
-        "limit": None if item.relative else item.limit,
-        "launches": item.launches,
-        "share_pct": _pct(item.share),
-        "same_work": item.same_work,
     }
 
 

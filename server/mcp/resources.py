@@ -141,16 +141,16 @@ class PromptTemplate:
     def fill(self, given: dict[str, Any], tools: Collection[str]) -> str:
         """The text for a server that offers these tools, followed by the user's arguments, which are marked as such."""
         text = offered_only(self.text, tools)
-        said = [f"- {name}: {value}" for name in self.arguments if (value := _quote_user_text(given.get(name)))]
+        said = [
+            f"- {name}: {value}"
+            for name in self.arguments
+            if (value := inert(shorten(str(given.get(name) or "").strip(), _LONGEST)))
+        ]
         return "\n".join([text.rstrip(), "", "## Given by the user", "", *said, ""]) if said else text
 
 
 _LONGEST = 10_000
 """The maximum number of characters of an argument that are included."""
-
-
-def _quote_user_text(value: Any) -> str:
-    return inert(shorten(str(value or "").strip(), _LONGEST))
 
 
 @cache

@@ -175,7 +175,9 @@ def _compact(schema: Any) -> Any:
         return [_compact(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept_fields = {k: _compact(v) for k, v in schema.items() if k not in _SILENT or _is_field(k, v)}
+    kept_fields = {
+        k: _compact(v) for k, v in schema.items() if k not in _SILENT or (isinstance(v, dict) and k != "propertyNames")
+    }
     choices = [c for c in kept_fields.get("anyOf", []) if c != _NULL]
     if len(choices) == 1:
         # An optional value is normally omitted; null is accepted as well, but not mentioned.
@@ -191,8 +193,3 @@ def _compact(schema: Any) -> Any:
         # The default is omitted if it is null, 0, false, empty, or the first choice.
         del kept_fields["default"]
     return kept_fields
-
-
-def _is_field(name: str, schema: Any) -> bool:
-    """Whether this is a parameter whose name is the same as a keyword."""
-    return isinstance(schema, dict) and name != "propertyNames"

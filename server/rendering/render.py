@@ -168,7 +168,9 @@ def cap_size(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
     size = _size(result)
     if size <= CHARACTERS:
         return result
-    tables = {name: _size_of(value.rows) for name, value in result if isinstance(value, Table) and value.rows}
+    tables = {
+        name: len(json.dumps(clean(value.rows))) for name, value in result if isinstance(value, Table) and value.rows
+    }
     for name in sorted(tables, key=lambda name: -tables[name]):
         if size <= CHARACTERS:
             break
@@ -191,10 +193,6 @@ def _cuts(size: int) -> Sequence[tuple[int, int]]:
 
 def _size(result: Result) -> int:
     return len(json.dumps(structured_content(result)))
-
-
-def _size_of(rows: list[list[Any]]) -> int:
-    return len(json.dumps(clean(rows)))
 
 
 def _with_fewer_rows(result: Result, name: str, rest: int, tool: str, arguments: dict[str, Any]) -> Result:

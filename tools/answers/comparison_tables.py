@@ -329,7 +329,16 @@ def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
             if place == 0:
                 rows.append(_first_step(comparison, compared, label, extent))
                 last[label] = effect.baseline_ns if effect else 0.0
-            rows.append(_step(comparison, compared, extent.kernel_name(_after(compared, label)), last.get(label)))
+            rows.append(
+                _step(
+                    comparison,
+                    compared,
+                    extent.kernel_name(
+                        label if compared.pair.how in ("group", "fused", "same_name") else compared.pair.after[0]
+                    ),
+                    last.get(label),
+                )
+            )
             last[label] = effect.candidate_ns if effect else 0.0
     units = {"ms": "ms", "hbm_bytes": "bytes", "hbm_gbs": "GB/s", "pct_of_peak": "%"}
     return table_of(_StepRow, rows, units)
@@ -341,11 +350,6 @@ def _first_step(comparison: Comparison, compared: ComparedPair, label: str, exte
         row = row._replace(ms=effect.baseline_ns / 1e6, speedup=1.0)
     amounts = traffic(compared)
     return _with_bandwidth(row, comparison.before, compared.before, amounts and amounts[0])
-
-
-def _after(compared: ComparedPair, label: str) -> str:
-    """Return the name of a pair in the later version."""
-    return label if compared.pair.how in ("group", "fused", "same_name") else compared.pair.after[0]
 
 
 def _step(comparison: Comparison, compared: ComparedPair, kernel: str, last: float | None) -> _StepRow:

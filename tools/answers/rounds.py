@@ -125,7 +125,9 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
         comparison = compare(before, after, checked=None if result.check is None else result.check == "passed")
         against = contradicted_claims(judge_claims(comparison)) if comparison.other_gpu is None else []
         outcomes = [
-            experiment_log.outcome_of(pair, comparison.other_gpu, _why(against) if pair is comparison.main else "")
+            experiment_log.outcome_of(
+                pair, comparison.other_gpu, "; ".join(claim.why for claim in against) if pair is comparison.main else ""
+            )
             for pair in comparison.pairs
         ]
         entry = ExperimentEntry(
@@ -134,10 +136,6 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
         )  # fmt: skip
         experiment_log.record(store, entry)
         return result.model_copy(update=_change(comparison, against))
-
-
-def _why(against: Sequence[ResultClaim]) -> str:
-    return "; ".join(claim.why for claim in against)
 
 
 def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ...analysis.base.kernel_names import short
 from ...analysis.base.text import count_text, figure
-from ...analysis.catalogue.rules import Advice
 from ...analysis.catalogue.thresholds import threshold
 from ...analysis.catalogue.vocabulary import limit_words
 from ...analysis.diagnosis.account import AccountPart
@@ -154,17 +153,12 @@ def _finding_lines(finding: Finding) -> list[str]:
     lines = [f"- {finding.claim}{bound}{f' Evidence: {evidence}.' if evidence else ''}"]
     if finding.contradicting:
         lines.append(f"  against it: {'; '.join(map(_evidence_text, finding.contradicting))}")
-    lines += [f"  try: {_advice_text(advice)}" for advice in finding.advice]
+    lines += [f"  try: {advice.text if advice.shown_for is None else advice}" for advice in finding.advice]
     if finding.then:
         lines.append(f"  then: {finding.then}")
     if finding.falsify:
         lines.append(f"  refuted if: {finding.falsify}")
     return [*lines, *(f"  {text}" for text in finding.tried)]
-
-
-def _advice_text(advice: Advice) -> str:
-    """What to do; the document that recommends it is in the structured answer."""
-    return advice.text if advice.shown_for is None else str(advice)
 
 
 def _evidence_text(one: Evidence) -> str:

@@ -42,16 +42,13 @@ def export_trace(store: Store, workload: str, target: Path) -> int:
     with Workload.open(store, workload) as opened:
         analysed = timeline(opened, TimelineRequest(top_n=1))
         try:
-            with draft_of(target) as draft, closing(_open_output(draft, target.suffix == ".gz")) as out:
+            open_output = gzip.open if target.suffix == ".gz" else Path.open
+            with draft_of(target) as draft, closing(open_output(draft, "wt", encoding="utf-8")) as out:
                 count = _write(out, analysed)
         except OSError as error:
             why = error.strerror or str(error)
             raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
     return count
-
-
-def _open_output(path: Path, packed: bool) -> IO[str]:
-    return gzip.open(path, "wt", encoding="utf-8") if packed else path.open("w", encoding="utf-8")
 
 
 def _write(out: IO[str], analysed: Timeline) -> int:

@@ -79,7 +79,15 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
     if run.hypothesis or run.change:
         about = ExperimentEntry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
         record(store, about.model_copy(update={"binary": run.binary}))
-    return _summary(manifest, merged)
+    return {
+        "workload": manifest.id,
+        "name": manifest.name,
+        "arch": manifest.arch,
+        "kernels": manifest.kernels,
+        "dispatches": manifest.dispatches,
+        "counters": len(manifest.counters),
+        "warnings": [warning.text for warning in merged.warnings],
+    }
 
 
 def _readable(step: Path) -> bool:
@@ -123,15 +131,3 @@ def _missing_counters(run: ProfileRun, state: RunState, merged: StoredProfile) -
     damaged = any(warning.code == "damaged" for warning in merged.warnings)
     why = "some files that it wrote are damaged" if damaged else "its version may not know them on this device"
     return [f"counters: The profiler was asked for {first_few(lost, _LOST_NAMED)} but returned no values: {why}."]
-
-
-def _summary(manifest: Manifest, merged: StoredProfile) -> dict[str, Any]:
-    return {
-        "workload": manifest.id,
-        "name": manifest.name,
-        "arch": manifest.arch,
-        "kernels": manifest.kernels,
-        "dispatches": manifest.dispatches,
-        "counters": len(manifest.counters),
-        "warnings": [warning.text for warning in merged.warnings],
-    }

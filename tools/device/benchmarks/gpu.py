@@ -82,7 +82,15 @@ class BenchmarkSession:
             for point in spec.points or (1,):
                 name = f"{spec.name}.{spec.work * point / 4:g}" if spec.points else spec.name
                 self._progress(name, len(self._done), self._total, None)
-                blank = _blank(name, spec, point)
+                blank = CeilingOutcome(
+                    name,
+                    spec.unit,
+                    "ok",
+                    intensity=spec.work * point / 4 if spec.points else None,
+                    kernel=kernel_name(spec, point),
+                    workgroup_size=spec.threads,
+                    method=f"rooflens: {spec.title}",
+                )
                 outcome = self._skipped_outcome(blank) or self._run_point(spec, blank, point)
                 self._done.append(outcome)
                 self._progress(name, len(self._done), self._total, outcome)
@@ -179,18 +187,6 @@ def _sensor_fields(state: ClockState | None) -> dict[str, Any]:
 def made_by(gpu: OpenGpu) -> str:
     """Describe what compiled the kernels and what runs them."""
     return ", ".join(word for word in (gpu.compiler, gpu.runtime) if word)
-
-
-def _blank(name: str, spec: BenchmarkSpec, point: int) -> CeilingOutcome:
-    return CeilingOutcome(
-        name,
-        spec.unit,
-        "ok",
-        intensity=spec.work * point / 4 if spec.points else None,
-        kernel=kernel_name(spec, point),
-        workgroup_size=spec.threads,
-        method=f"rooflens: {spec.title}",
-    )
 
 
 def _launch_time_outcome(blank: CeilingOutcome, samples: tuple[float, ...]) -> CeilingOutcome:
