@@ -30,6 +30,7 @@ from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.verdict_text import rounded_ceiling
 from .base.parameters import (
@@ -199,7 +200,7 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
         lines=tables.of_lines(changed, extent),
         notes=notes,
         next=[
-            NextCall(tool="find_hotspots", arguments={"workload": w.id}, why=f"the lines of the {which}")
+            next_call("find_hotspots", f"the lines of the {which}", workload=w.id)
             for which, w in (("baseline", before), ("candidate", after))
         ],
     )
@@ -307,21 +308,18 @@ def _next(comparison: Comparison) -> list[NextCall]:
     calls = []
     arch = after.workload.arch
     if main is not None and main.work.answer == "unknown" and comparison.other_gpu is None and arch:
-        arguments = {"gpu": arch, "metrics": ["roofline", "overview"]}
         why = "the counters that show whether both did the same work"
-        calls.append(NextCall(tool="plan_profile", arguments=arguments, why=why))
+        calls.append(next_call("plan_profile", why, gpu=arch, metrics=["roofline", "overview"]))
     grouped = any(c.pair.of_several for c in comparison.pairs)
     if comparison.matching.only_before and comparison.matching.only_after and not grouped:
         why = "kernels without a counterpart; use group for fused or split ones"
-        calls.append(NextCall(tool="list_workloads", arguments={"workload": after.id}, why=why))
+        calls.append(next_call("list_workloads", why, workload=after.id))
     if main is not None and main.verdict != "improved":
-        arguments = {"workload": after.id}
-        calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why="what limits it now"))
+        calls.append(next_call("diagnose_bottleneck", "what limits it now", workload=after.id))
     if main is not None and main.several and before.workload.by == "kernel" and not main.pair.of_several:
-        arguments = {"baseline": before.id, "candidate": after.id, "by": "launch"}
         why = "its launch configurations separately, matched by name"
-        calls.append(NextCall(tool="compare_workloads", arguments=arguments, why=why))
+        calls.append(next_call("compare_workloads", why, baseline=before.id, candidate=after.id, by="launch"))
     if before.id != after.id:
-        arguments = {"kind": "compare", "workload": before.id, "candidate": after.id}
-        calls.append(NextCall(tool="plot", arguments=arguments, why="both versions side by side"))
+        why = "both versions side by side"
+        calls.append(next_call("plot", why, kind="compare", workload=before.id, candidate=after.id))
     return calls

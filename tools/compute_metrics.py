@@ -27,6 +27,7 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Selection, Workload
 from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
+from .answers.next_calls import next_call
 from .answers.sentences import sentence, value_text
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
 from .base.results import NextCall, Result, Table, TextBlock, round_number, table
@@ -462,25 +463,16 @@ def _collectable(target: str, figure: engine.Figure) -> bool:
 def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], all_together: bool) -> list[NextCall]:
     suggested = []
     if all_together and manifest.kernels > 1:
-        suggested.append(
-            NextCall(
-                tool="compute_metrics",
-                arguments={"workload": manifest.id, "by": "kernel"},
-                why=f"the same per kernel ({count_text(manifest.kernels, 'kernel')})",
-            )
-        )
+        why = f"the same per kernel ({count_text(manifest.kernels, 'kernel')})"
+        suggested.append(next_call("compute_metrics", why, workload=manifest.id, by="kernel"))
     if targets.find_target(manifest.arch) is None:
         # Nothing is known of the counters of a target without a file, so nothing can be planned for it.
         return suggested
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
-        arguments: dict[str, Any] = {"gpu": manifest.arch, "metrics": impossible}
-        suggested.append(
-            NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect these together")
-        )
+        why = "the passes that collect these together"
+        suggested.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=impossible))
     wanted = [f.metric for f in figures if f.status == "not_collected" and _collectable(manifest.arch or "", f)]
     if lacking := list(dict.fromkeys(metric.name for metric in wanted)):
-        arguments = {"gpu": manifest.arch, "metrics": presets or lacking[:_IN_ONE_PASS]}
-        suggested.append(
-            NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect what is missing")
-        )
+        why, metrics = "the passes that collect what is missing", presets or lacking[:_IN_ONE_PASS]
+        suggested.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=metrics))
     return suggested

@@ -22,6 +22,7 @@ from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configu
 from ..analysis.occupancy.rule import LaunchResources, Mode, registers
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
+from .answers.next_calls import next_call
 from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
 from .base.results import NextCall, Result, Table, TextBlock, table
 
@@ -305,13 +306,12 @@ def _profiled_kernel(arch: str, row: LaunchConfiguration, dynamic: int, cus: flo
 
 def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
     if achieved:
-        arguments: dict[str, Any] = {"workload": workload.id, "metrics": ["6.2"]}
         why = "measured reasons why work-groups could not be placed"
-        return [NextCall(tool="compute_metrics", arguments=arguments, why=why)]
+        return [next_call("compute_metrics", why, workload=workload.id, metrics=["6.2"])]
     if workload.arch not in targets_with_metrics():
         return []
-    arguments = {"gpu": workload.arch, "metrics": [ACHIEVED, "6.2"]}
-    return [NextCall(tool="plan_profile", arguments=arguments, why="how to measure the achieved occupancy")]
+    why = "how to measure the achieved occupancy"
+    return [next_call("plan_profile", why, gpu=workload.arch, metrics=[ACHIEVED, "6.2"])]
 
 
 def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dynamic: int, size: int | None) -> Kernels:
@@ -394,13 +394,9 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         cu=known.unit if known else "CU",
         mode=mode,
         kernel=first.name,
-        waves_per_simd=known.waves_per_simd if known else None,
-        waves_per_cu=known.waves_per_cu if known else None,
-        max_waves_per_cu=known.max_waves_per_cu if known else None,
-        occupancy_pct=known.occupancy_pct if known else None,
+        **{name: getattr(known, name, None) for name in (*_FIGURES, "max_waves_per_cu")},
         limiters=first.limiters(known) if known else [],
-        achieved_waves_per_cu=first.profiled.achieved_waves_per_cu if first.profiled else None,
-        achieved_pct=first.profiled.achieved_pct if first.profiled else None,
+        **{name: getattr(first.profiled, name, None) for name in ("achieved_waves_per_cu", "achieved_pct")},
         status=first.profiled.status if first.profiled else "ok",
         limits=table(_LIMITS, _limits(first, known, bound) if known else []),
         what_if=_what_if(known, bound.helps if bound else None),
@@ -508,35 +504,23 @@ def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
         notes.append(Note("not_measured", text))
     if kernel.profiled and kernel.profiled.doubt:
         notes.append(Note("doubted", f"Suspect: {kernel.profiled.doubt.text}."))
-    return [*notes, *_measured_notes(kernel.profiled, figure)]
-
-
-def _measured_notes(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[Note]:
-    """A note if the measured occupancy is above the possible one."""
-    achieved = profiled.achieved_pct if profiled else None
+    achieved = kernel.profiled.achieved_pct if kernel.profiled else None
     possible = figure.occupancy_pct
-    if achieved is None or not possible:
-        return []
-    if achieved > possible * _MARGIN:
+    if achieved is not None and possible and achieved > possible * _MARGIN:
         text = (
             f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and "
-            f"{words_of(figure.gpu).limiters['lds']} allow "
-            f"({possible:.3g} %): one of the two is wrong."
+            f"{words.limiters['lds']} allow ({possible:.3g} %): one of the two is wrong."
         )
-        return [Note("measured", text)]
-    return []
+        notes.append(Note("measured", text))
+    return notes
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:
     """The first option of what_if as a call, if the caller gave numbers, to try out a design."""
     if figure is None or source.source != "numbers" or not figure.what_if:
         return []
-    arguments: dict[str, Any] = {"gpu": figure.gpu, **asdict(figure.launch)}
-    arguments |= {c.argument: c.to for c in figure.what_if[0].changes}
-    return [
-        NextCall(
-            tool="compute_occupancy",
-            arguments={k: v for k, v in arguments.items() if v or k in ("gpu", "vgprs")} | {"mode": figure.mode},
-            why=f"the occupancy after the smallest change, {figure.what_if[0].occupancy_pct:.3g} %",
-        )
-    ]
+    smallest = figure.what_if[0]
+    launch = asdict(figure.launch) | {c.argument: c.to for c in smallest.changes}
+    stated = {name: value for name, value in launch.items() if value or name == "vgprs"}
+    why = f"the occupancy after the smallest change, {smallest.occupancy_pct:.3g} %"
+    return [next_call("compute_occupancy", why, gpu=figure.gpu, **stated, mode=figure.mode)]

@@ -25,6 +25,7 @@ from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers import roofline_summary
 from .answers.launch_notes import about
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.parameters import (
     LEVEL_NAMES,
@@ -257,37 +258,24 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
     here, inputs = {"workload": workload}, roofline.inputs
     flops = isinstance(roofline, FlopRoofline)
     if flops and not inputs.formulas.operations(inputs.target, "flop"):
-        suggested.append(
-            NextCall(
-                tool="compute_roofline",
-                arguments={**here, "kind": "instruction"},
-                why="the instruction roofline needs no FLOP counters",
-            )
-        )
+        why = "the instruction roofline needs no FLOP counters"
+        suggested.append(next_call("compute_roofline", why, **here, kind="instruction"))
     limited = next((one for one in roofline.limits if one.limiter in catalog.SUBSYSTEMS), None)
     if limited:
         number = numbers[limited.kernel]
-        suggested.append(
-            NextCall(
-                tool="compute_metrics",
-                arguments={**here, "metrics": [limited.limiter], "kernel": number},
-                why=f"what {limited.limiter} does in {number}",
-            )
-        )
+        why = f"what {limited.limiter} does in {number}"
+        suggested.append(next_call("compute_metrics", why, **here, metrics=[limited.limiter], kernel=number))
     if any(one.bound == "unknown" and _lacks_counters(one) for one in roofline.limits):
         word = "roofline" if flops else "roofline.instruction"
-        arguments = {"gpu": inputs.target, "metrics": [word]}
         contradict = any(point.status == "impossible" for point in roofline.points)
         why = (
             "the passes that collect impossible figures again"
             if contradict
             else "the passes that collect what is missing"
         )
-        suggested.append(NextCall(tool="plan_profile", arguments=arguments, why=why))
+        suggested.append(next_call("plan_profile", why, gpu=inputs.target, metrics=[word]))
     if flops and datatype is None and not suggested:
-        suggested.append(
-            NextCall(tool="compute_roofline", arguments={**here, "datatype": "all"}, why="points per data type")
-        )
+        suggested.append(next_call("compute_roofline", "points per data type", **here, datatype="all"))
     return suggested
 
 

@@ -22,6 +22,7 @@ from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
+from .answers.next_calls import next_call
 from .answers.roofline_summary import collective_table, four_digits, in_ms, operator_table, phase_table
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
@@ -465,12 +466,12 @@ def _unknown(analysed: Timeline) -> list[Note]:
 def _next(analysed: Timeline) -> list[NextCall]:
     """Suggest the next calls, built from ids and closed sets only."""
     own = analysed.trace.workload
-    picture = NextCall(tool="plot", arguments={"kind": "timeline", "workload": own.id}, why="devices and gaps by cause")
+    picture = next_call("plot", "devices and gaps by cause", kind="timeline", workload=own.id)
     if analysed.verdict.height != "gpu":
         return [picture]
     if own.manifest.dispatches:
         why = "the GPU is the limit: shows what limits its kernels"
-        return [NextCall(tool="diagnose_bottleneck", arguments={"workload": own.id}, why=why), picture]
+        return [next_call("diagnose_bottleneck", why, workload=own.id), picture]
     return [picture]
 
 

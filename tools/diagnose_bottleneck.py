@@ -24,6 +24,7 @@ from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
 from .answers.launch_notes import about
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text, rounded_ceiling
 from .base.parameters import By, Detail, KernelName, WorkloadName
@@ -142,10 +143,8 @@ def _of_times_alone(
     """The result for a workload with times but no counters: the application, its ranks, and which counters to
     collect."""
     manifest = opened.manifest
-    count = NextCall(
-        tool="plan_profile",
-        arguments={"gpu": manifest.arch, "metrics": ["diagnosis"]},
-        why="the counters that show what limits its kernels",
+    count = next_call(
+        "plan_profile", "the counters that show what limits its kernels", gpu=manifest.arch, metrics=["diagnosis"]
     )
     return DiagnosisResult(
         answer=diagnosis_answer(whole, [], 0) or sentence("diagnosis.ranks", claim=uneven[0].claim),
@@ -157,7 +156,7 @@ def _of_times_alone(
         ranks=uneven,
         kernels=[],
         next=[
-            NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why="where the wall time goes"),
+            next_call("compute_timeline", "where the wall time goes", workload=manifest.id),
             *([count] if manifest.arch in catalog.targets_with_metrics() else []),
         ],
     )
@@ -178,7 +177,7 @@ def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:
     if whole is None or not whole.kernels_come_second:
         return []
     why = "where the wall time goes: the kernels are not the first concern"
-    return [NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why=why)]
+    return [next_call("compute_timeline", why, workload=manifest.id)]
 
 
 def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
@@ -327,29 +326,18 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
     open_ones = [d for d in diagnoses if d.next_counters]
     if open_ones:
         metrics = list(dict.fromkeys(m for r in open_ones[0].next_counters for m in r.metrics))
-        calls.append(
-            NextCall(
-                tool="plan_profile",
-                arguments={"gpu": manifest.arch, "metrics": metrics},
-                why=f"the counters that would decide for #{open_ones[0].number}",
-            )
-        )
+        why = f"the counters that would decide for #{open_ones[0].number}"
+        calls.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=metrics))
     elif any(map(_contradicts_itself, diagnoses)):
-        again = {"gpu": manifest.arch, "metrics": ["diagnosis"]}
-        calls.append(
-            NextCall(tool="plan_profile", arguments=again, why="the passes that collect the impossible figures again")
-        )
+        why = "the passes that collect the impossible figures again"
+        calls.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=["diagnosis"]))
     first = diagnoses[0]
     arguments = {"workload": manifest.id, "kernel": f"#{first.number}"}
     if first.lines:
         why = "the lines that cost the time, and what they wait for"
-        calls.append(NextCall(tool="find_hotspots", arguments=arguments, why=why))
+        calls.append(next_call("find_hotspots", why, **arguments))
     if first.verdict.subsystem == "occupancy":
-        calls.append(
-            NextCall(tool="compute_occupancy", arguments=arguments, why="the smallest change that allows more waves")
-        )
+        calls.append(next_call("compute_occupancy", "the smallest change that allows more waves", **arguments))
     else:
-        calls.append(
-            NextCall(tool="compute_roofline", arguments=arguments, why="how far each pipe is from its ceiling")
-        )
+        calls.append(next_call("compute_roofline", "how far each pipe is from its ceiling", **arguments))
     return calls

@@ -15,6 +15,7 @@ from ..analysis.base.problems import NotFound, StoreProblem
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store.store import Store
+from .answers.next_calls import next_call
 from .answers.rounds import OptimisationRound
 from .answers.sentences import sentence
 from .base.parameters import Reference, WaitSeconds
@@ -195,33 +196,20 @@ def _next(
     run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, result: Mapping[str, Any]
 ) -> list[NextCall]:
     if state.state not in FINAL:
-        again = {"run_id": run.run_id, "wait_s": 45}
-        return [NextCall(tool="get_run", arguments=again, why="it is not finished yet")]
+        return [next_call("get_run", "it is not finished yet", run_id=run.run_id, wait_s=45)]
     if isinstance(run, BenchmarkRun):
         return peak_tables.next_calls() if state.state == "done" and state.result.get("stored") else []
     if workload is None:
         return []
-    kernels = NextCall(
-        tool="list_workloads", arguments={"workload": workload}, why="all kernels, passes and the device"
-    )
-    where = NextCall(
-        tool="compute_timeline",
-        arguments={"workload": workload},
-        why="where the wall time goes: is the GPU the limit",
-    )
-    lines = NextCall(
-        tool="find_hotspots", arguments={"workload": workload}, why="which lines of the longest kernel take the time"
-    )
+    kernels = next_call("list_workloads", "all kernels, passes and the device", workload=workload)
+    where = next_call("compute_timeline", "where the wall time goes: is the GPU the limit", workload=workload)
+    lines = next_call("find_hotspots", "which lines of the longest kernel take the time", workload=workload)
     first = [*([where] if run.request.timeline else []), *([lines] if run.request.hotspots else [])]
     arch = result.get("arch")
     if arch not in catalog.targets_with_metrics() or not result.get("counters"):
         return [*first, kernels]
-    overview = NextCall(
-        tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"
-    )
+    overview = next_call("compute_metrics", "where the time goes", workload=workload, metrics=["overview"])
     if arch == "cpu":
         return [overview, kernels]
-    diagnosis = NextCall(
-        tool="diagnose_bottleneck", arguments={"workload": workload}, why="what limits the longest kernels"
-    )
+    diagnosis = next_call("diagnose_bottleneck", "what limits the longest kernels", workload=workload)
     return [*first, diagnosis, overview, kernels]

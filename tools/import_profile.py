@@ -14,6 +14,7 @@ from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.store.store import Manifest, Store
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
@@ -186,22 +187,16 @@ def _hints(done: Manifest) -> list[str]:
 
 
 def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
-    overview = NextCall(
-        tool="compute_metrics",
-        arguments={"workload": done.id, "metrics": ["overview"]},
-        why="the figures that show where the time goes",
+    overview = next_call(
+        "compute_metrics", "the figures that show where the time goes", workload=done.id, metrics=["overview"]
     )
-    kernels = NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")
-    lines = NextCall(
-        tool="find_hotspots", arguments={"workload": done.id}, why="the lines and instructions that cost the time"
-    )
+    kernels = next_call("list_workloads", "its kernels by time", workload=done.id)
+    lines = next_call("find_hotspots", "the lines and instructions that cost the time", workload=done.id)
     if has_code and not done.counters:
         return [lines, kernels] if done.dispatches else [lines]
     if done.events:
-        where = NextCall(
-            tool="compute_timeline",
-            arguments={"workload": done.id},
-            why="where the wall time goes, and whether the GPU is the limit",
+        where = next_call(
+            "compute_timeline", "where the wall time goes, and whether the GPU is the limit", workload=done.id
         )
         return [where, kernels] if done.dispatches else [where]
     if has_code:

@@ -13,6 +13,7 @@ from ..analysis.base.problems import StoreProblem, join_sentences
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.store import Manifest, Store
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.results import NextCall, Result
 from .device.machine.host_settings import unsound
@@ -133,19 +134,15 @@ def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> li
     calls = []
     for gpu in {d.arch: d for d in machine.gpus if d.supported}.values():
         if gpu.vendor in ready and gpu.arch not in {known.gpu for known in ceilings}:
-            calls.append(
-                NextCall(
-                    tool="run_peak_benchmarks", arguments={"mode": "quick"}, why="no ceilings are known for this GPU"
-                )
-            )
+            calls.append(next_call("run_peak_benchmarks", "no ceilings are known for this GPU", mode="quick"))
         why = (
             "which counters in how many runs"
             if gpu.vendor in ready
             else "the commands to profile where counters are permitted"
         )
-        calls.append(NextCall(tool="plan_profile", arguments={"gpu": gpu.arch, "metrics": ["overview"]}, why=why))
+        calls.append(next_call("plan_profile", why, gpu=gpu.arch, metrics=["overview"]))
     if imported:
-        calls.append(NextCall(tool="list_workloads", arguments={}, why="the stored profiles"))
+        calls.append(next_call("list_workloads", "the stored profiles"))
     return calls
 
 

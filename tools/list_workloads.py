@@ -18,6 +18,7 @@ from ..analysis.store.doubts import DURATION
 from ..analysis.store.schema import iso, kernel_of
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.parameters import Offset, Reference
 from .base.results import NextCall, Result, Table, table
@@ -148,11 +149,7 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
     notes = [f"Skipped: {sentence}" for sentence in broken[:20]]
     if len(rows) > 1:
         notes.append(_WHERE_IS)
-    suggested = (
-        [NextCall(tool="list_workloads", arguments={"workload": rows[0][0]}, why="kernels of the newest")]
-        if rows
-        else []
-    )
+    suggested = [next_call("list_workloads", "kernels of the newest", workload=rows[0][0])] if rows else []
     shown = table(_WORKLOADS, rows, limit=limit, offset=offset)
     return WorkloadsResult(answer=_of_the_store(rows, offset), table=shown, notes=notes, next=suggested)
 
@@ -264,7 +261,7 @@ def _next(workload: Workload, by: By) -> list[NextCall]:
     calls = []
 
     def suggest(tool: str, why: str, **arguments: str) -> None:
-        calls.append(NextCall(tool=tool, arguments={"workload": workload.id, **arguments}, why=why))
+        calls.append(next_call(tool, why, workload=workload.id, **arguments))
 
     if workload.manifest.events:
         suggest("compute_timeline", "where the wall time goes, and whether the GPU is the limit")

@@ -17,6 +17,7 @@ from ..analysis.catalogue import targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
 from ..analysis.store.store import Store
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.parameters import (
     MOST_ITEMS,
@@ -381,7 +382,7 @@ def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, s
 
 def _next(gpu: str, metrics: list[str] | None, full: bool, results: list[dict[str, str]]) -> list[NextCall]:
     asked = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
-    whole = NextCall(tool="plan_profile", arguments={**asked, "detail": "full"}, why="commands with input files")
+    whole = next_call("plan_profile", "commands with input files", **asked, detail="full")
     why = "after the commands have run, in their folder" + (": a workload of its own" if len(results) > 1 else "")
-    importing = [NextCall(tool="import_profile", arguments=dict(result), why=why) for result in results]
+    importing = [next_call("import_profile", why, **result) for result in results]
     return importing if full else [whole, *importing]

@@ -24,6 +24,7 @@ from ..analysis.rooflines.notes import Roofline
 from ..analysis.store import measured_ceilings
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
 from .base.results import NextCall, Result
@@ -319,4 +320,4 @@ def _next(kind: Kind, manifest: Manifest, by: str) -> list[NextCall]:
         arguments["by"] = by
     if kind in ("speed_of_light", "compare"):
         arguments["metrics"] = ["2"]
-    return [NextCall(tool=_SAME_IN_WORDS[kind], arguments=arguments, why="the same figures as a table")]
+    return [next_call(_SAME_IN_WORDS[kind], "the same figures as a table", **arguments)]

@@ -15,9 +15,10 @@ from ..analysis.catalogue.metrics import Metric
 from ..analysis.catalogue.search import counters_read, fitting_best
 from ..analysis.counter_check import check_records
 from ..analysis.store.store import Store
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.parameters import Offset, Reference, Sentence
-from .base.results import NextCall, Result, Table, table
+from .base.results import Result, Table, table
 
 _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": None, "counters": None, "gpus": None,
             "description": None, "newer_id": None}  # fmt: skip
@@ -57,8 +58,8 @@ def search_metrics(
     if target is None and shown.truncated:
         notes = [*notes, "Metrics of all GPUs; use gpu= to select one."]
     best = next(iter(fitting[0].values())).name if fitting else None
-    suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
-                          why="its value in the newest workload")] if best else []  # fmt: skip
+    why = "its value in the newest workload"
+    suggested = [next_call("compute_metrics", why, workload="latest", metrics=[best])] if best else []
     return SearchResult(answer=_answer(query, fitting), table=shown, notes=notes, next=suggested)
 
 

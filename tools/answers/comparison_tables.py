@@ -329,16 +329,8 @@ def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
             if place == 0:
                 rows.append(_first_step(comparison, compared, label, extent))
                 last[label] = effect.baseline_ns if effect else 0.0
-            rows.append(
-                _step(
-                    comparison,
-                    compared,
-                    extent.kernel_name(
-                        label if compared.pair.how in ("group", "fused", "same_name") else compared.pair.after[0]
-                    ),
-                    last.get(label),
-                )
-            )
+            after = label if compared.pair.how in ("group", "fused", "same_name") else compared.pair.after[0]
+            rows.append(_step(comparison, compared, extent.kernel_name(after), last.get(label)))
             last[label] = effect.candidate_ns if effect else 0.0
     units = {"ms": "ms", "hbm_bytes": "bytes", "hbm_gbs": "GB/s", "pct_of_peak": "%"}
     return table_of(_StepRow, rows, units)

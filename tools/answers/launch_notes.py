@@ -10,6 +10,7 @@ from ...analysis.launches import coverage, outliers
 from ...analysis.store.dispatch_ids import Range
 from ...analysis.workload import Selection, Workload
 from ..base.results import NextCall
+from .next_calls import next_call
 
 _FEW = 3
 """Maximum number of ids whose position among all launches is stated, and of gaps that are listed."""
@@ -88,10 +89,12 @@ def about(workload: Workload, tool: str, selection: Selection, shown: Iterable[s
         *coverage.notes(workload, selection),
     ]
     calls = [
-        NextCall(
-            tool=tool,
-            arguments={"workload": workload.id, "kernel": f"#{one.number}", "by": "launch"},
-            why=f"its {one.configurations} launch configurations separately",
+        next_call(
+            tool,
+            f"its {one.configurations} launch configurations separately",
+            workload=workload.id,
+            kernel=f"#{one.number}",
+            by="launch",
         )
         for one in spreads[:1]
     ]
