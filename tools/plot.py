@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr
 
@@ -32,10 +32,13 @@ from .compute_occupancy import kernel_notes, of_workload
 from .device.benchmarks import outcomes as peak_tables
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..analysis.plot.bars import ComparedWork
     from ..analysis.plot.roofline_content import RooflinePicture
     from ..analysis.plot.style import Picture
 
+P = TypeVar("P")
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline"]
 _FOLDER = "plots"
 _MOST_FACTS = 60
@@ -72,6 +75,14 @@ class Drawn:
     picture: Picture
     facts: list[str]
     width_px: int
+
+
+def _draw(draw: Callable[[P], Figure], content: tuple[P, list[str]], width_px: int) -> Drawn:
+    """Render the contents of a picture, which come with its facts in words."""
+    from ..analysis.plot.style import render
+
+    picture, facts = content
+    return Drawn(render(lambda: draw(picture), width_px), facts, width_px)
 
 
 def plot(
@@ -144,10 +155,8 @@ class RooflineOptions:
 def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions, width_px: int) -> Drawn:
     """Draw the roofline of a workload's longest kernels."""
     from ..analysis.plot import roofline
-    from ..analysis.plot.style import render
 
-    picture, facts = roofline_picture(workload, kernel, options)
-    return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
+    return _draw(roofline.draw, roofline_picture(workload, kernel, options), width_px)
 
 
 def roofline_picture(
@@ -194,16 +203,13 @@ def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
 def _of_device(rows: list[dict[str, Any]], width_px: int) -> Drawn:
     """Draw the measured roofline of a device, without kernels."""
     from ..analysis.plot import roofline, roofline_content
-    from ..analysis.plot.style import render
 
-    picture, facts = roofline_content.of_device(rows)
-    return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
+    return _draw(roofline.draw, roofline_content.of_device(rows), width_px)
 
 
 def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """Draw the occupancy of the longest selected kernel."""
     from ..analysis.plot import occupancy
-    from ..analysis.plot.style import render
 
     launched = of_workload(workload, kernel)
     outcomes = [each.occupancy("hardware") for each in launched.kernels]
@@ -216,28 +222,24 @@ def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Dra
     bound = first.binding_limit(lead)
     told = [Note("bound", bound.text)] if bound else []
     notes = [*told, *kernel_notes(first, lead), *launched.notes]
-    picture, facts = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
-    return Drawn(render(lambda: occupancy.draw(picture), width_px), facts, width_px)
+    shown = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
+    return _draw(occupancy.draw, shown, width_px)
 
 
 def over_time(workload: Workload, width_px: int) -> Drawn:
     """Draw where the wall time goes, with lanes of devices and host."""
     from ..analysis.plot import timeline, timeline_content
-    from ..analysis.plot.style import render
     from ..analysis.timeline.timeline import timeline as computed
 
-    picture, facts = timeline_content.of_timeline(computed(workload))
-    return Drawn(render(lambda: timeline.draw(picture), width_px), facts, width_px)
+    return _draw(timeline.draw, timeline_content.of_timeline(computed(workload)), width_px)
 
 
 def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """Draw the percent of peak of each subsystem."""
     from ..analysis.plot import bars
-    from ..analysis.plot.style import render
 
     of_panel = figures(workload, [bars.PANEL], FigureRequest(kernel, quartiles=False))
-    picture, facts = bars.speed_of_light(workload.manifest, of_panel, kernel)
-    return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
+    return _draw(bars.draw, bars.speed_of_light(workload.manifest, of_panel, kernel), width_px)
 
 
 def draw_comparison(
@@ -245,14 +247,11 @@ def draw_comparison(
 ) -> Drawn:
     """Draw two workloads side by side, with the outcome of their comparison, which is computed if it is not given."""
     from ..analysis.plot import bars
-    from ..analysis.plot.style import render
 
     outcome = outcome or _compared_work(before, after, kernel)
-
     metrics, view = [bars.PANEL, bars.DURATION], FigureRequest(kernel, quartiles=False)
     both = (figures(before, metrics, view), figures(after, metrics, view))
-    picture, facts = bars.comparison((before.manifest, after.manifest), both, kernel, outcome)
-    return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
+    return _draw(bars.draw, bars.comparison((before.manifest, after.manifest), both, kernel, outcome), width_px)
 
 
 def _compared_work(before: Workload, after: Workload, kernel: str | None) -> ComparedWork | None:
