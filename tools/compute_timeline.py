@@ -123,49 +123,45 @@ def compute_timeline(
     the application. Call it before examining kernels."""
     with Workload.open(store, workload) as opened:
         analysed = timeline(opened, TimelineRequest(top_n, range, steady))
-        return _result(analysed, top_n)
-
-
-def _result(analysed: Timeline, top_n: int) -> TimelineResult:
-    manifest, total = analysed.trace.workload.manifest, analysed.total
-    steps = analysed.steps
-    durations = steps.durations[steps.warm_up :] if steps else []
-    return TimelineResult(
-        answer=timeline_answer(analysed.verdict, analysed.findings),
-        workload=manifest.id,
-        name=manifest.name,
-        window=_window(analysed),
-        wall_ms=in_ms(analysed.wall_ns),
-        steps=_steps(analysed),
-        step_ms=in_ms(sorted(durations)[len(durations) // 2]) if durations else None,
-        verdict=_round_verdict(analysed.verdict),
-        findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
-        split=_split(analysed.whole, total),
-        idle=_idle(analysed),
-        code=_code(analysed.host, top_n),
-        phases=phase_table(analysed.phases, top_n),
-        copies=_copies(analysed),
-        figures=table_of(
-            _FigureRow,
-            [
-                _FigureRow(f.name, four_digits(f.value), f.unit, f.status, f.reason)
-                for f in (*analysed.figures, *_efficiencies(analysed.balance))
-            ],
-        ),
-        devices=_devices(analysed, top_n),
-        ranks=_ranks(analysed.balance, top_n),
-        kernels=_kernels(analysed),
-        operators=operator_table(analysed.operators, top_n),
-        collectives=collective_table(analysed.collectives, top_n),
-        ranges=table_of(
-            _RangeRow,
-            [_RangeRow(r.name, r.source, r.count, in_ms(r.host_ns), in_ms(r.device_ns)) for r in analysed.ranges],
-            {"host_ms": "ms", "gpu_ms": "ms"},
-        ),
-        gaps=_gaps(analysed),
-        notes=[note.text for note in notes(analysed)],
-        next=_next(analysed),
-    )
+        manifest, total = analysed.trace.workload.manifest, analysed.total
+        steps = analysed.steps
+        durations = steps.durations[steps.warm_up :] if steps else []
+        return TimelineResult(
+            answer=timeline_answer(analysed.verdict, analysed.findings),
+            workload=manifest.id,
+            name=manifest.name,
+            window=_window(analysed),
+            wall_ms=in_ms(analysed.wall_ns),
+            steps=_steps(analysed),
+            step_ms=in_ms(sorted(durations)[len(durations) // 2]) if durations else None,
+            verdict=_round_verdict(analysed.verdict),
+            findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
+            split=_split(analysed.whole, total),
+            idle=_idle(analysed),
+            code=_code(analysed.host, top_n),
+            phases=phase_table(analysed.phases, top_n),
+            copies=_copies(analysed),
+            figures=table_of(
+                _FigureRow,
+                [
+                    _FigureRow(f.name, four_digits(f.value), f.unit, f.status, f.reason)
+                    for f in (*analysed.figures, *_efficiencies(analysed.balance))
+                ],
+            ),
+            devices=_devices(analysed, top_n),
+            ranks=_ranks(analysed.balance, top_n),
+            kernels=_kernels(analysed),
+            operators=operator_table(analysed.operators, top_n),
+            collectives=collective_table(analysed.collectives, top_n),
+            ranges=table_of(
+                _RangeRow,
+                [_RangeRow(r.name, r.source, r.count, in_ms(r.host_ns), in_ms(r.device_ns)) for r in analysed.ranges],
+                {"host_ms": "ms", "gpu_ms": "ms"},
+            ),
+            gaps=_gaps(analysed),
+            notes=[note.text for note in notes(analysed)],
+            next=_next(analysed),
+        )
 
 
 def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:

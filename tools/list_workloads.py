@@ -138,20 +138,16 @@ def list_workloads(
     """Stored workloads, newest first; with workload: its device, passes, and kernels by time, with registers and
     LDS."""
     if workload is None:
-        return _all(store, limit, offset)
+        workloads, broken = store.scan()
+        rows = [_row(manifest) for manifest in reversed(workloads)]
+        notes = [f"Skipped: {sentence}" for sentence in broken[:20]]
+        if len(rows) > 1:
+            notes.append(_WHERE_IS)
+        suggested = [next_call("list_workloads", "kernels of the newest", workload=rows[0][0])] if rows else []
+        shown = table(_WORKLOADS, rows, limit=limit, offset=offset)
+        return WorkloadsResult(answer=_of_the_store(rows, offset), table=shown, notes=notes, next=suggested)
     with Workload.open(store, workload, by="launch" if by == "launch" else "kernel") as opened:
         return _one(opened, by, limit, offset)
-
-
-def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
-    workloads, broken = store.scan()
-    rows = [_row(manifest) for manifest in reversed(workloads)]
-    notes = [f"Skipped: {sentence}" for sentence in broken[:20]]
-    if len(rows) > 1:
-        notes.append(_WHERE_IS)
-    suggested = [next_call("list_workloads", "kernels of the newest", workload=rows[0][0])] if rows else []
-    shown = table(_WORKLOADS, rows, limit=limit, offset=offset)
-    return WorkloadsResult(answer=_of_the_store(rows, offset), table=shown, notes=notes, next=suggested)
 
 
 def _of_the_store(rows: list[list[Any]], offset: int) -> str:

@@ -178,17 +178,11 @@ def _lane_title(analysed: Timeline, window: Window) -> str:
     return f"{ms:.4g} ms"
 
 
-def _edges(window: Window) -> Ints:
-    import numpy as np
-
-    return np.linspace(window.start, window.end, PIXELS + 1).astype(np.int64)
-
-
 def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
     """The share of each column that sorted, disjoint intervals cover."""
     import numpy as np
 
-    edges = _edges(window)
+    edges = np.linspace(window.start, window.end, PIXELS + 1).astype(np.int64)
     keep = end > start
     start, end = start[keep], end[keep]
     if not len(start):

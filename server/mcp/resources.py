@@ -67,7 +67,12 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
         description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
     )
     def gpu_facts(gpu: str) -> str:
-        return _facts(gpu)
+        try:
+            return json.dumps(targets.gpu(targets.resolve_gpu(gpu)[0]).model_dump(), indent=1)
+        except NotFound as problem:
+            raise ResourceNotFoundError(render.refusal(problem)) from problem
+        except Problem as problem:
+            raise ResourceError(render.refusal(problem)) from problem
 
     @mcp.resource(
         "rooflens://workload/{id}/summary",
@@ -110,16 +115,6 @@ def metric_index() -> str:
             ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
             lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")
     return "name | id | unit | title | gpus\n" + "\n".join(lines)
-
-
-def _facts(gpu: str) -> str:
-    """The facts of a target, as JSON."""
-    try:
-        return json.dumps(targets.gpu(targets.resolve_gpu(gpu)[0]).model_dump(), indent=1)
-    except NotFound as problem:
-        raise ResourceNotFoundError(render.refusal(problem)) from problem
-    except Problem as problem:
-        raise ResourceError(render.refusal(problem)) from problem
 
 
 FOLDER = Path(__file__).parents[2] / "prompts"

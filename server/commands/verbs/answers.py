@@ -59,7 +59,17 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
     from ...rendering import render
 
     if form.name == "csv":
-        return _print_csv(result, verb)
+        table = getattr(result, verb.table, None) if verb.table else None
+        if not isinstance(table, Table):
+            what = (
+                f"the answer of {verb.tool} has no table"
+                if not verb.table
+                else f"this answer has no table {verb.table}"
+            )
+            raise Misuse(f"--csv prints a table, and {what}", "Use --json, or omit --csv")
+        if table.truncated:
+            print(_cut_table_text(table, verb), file=sys.stderr)
+        return print_rows(table.columns, table.rows)
     limited = result if form.full else render.cap_size(result, verb.tool, arguments)
     if form.name == "json":
         text = json.dumps(render.structured_content(limited), ensure_ascii=False)
@@ -107,16 +117,6 @@ def _pair_text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(part, str) and "," not in part for part in value):
         return ",".join(value)
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _print_csv(result: Result, verb: Verb) -> int:
-    table = getattr(result, verb.table, None) if verb.table else None
-    if not isinstance(table, Table):
-        what = f"the answer of {verb.tool} has no table" if not verb.table else f"this answer has no table {verb.table}"
-        raise Misuse(f"--csv prints a table, and {what}", "Use --json, or omit --csv")
-    if table.truncated:
-        print(_cut_table_text(table, verb), file=sys.stderr)
-    return print_rows(table.columns, table.rows)
 
 
 def _cut_table_text(table: Table, verb: Verb) -> str:
