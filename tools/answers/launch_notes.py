@@ -36,7 +36,8 @@ def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]
     sentences = []
     if gaps := list(_gaps(selection.ranges, present)):
         more = f" and {len(gaps) - _FEW} more" if len(gaps) > _FEW else ""
-        missing = f"{_format_ranges(gaps[:_FEW])}{more}"
+        first = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in gaps[:_FEW])
+        missing = f"{first}{more}"
         sentences.append(Note("no_dispatch", f"No dispatch {missing}: ids go from {first} to {last}."))
     if other:
         sentences.append(
@@ -62,10 +63,6 @@ def _gaps(wanted: Sequence[Range], present: Sequence[Range]) -> Iterator[Range]:
             current = next(remaining, None)
         if low <= high:
             yield low, high
-
-
-def _format_ranges(ids: Sequence[Range]) -> str:
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ids)
 
 
 @dataclass(frozen=True)
