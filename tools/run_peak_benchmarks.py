@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from ..analysis.store.schema import iso
 from ..analysis.store.store import Store
 from .base.parameters import DeviceName, MetricNames, WaitSeconds
 from .device.benchmarks import outcomes as peak_tables
+from .device.benchmarks.outcomes import CeilingOutcome, CeilingProgress, Mode
 from .device.machine.model import Device, Roots
 from .device.machine.survey import Machine, survey
 from .get_run import RunResult, run_result
@@ -27,12 +28,6 @@ from .running import start as launch
 from .running.job import CallStep, Job
 from .running.run_state import CANCEL, CANCELLED, BenchmarkRun
 from .running.worker import CallProgress
-
-if TYPE_CHECKING:
-    from .device.benchmarks.outcomes import CeilingOutcome
-
-
-Mode = Literal["full", "quick", "functional"]
 
 
 def measure(
@@ -86,7 +81,7 @@ def _outcomes(
     device: str,
     wanted: list[str],
     mode: Mode,
-    progress: Callable[[str, int, int, CeilingOutcome | None], None],
+    progress: CeilingProgress,
     cancelled: Callable[[], bool],
 ) -> Sequence[CeilingOutcome]:
     if device == "cpu":
@@ -222,10 +217,7 @@ def run_peak_benchmarks(
     store: Store,
     device: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
     ceilings: Annotated[MetricNames | None, Field(description='["hbm.bw", "matrix.f16"]; default: all')] = None,
-    mode: Annotated[
-        Literal["full", "quick", "functional"],
-        Field(description="quick: fewer repetitions; functional: checks results, no times"),
-    ] = "full",
+    mode: Annotated[Mode, Field(description="quick: fewer repetitions; functional: checks results, no times")] = "full",
     again: Annotated[bool, Field(description="measure even if stored results are still valid")] = False,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:

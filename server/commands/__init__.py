@@ -46,14 +46,12 @@ class Subcommand(Protocol):
 
     def arguments(self, parser: ArgumentParser) -> None:
         """Define the arguments of the command."""
-        ...
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:
         """Run the command. Return its outcome, or the exit status if the command writes its output itself.
 
         Raises Problem for errors that the user can correct, and Misuse for an invalid command line.
         """
-        ...
 
 
 def command(name: str) -> Subcommand:

@@ -12,10 +12,11 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import psutil
 
@@ -275,7 +276,9 @@ def run_program(
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return ProgramOutcome(None, unstarted=getattr(error, "strerror", None) or str(error))
     if child.stdin:
-        _write_input(child.stdin, program.text)
+        # A program that ended without reading its input has an exit status, which is more informative.
+        with suppress(BrokenPipeError), child.stdin:
+            child.stdin.write(program.text.encode())
     with selectors.DefaultSelector() as pipes:
         for pipe, capture in ((child.stdout, out), (child.stderr, err)):
             if pipe:
@@ -284,7 +287,9 @@ def run_program(
             return _AttendedChild(child, pipes, watch, program, captures).attend(meanwhile)
         finally:
             end_all(watch.run_id, 0, below=os.getpid())
-            _drain(pipes, time.monotonic() + 1)
+            until = time.monotonic() + 1
+            while pipes.get_map() and time.monotonic() < until and _read(pipes, 0):
+                pass
             out.save()
             err.save()
             for pipe in (child.stdout, child.stderr):
@@ -384,20 +389,6 @@ def _read(pipes: selectors.BaseSelector, wait_s: float) -> bool:
         else:
             pipes.unregister(key.fileobj)
     return bool(ready)
-
-
-def _drain(pipes: selectors.BaseSelector, until: float) -> None:
-    while pipes.get_map() and time.monotonic() < until and _read(pipes, 0):
-        pass
-
-
-def _write_input(pipe: IO[bytes], text: str) -> None:
-    try:
-        with pipe:
-            pipe.write(text.encode())
-    except BrokenPipeError:
-        # It ended without reading its input; its exit status is more informative.
-        return
 
 
 def signal_name(status: int) -> str:

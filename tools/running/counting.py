@@ -140,7 +140,8 @@ def plan_counting(
     ]
     remarks += [*without_lines, *more, *_selection_remarks(chosen, launches, took_s, cost)]
     if chosen.estimate_s > budget_s:
-        remarks.append(_too_long(chosen, cost.estimate_s(0), budget_s))
+        left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
+        remarks.append(f"{left}: the program alone takes {cost.estimate_s(0):.0f} s under the profiler.")
     within_s = budget_s if run.budget_s is not None and run.request.replay == "application" else None
     return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
 
@@ -322,8 +323,3 @@ def _selection_remarks(chosen: CountingChoice, launches: TimedLaunches, took_s: 
         f"{chosen.configurations} launch configurations of {count_text(len(chosen.kernels), 'kernel')}, which make up "
         f"{of_all}. Estimate: {chosen.estimate_s:.0f} s ({cost.known_by}). {more}"
     ]
-
-
-def _too_long(chosen: CountingChoice, run_s: float, budget_s: float) -> str:
-    left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
-    return f"{left}: the program alone takes {run_s:.0f} s under the profiler."

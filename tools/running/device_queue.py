@@ -55,7 +55,8 @@ class QueuePlace:
         """Return how many runs come first; 0 means that this run now owns the device."""
         if self._mine:
             return 0
-        earlier = sum(1 for p in self._tickets() if p.name < self._ticket.name and _owner_lives(p))
+        tickets = sorted(p for p in self._queue.iterdir() if not p.name.startswith("."))
+        earlier = sum(1 for p in tickets if p.name < self._ticket.name and _owner_lives(p))
         if earlier:
             return earlier
         with suppress(BlockingIOError):
@@ -68,9 +69,6 @@ class QueuePlace:
         self._ticket.unlink(missing_ok=True)
         for handle in (self._held, self._lock):
             os.close(handle)
-
-    def _tickets(self) -> list[Path]:
-        return sorted(p for p in self._queue.iterdir() if not p.name.startswith("."))
 
 
 class DeviceQueue:

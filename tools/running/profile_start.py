@@ -17,7 +17,7 @@ from ...analysis.store.manifest import Binary
 from ...analysis.store.store import Store
 from ..base.untrusted_text import plain_text
 from ..device.machine.host_settings import unsound
-from ..device.machine.model import Device, Roots
+from ..device.machine.model import Roots
 from ..device.machine.programs import ask
 from ..device.machine.sensors import Sensor
 from ..isolation.child import name_of
@@ -104,7 +104,7 @@ def _describe_run(stated: ProfileRun, task: ProfileTask) -> ProfileRun:
 
 def _job(run: ProfileRun, task: ProfileTask, steps: Sequence[Step], planning: CallStep | None, finish: CallStep) -> Job:
     """Return the job for the supervisor."""
-    profiled, choice = task.subject, task.choice
+    profiled, choice, device = task.subject, task.choice, task.choice.device
     return Job(
         run=run,
         steps=[replace(step, lasting=step.lasting and not task.must_end_well) for step in steps],
@@ -116,13 +116,9 @@ def _job(run: ProfileRun, task: ProfileTask, steps: Sequence[Step], planning: Ca
         cwd=profiled.folder,
         variables={**choice.mask, **profiled.given},
         devices=choice.locks,
-        sensors=_sensors(choice.device),
+        # The chosen device is sampled while the program runs, if its PCI address is known.
+        sensors=[Sensor(device.vendor, device.pci, device.uuid, str(Roots().at("sys")))] if device.pci else [],
     )
-
-
-def _sensors(device: Device) -> list[Sensor]:
-    """Return the sensors to sample while the program runs: the chosen device, if its PCI address is known."""
-    return [Sensor(device.vendor, device.pci, device.uuid, str(Roots().at("sys")))] if device.pci else []
 
 
 def _binary(profiled: ProfileSubject, hidden: Sequence[str]) -> Binary | None:

@@ -122,7 +122,7 @@ def range_condition(con: duckdb.DuckDBPyConnection, folder: Path, name: str) -> 
 
 LONGEST_NAME = 200
 """Maximum characters of a kernel name in a filter; kernels that share this prefix are counted too."""
-_SPECIAL = re.compile(r"[\\^$.*+?()\[\]{}|]")
+_SPECIAL, _ESCAPED = re.compile(r"[\\^$.*+?()\[\]{}|]"), r"\\\g<0>"
 
 
 def choose_iterations(
@@ -151,12 +151,8 @@ def choose_iterations(
 
 def exact_names_pattern(names: Sequence[str]) -> str:
     """Return an ECMAScript regular expression that matches exactly these names, or the first part of long names."""
-    parts = [f"^{_SPECIAL.sub(_escape, n[:LONGEST_NAME])}{'' if len(n) > LONGEST_NAME else '$'}" for n in names]
+    parts = [f"^{_SPECIAL.sub(_ESCAPED, n[:LONGEST_NAME])}{'' if len(n) > LONGEST_NAME else '$'}" for n in names]
     return "|".join(dict.fromkeys(parts))
-
-
-def _escape(match: re.Match[str]) -> str:
-    return "\\" + match[0]
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -173,24 +173,12 @@ def refuse_dash(command: Sequence[str], profiler: str) -> None:
         raise BadArgument(f"{profiler} would treat {command[0][:80]!r} as an option", "", "Give its path")
 
 
-def refuse_attaching(
-    request: ProfileRequest, profiler: str, why: str, fix: str = "Give the command to start instead"
+def refuse_unsupported(
+    request: ProfileRequest, profiler: str, what: Collects, why: str, fix: str = "Give the command to start instead"
 ) -> None:
-    """Raise BadArgument if the request names a running process, which this profiler (version) cannot attach to."""
-    if request.pid is not None:
-        raise BadArgument(f"{profiler} cannot attach to a running process", why, fix)
-
-
-def refuse_tracing(request: ProfileRequest, profiler: str, why: str, fix: str) -> None:
-    """Raise BadArgument if the request wants a timeline, which this profiler does not record."""
-    if request.timeline:
-        raise BadArgument(f"{profiler} records no timeline here", why, fix)
-
-
-def refuse_hotspots(request: ProfileRequest, profiler: str, why: str, fix: str) -> None:
-    """Raise BadArgument if the request wants hot spots, for which this profiler takes no samples."""
-    if request.hotspots:
-        raise BadArgument(f"{profiler} takes no samples of instructions", why, fix)
+    """Raise BadArgument if the request collects something that this profiler (version) cannot collect."""
+    if what in collects_of(request):
+        raise BadArgument(f"{profiler} {_LACKING[what]}", why, fix)
 
 
 def refuse_replay(request: ProfileRequest, profiler: str, *known: Replay) -> None:
@@ -201,6 +189,11 @@ def refuse_replay(request: ProfileRequest, profiler: str, *known: Replay) -> Non
         )
 
 
+_LACKING: dict[Collects, str] = {
+    "attach": "cannot attach to a running process",
+    "timeline": "records no timeline here",
+    "hotspots": "takes no samples of instructions",
+}
 _REPLAYS: dict[Replay, str] = {
     "application": "run the whole program once for each pass",
     "kernel": "replay single kernels",

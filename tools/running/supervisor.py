@@ -284,17 +284,14 @@ class Supervisor:
             self._save(remarks=[*self.state.remarks, f"Without {step.name}: {failure.what}"], step=None, progress=0.0)
             return True
         why = self._at_fault(step, outcome, problem or step_failure(step, outcome, self.job))
-        if not outcome.stopped and (has_results or self._concerns_counters(why)):
+        of_counters = bool(self.state.finished or self.state.cut) and why.kind in _OF_COUNTERS
+        if not outcome.stopped and (has_results or of_counters):
             # It failed by itself. Other steps count other things, so they may still produce results.
             self.blemish = self.blemish or why
             self._save(step=None, progress=0.0)
             return True
         self._fail(outcome, why)
         return False
-
-    def _concerns_counters(self, problem: ProblemText) -> bool:
-        """Whether a later step failed because of its counters, which does not affect other steps."""
-        return bool(self.state.finished or self.state.cut) and problem.kind in _OF_COUNTERS
 
     def _at_fault(self, step: Step | CallStep, outcome: ProgramOutcome, problem: ProblemText) -> ProblemText:
         """Explain why a step failed, record the first such step, and set its folder aside if no result is usable."""
@@ -351,17 +348,14 @@ class Supervisor:
         with SensorSampler(self.job.sensors, step.name) as sampler:
             outcome = run_program(program, self.watch, self.job.secrets)
         self.watch.start_budget(None)
-        self._keep_samples(sampler)
+        if sampler.rows:
+            # They are read when the run is saved.
+            with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
         unreadable = bool(step.then) and outcome.ended_by_itself and not self._make_readable(step, env)
         self._remark(step.name, outcome)
         wrote = _wrote_results(self.out / step.name, inputs | self._log_of(step))
         return outcome, None if not outcome.ended_well or wrote else no_results_problem(step, unreadable=unreadable)
-
-    def _keep_samples(self, sampler: SensorSampler) -> None:
-        """Append the clock samples of a step to a file of the run, which is read when the run is saved."""
-        if sampler.rows:
-            with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
 
     def _make_readable(self, step: Step, env: dict[str, str]) -> bool:
         """Run the step's conversion program; return whether it succeeded. The run's time limit does not include it."""

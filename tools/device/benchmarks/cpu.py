@@ -16,17 +16,14 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ....analysis.base.problems import NotFound, near
 from ....analysis.base.text import count_text
 from ..machine.sysfs import listing, read, whole_number
-from .outcomes import CeilingOutcome
-
-Mode = Literal["full", "quick", "functional"]
-CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
+from .outcomes import CeilingOutcome, CeilingProgress, Mode
 
 CEILINGS = ("host.fma.f32", "host.fma.f64", "host.dram.read", "host.dram.copy", "host.dram.triad")
 _ARRAYS = {"read": 1, "copy": 2, "triad": 3}

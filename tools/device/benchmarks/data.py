@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,8 +50,8 @@ def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Ar
     if name in _SMALL:
         return _nearest(name, wanted)
     if name == "bf16":
-        codes = (wanted.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-        return codes, (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        codes = _bf16_codes(wanted)
+        return codes, _bf16_values(codes)
     kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[name]
     return wanted.astype(kind), wanted.astype(kind).astype(np.float64)
 
@@ -111,7 +110,7 @@ def numbers(kind: str, raw: bytes) -> Array:
     code, width = _KINDS[kind]
     words = np.frombuffer(raw, f"<{code}").reshape(-1, width)
     if kind == "bf16x2":
-        return (words.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        return _bf16_values(words)
     return words
 
 
@@ -125,37 +124,30 @@ def run_chain(kind: str, start: float, factor: float, summand: float, steps: int
 
 def _encode(kind: str, values: Array, code: str) -> bytes:
     if kind == "bf16x2":
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()
+        return _bf16_codes(values).tobytes()
     return values.astype(f"<{code}").tobytes()
+
+
+def _bf16_codes(values: Array) -> Array:
+    """The upper halves of FP32 numbers."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _bf16_values(codes: Array) -> Array:
+    return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def _bf16(x: float, y: float, z: float) -> float:
+    bits = int(np.float32(x * y + z).view(np.uint32))
+    return float(np.uint32((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32))
 
 
 # A product of two FP32 (or shorter) numbers is exact in FP64. Rounding the sum to FP64 first can change the result only
 # if it is then within 2^-29 of a tie.
-def _f32(x: float, y: float, z: float) -> float:
-    value: float = struct.unpack("f", struct.pack("f", x * y + z))[0]
-    return value
-
-
-def _f16(x: float, y: float, z: float) -> float:
-    value: float = struct.unpack("e", struct.pack("e", x * y + z))[0]
-    return value
-
-
-def _bf16(x: float, y: float, z: float) -> float:
-    bits: int = struct.unpack("I", struct.pack("f", x * y + z))[0]
-    value: float = struct.unpack("f", struct.pack("I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0]
-    return value
-
-
-def _f64(x: float, y: float, z: float) -> float:
-    return float(Fraction(x) * Fraction(y) + Fraction(z))
-
-
 _STEPS: dict[str, Step] = {
-    "f32": _f32,
-    "f32x2": _f32,
-    "f64": _f64,
-    "f16x2": _f16,
+    **dict.fromkeys(("f32", "f32x2"), lambda x, y, z: float(np.float32(x * y + z))),
+    "f64": lambda x, y, z: float(Fraction(x) * Fraction(y) + Fraction(z)),
+    "f16x2": lambda x, y, z: float(np.float16(x * y + z)),
     "bf16x2": _bf16,
     "i32": lambda x, y, z: (int(x) * int(y) + int(z)) % (1 << 32),
     "u24": lambda x, y, z: ((int(x) & 0xFFFFFF) * (int(y) & 0xFFFFFF) + int(z)) % (1 << 32),

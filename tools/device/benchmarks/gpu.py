@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from ....analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem, join_sentences
 from ....analysis.base.text import count_text
@@ -26,11 +26,20 @@ from .measure import (
     launch_times,
     quantile,
 )
-from .outcomes import CeilingOutcome, Theory, best_of_memory, compare_caches, held_back, judge_outcome, theory
+from .outcomes import (
+    CeilingOutcome,
+    CeilingProgress,
+    Mode,
+    Theory,
+    best_of_memory,
+    compare_caches,
+    held_back,
+    judge_outcome,
+    theory,
+)
 from .runtime import OpenGpu, Runtime
 from .specs import BenchmarkSpec, Build, build_of, choose_specs, compile_all, variants, version
 
-CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
 _FILL: Build = ("hbm.cu", (("UNROLL", "4"),))
 _MEMORY_SHARE = 5
 """Each of the three buffers uses at most one part in this many of the free memory."""
@@ -101,10 +110,13 @@ class BenchmarkSession:
     def _run_point(self, spec: BenchmarkSpec, blank: CeilingOutcome, point: int) -> CeilingOutcome:
         """Run one micro-benchmark: check the results of all variants, then measure and judge the best one."""
         try:
-            ready = [self._make_ready(variant, point) for variant in variants(spec)]
+            ready = []
+            for variant in variants(spec):
+                kernel = self._kernel(build_of(variant), kernel_name(variant, point), variant.shared_bytes)
+                ready.append(ReadyKernel(self._runtime, variant, kernel, self._memory, point))
             blank = replace(blank, compiler=made_by(self._runtime.device))
-            for variant in ready:
-                if wrong := kernel_results.wrong_results(variant, variant.grid(spec.groups[0])):
+            for one in ready:
+                if wrong := kernel_results.wrong_results(one, one.grid(spec.groups[0])):
                     return replace(blank, status="failed", check=wrong, reason=f"its results are wrong: {wrong}")
             blank = replace(blank, check="results are right")
             if self._scale.effort is None:
@@ -121,10 +133,6 @@ class BenchmarkSession:
         except RuntimeError as error:
             # Runtime bindings raise RuntimeError for a function that an older library lacks.
             return replace(blank, status="failed", reason=f"The GPU runtime failed: {error}")
-
-    def _make_ready(self, spec: BenchmarkSpec, point: int) -> ReadyKernel:
-        kernel = self._kernel(build_of(spec), kernel_name(spec, point), spec.shared_bytes)
-        return ReadyKernel(self._runtime, spec, kernel, self._memory, point)
 
     def _kernel(self, build: Build, name: str, shared_bytes: int = 0) -> Any:
         """Return a kernel of a build, whose module is loaded once; raise the problem that its compiler reported."""
@@ -246,7 +254,6 @@ def open_device(device: str | int | None = None) -> Runtime:
     raise MissingTool("There is no GPU to measure", found, "rooflens doctor shows the devices")
 
 
-Mode = Literal["full", "quick", "functional"]
 SCALES: dict[Mode, BenchmarkScale] = {
     "full": BenchmarkScale(2 << 30, FULL, 400, 240.0),
     "quick": BenchmarkScale(1 << 30, QUICK, 100, 45.0),

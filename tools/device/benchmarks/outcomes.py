@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -59,6 +59,11 @@ class CeilingOutcome:
     compiler: str = ""
     """The compiler of the kernel, and the runtime that loaded it."""
     check: str = ""
+
+
+Mode = Literal["full", "quick", "functional"]
+CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
+"""Receives the name, the number and the total of ceilings, and the outcome when there is one."""
 
 
 @dataclass(frozen=True)

@@ -69,51 +69,39 @@ class Runtime(Protocol):
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
         """Compile to machine code for the device; no context is needed, so several calls may run in threads."""
-        ...
 
     def load(self, code: bytes) -> Any:
         """Load a module."""
-        ...
 
     def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
         """Return a kernel of a module that may use ``shared_bytes`` of dynamic shared memory."""
-        ...
 
     def allocate(self, size: int) -> int:
         """Return the address of ``size`` bytes of device memory, which are not freed until the process ends."""
-        ...
 
     def clear(self, address: int, size: int) -> None:
         """Set the bytes to zero."""
-        ...
 
     def upload(self, address: int, data: bytes) -> None:
         """Copy to the device."""
-        ...
 
     def download(self, address: int, size: int) -> bytes:
         """Copy from the device."""
-        ...
 
     def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
         """Enqueue a launch; its arguments are three addresses and three 64-bit numbers (kernels/portable.h)."""
-        ...
 
     def event(self) -> Any:
         """Create an event that records time."""
-        ...
 
     def record(self, event: Any) -> None:
         """Enqueue the event."""
-        ...
 
     def is_done(self, event: Any) -> bool:
         """Whether the queue has passed the event."""
-        ...
 
     def elapsed_ms(self, first: Any, last: Any) -> float:
         """Return the milliseconds between two completed events."""
-        ...
 
 
 def wait(runtime: Runtime, event: Any, expected_s: float = 0.0, *, eagerly: bool = False) -> None:

@@ -69,7 +69,9 @@ def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) 
         settle(runtime)
         runtime.launch(kernel, launch.groups, launch.threads, launch.shared_bytes, _arguments(launch, source, results))
         settle(runtime, 5.0)
-        kernels[launch.name] = _verify_launch(runtime, launch, results)
+        fault = explain_wrong_result(launch, lambda offset, size: runtime.download(results + offset, size))
+        right = None if fault is None else not fault
+        kernels[launch.name] = {"right": right, "wrong": fault or "", **_spin_clock(runtime, launch, results)}
     return {"device": runtime.device.arch, "compiler": runtime.device.compiler, "kernels": kernels}
 
 
@@ -99,16 +101,6 @@ def _arguments(launch: KnownLaunch, a: int, out: int) -> tuple[int, ...]:
     if launch.data:
         step = keep = int.from_bytes(_packed_one(launch.data), "little")
     return a, a, out, launch.rounds, step + (launch.above << 32), keep
-
-
-def _verify_launch(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str, Any]:
-    """Verify the results of a launch."""
-    fault = explain_wrong_result(launch, lambda offset, size: runtime.download(results + offset, size))
-    return {
-        "right": None if fault is None else not fault,
-        "wrong": fault or "",
-        **_spin_clock(runtime, launch, results),
-    }
 
 
 def _spin_clock(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str, float]:

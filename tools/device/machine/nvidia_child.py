@@ -10,6 +10,7 @@ import ctypes
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 _ATTRIBUTES = {
     "sms": 16, "threads_per_sm": 39, "registers_per_sm": 82, "shared_bytes_per_sm": 81, "blocks_per_sm": 106,
@@ -83,10 +84,8 @@ def limits() -> dict[str, dict[str, int]]:
         device, uuid = ctypes.c_int(), ctypes.create_string_buffer(16)
         cuda.cuDeviceGet(ctypes.byref(device), index)
         cuda.cuDeviceGetUuid(uuid, device)
-        digits = uuid.raw.hex()
-        parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
         stated = {name: _attribute(cuda, which, device) for name, which in _ATTRIBUTES.items()}
-        by_uuid[f"GPU-{'-'.join(parts)}"] = {name: value for name, value in stated.items() if value}
+        by_uuid[f"GPU-{UUID(bytes=uuid.raw)}"] = {name: value for name, value in stated.items() if value}
     return by_uuid
 
 

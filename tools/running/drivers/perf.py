@@ -12,7 +12,7 @@ from ...device.machine.model import Vendor
 from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
 from ..known_failures import explain_failure
-from ..request import ProfileRequest, Replay, refuse, refuse_attaching, refuse_hotspots, refuse_replay, refuse_tracing
+from ..request import ProfileRequest, Replay, refuse, refuse_replay, refuse_unsupported
 
 NAME = "perf"
 VENDOR: Vendor = "cpu"
@@ -70,14 +70,13 @@ def steps(request: ProfileRequest, features: PerfFeatures, *, program: str, out:
     """
     refuse(request, NAME, "kernel", "launches")
     refuse_replay(request, NAME, "application")
-    refuse_tracing(
-        request, NAME, "perf stat counts; it does not record when things happen",
+    refuse_unsupported(
+        request, NAME, "timeline", "perf stat counts; it does not record when things happen",
         "Omit timeline; for a PyTorch program on the CPU, import the Chrome trace of torch.profiler",
     )  # fmt: skip
-    refuse_hotspots(
-        request, NAME, "perf stat counts whole programs", "Omit hotspots; run perf record by hand to sample a CPU"
-    )
-    refuse_attaching(request, NAME, "rooflens uses perf only for programs that it starts")
+    why, fix = "perf stat counts whole programs", "Omit hotspots; run perf record by hand to sample a CPU"
+    refuse_unsupported(request, NAME, "hotspots", why, fix)
+    refuse_unsupported(request, NAME, "attach", "rooflens uses perf only for programs that it starts")
     if not 1 <= request.repeats <= _MOST_RUNS:
         raise BadArgument(f"repeats={request.repeats} is out of range", f"it must be from 1 to {_MOST_RUNS}")
     events = tuple(dict.fromkeys(c for counters in request.passes for c in counters))

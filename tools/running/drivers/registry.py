@@ -48,27 +48,21 @@ class ProfilerDriver(Protocol):
 
     def features(self, help_text: str, version_text: str) -> Any:
         """Return what the program supports, according to its own output. Raises MissingTool if it is too old."""
-        ...
 
     def features_of(self, version: str | None) -> Any:
         """Return what a version supports; a common version is assumed if none is given."""
-        ...
 
     def steps(self, request: ProfileRequest, features: Any, *, program: str, out: str) -> list[Step]:
         """Return the steps that collect the passes. Raises BadArgument for a request that is not supported."""
-        ...
 
     def notes(self, request: ProfileRequest, features: Any) -> list[Note]:
         """Return notes on what is skipped from the request, and on how the values are obtained."""
-        ...
 
     def left_out(self, request: ProfileRequest, features: Any) -> dict[str, str]:
         """Map each counter of the request that cannot be counted to the reason."""
-        ...
 
     def explain(self, status: int, stderr: str) -> Problem | None:
         """Explain a known failure, or return None; ``stderr`` is everything it printed, with the beginning of LOG."""
-        ...
 
 
 @runtime_checkable
@@ -80,19 +74,15 @@ class SamplingDriver(ProfilerDriver, Protocol):
 
     def with_progress(self, step: Step) -> Step:
         """Change a step so that the profiler reports its progress, which may require another program afterwards."""
-        ...
 
     def restore_features(self, stated: Mapping[str, Any]) -> Any:
         """Restore features that were stored as data."""
-        ...
 
     def times(self, request: ProfileRequest, features: Any, *, program: str, out: str) -> Step:
         """Return the step ``timing``, which runs the program without counters. This may compile the recorder."""
-        ...
 
     def cost(self, request: ProfileRequest, took_s: float) -> Cost:
         """Estimate the seconds for counting the passes of a request, given a timing run that took ``took_s``."""
-        ...
 
 
 @runtime_checkable
@@ -101,7 +91,6 @@ class RankedDriver(Protocol):
 
     def arguments_for_ranks(self, own: Sequence[str]) -> list[str]:
         """Return its own arguments, without the program's command, as the ranks need them."""
-        ...
 
 
 @runtime_checkable
@@ -121,7 +110,6 @@ class ListingDriver(Protocol):
 
     def add_sampling_methods(self, features: Any, text: str) -> Any:
         """Add the methods in the output of SAMPLING_LIST to the features."""
-        ...
 
 
 @runtime_checkable
@@ -133,7 +121,6 @@ class LineDriver(Protocol):
 
     def samples_lines(self, features: Any) -> bool:
         """Return whether this version can take samples on this machine."""
-        ...
 
 
 _OWN: list[ProfilerDriver] = [rocprofv3, rocprof.V2, rocprof.V1, ncu]

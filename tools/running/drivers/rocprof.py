@@ -24,11 +24,9 @@ from ..request import (
     name_parts,
     per_channel,
     refuse,
-    refuse_attaching,
     refuse_dash,
-    refuse_hotspots,
     refuse_replay,
-    refuse_tracing,
+    refuse_unsupported,
 )
 
 _VERSION = re.compile(r"ROCProfiler version:\s*([\d.]+)")
@@ -74,9 +72,11 @@ class _RocprofDriver(ABC):
         """
         refuse(request, self.NAME, "launches")
         refuse_replay(request, self.NAME, "application")
-        refuse_tracing(request, self.NAME, "rooflens reads its traces but does not record them", self._TRACE_FIX)
-        refuse_hotspots(request, self.NAME, "sampling requires rocprofv3 of ROCm 6.4", "Use profiler='rocprofv3'")
-        refuse_attaching(request, self.NAME, "attaching requires rocprofv3 of ROCm 7.1")
+        why = "rooflens reads its traces but does not record them"
+        refuse_unsupported(request, self.NAME, "timeline", why, self._TRACE_FIX)
+        why = "sampling requires rocprofv3 of ROCm 6.4"
+        refuse_unsupported(request, self.NAME, "hotspots", why, "Use profiler='rocprofv3'")
+        refuse_unsupported(request, self.NAME, "attach", "attaching requires rocprofv3 of ROCm 7.1")
         parts = name_parts(request, self.NAME)
         check_limits(request)
         refuse_dash(request.command, self.NAME)

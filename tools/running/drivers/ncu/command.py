@@ -31,9 +31,9 @@ from ...request import (
     Replay,
     checked_pattern,
     left_out_notes,
-    refuse_attaching,
     refuse_dash,
     refuse_replay,
+    refuse_unsupported,
 )
 from ..cupti.build import times as recorded_times
 
@@ -77,7 +77,7 @@ def _escape(name: str) -> str:
     """Escape a name so that it contains no quantifiers; raise BadArgument for names that ncu cannot express."""
     if why := _why_not_expressible(name):
         raise BadArgument(f"ncu cannot filter by the range {plain_text(name, 80)!r}", why, _OTHER)
-    return _QUANTIFIER.sub(lambda found: "\\" + found[0], name)
+    return _QUANTIFIER.sub(r"\\\g<0>", name)
 
 
 def _why_not_expressible(name: str) -> str:
@@ -210,7 +210,7 @@ def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
     replay runs the whole program again, so the caches keep the state that the program gives them.
     """
     refuse_replay(request, NAME, "kernel", "application")
-    refuse_attaching(request, NAME, _NO_ATTACHING, _ATTACH_ADVICE)
+    refuse_unsupported(request, NAME, "attach", _NO_ATTACHING, _ATTACH_ADVICE)
     tracing_steps = [trace_step(request.command, out)] if request.timeline else []
     if tracing_steps and request.launches is not None:
         raise BadArgument(

@@ -28,7 +28,7 @@ from ...request import (
     check_limits,
     checked_pattern,
     left_out_notes,
-    refuse_hotspots,
+    refuse_unsupported,
 )
 from . import pc_sampling
 from .features import Rocprofv3Features, TranslatedPass, definitions_text, translate_pass
@@ -141,10 +141,10 @@ def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program:
     if request.hotspots:
         if not features.attached_sampling:
             why = f"rocprofv3 {features.version} attaches to a running process for times and counters only"
-            refuse_hotspots(request, NAME, f"{why}; 1.3.0 (ROCm 7.13) can sample it", "Give its command")
+            refuse_unsupported(request, NAME, "hotspots", f"{why}; 1.3.0 (ROCm 7.13) can sample it", "Give its command")
         if passes:
             why = "it attaches to a process only once, for counters or for samples"
-            refuse_hotspots(request, NAME, why, 'Omit the other metrics: metrics=["hotspots"]')
+            refuse_unsupported(request, NAME, "hotspots", why, 'Omit the other metrics: metrics=["hotspots"]')
         return [command_line.sampling(tracing_options)]
     return [
         command_line.taking_turns(passes, tracing_options) if passes else command_line.step("timing", tracing_options)

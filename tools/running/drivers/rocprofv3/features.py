@@ -32,6 +32,8 @@ _EVENTS: dict[str, tuple[int, ...]] = {
 """Options for what happens on the device between launches -> the first version that certainly has them: page faults,
 migrations and evictions of queues; launches of HIP graphs; GPU-side waits for HIP events."""
 _ATTACHED_SAMPLING_SINCE, _CONTAINERS_SINCE, _KERNEL_REPLAY_SINCE = (1, 3, 0), (1, 3, 5), (1, 4, 1)
+_TURNS_SINCE = (1, 0)
+"""The first version (ROCm 7.0) whose input file supports pmc_groups."""
 _SDK_OF_ROCM = {
     (6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1", (7, 13): "1.3.0",
     (7, 14): "1.3.2", (10, 0): "1.3.5", (10, 1): "1.4.1",
@@ -94,7 +96,7 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv
         _schema(version) if "--extra-counters" in options else None,
         "--disable-signal-handlers" in options,
         _replay_options(options),
-        _takes_turns(version),
+        _numbers(version) >= _TURNS_SINCE,
         frozenset(_COUNTER.findall(list_text)),
         "--attach" in options,
         "--attach-sync-output" in options,
@@ -131,8 +133,8 @@ def features_of(version: str | None) -> Rocprofv3Features:
     # The signal option certainly exists in 1.1.
     recent = sdk >= (1, 1)
     return Rocprofv3Features(
-        text, formats, _schema(text), recent, _KERNEL_REPLAY if sdk >= _KERNEL_REPLAY_SINCE else (), _takes_turns(text),
-        attaching=recent, attached_output=sdk >= (1, 3),
+        text, formats, _schema(text), recent, _KERNEL_REPLAY if sdk >= _KERNEL_REPLAY_SINCE else (),
+        sdk >= _TURNS_SINCE, attaching=recent, attached_output=sdk >= (1, 3),
         tracing=(
             *(_RUNTIME if sdk >= _RUNTIME_SINCE else _SEPARATE_TRACES),
             *(option for option, since in _EVENTS.items() if sdk >= since),
@@ -153,11 +155,6 @@ def _replay_options(options: set[str]) -> tuple[str, ...]:
     if "--kernel-replay-beta-enabled" not in options:
         return ()
     return _KERNEL_REPLAY if "--replay-mode" in options else _KERNEL_REPLAY[2:]
-
-
-def _takes_turns(version: str) -> bool:
-    """Whether the input file supports pmc_groups, as it does since 1.0 (ROCm 7.0)."""
-    return _numbers(version) >= (1, 0)
 
 
 def _schema(version: str) -> Literal["list", "map"] | None:
