@@ -73,10 +73,8 @@ def _table(title: str, frame: pd.DataFrame) -> str:
     """The first rows of a frame as an HTML table, without its empty columns."""
     units: Mapping[str, str] = frame.attrs.get("units", {})
     names = [name for name in frame.columns if not frame[name].isna().all()]
-    heads = "".join(
-        f'<th style="{_HEAD}">{_escape_line(_column_heading(str(name), units.get(str(name))), _CELL)}</th>'
-        for name in names
-    )
+    headings = [f"{name} [{units[name]}]" if units.get(name) else str(name) for name in names]
+    heads = "".join(f'<th style="{_HEAD}">{_escape_line(heading, _CELL)}</th>' for heading in headings)
     rows = []
     for values in frame[names].head(_ROWS).itertuples(index=False, name=None):
         cells = "".join(f'<td style="{_DATA}">{_escape_line(value_text(value), _CELL)}</td>' for value in values)
@@ -85,10 +83,6 @@ def _table(title: str, frame: pd.DataFrame) -> str:
     caption = f'<div style="margin-top:.6em;opacity:.7">{_escape_line(title + more, _CELL)}</div>'
     body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'{caption}<div style="overflow-x:auto"><table style="{_TABLE}">{body}</table></div>'
-
-
-def _column_heading(name: str, unit: str | None) -> str:
-    return f"{name} [{unit}]" if unit else name
 
 
 def value_text(value: Any) -> str:
@@ -233,7 +227,10 @@ class Chart(DisplayedObject):
 
     def plot(self) -> Figure:
         """A new matplotlib figure to show, change and save. Raises Problem if there is nothing to draw."""
-        _shown_by_notebooks()
+        # Notebooks display figures only after pyplot was imported, and these figures are made without it.
+        if "IPython" in sys.modules:
+            import matplotlib.pyplot  # noqa: F401
+
         return self._draw().picture.figure
 
     @property
@@ -277,9 +274,3 @@ class Chart(DisplayedObject):
             return self.png
         except Problem:
             return None
-
-
-def _shown_by_notebooks() -> None:
-    """Notebooks display figures only after pyplot was imported, and these figures are made without it."""
-    if "IPython" in sys.modules:
-        import matplotlib.pyplot  # noqa: F401

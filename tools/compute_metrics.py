@@ -121,7 +121,9 @@ def compute_metrics(
 ) -> MetricsResult:
     """Metrics of a workload (bandwidths, hit rates, stalls, ...) with unit, peak, status and reason. Start with
     overview."""
-    by, unknown = _grouping(by or ("kernel" if order_by else None), by_kernel), dict[str, str]()
+    by, unknown = by or ("kernel" if order_by or by_kernel else None), dict[str, str]()
+    if by_kernel and by != "kernel":
+        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Omit by_kernel")
     if total and (normalization, aggregation) != ("per_kernel", "sum_ratio"):
         raise BadArgument("total needs counts per launch", fix="Omit normalization and aggregation")
     part = _PARTS.get(by) if by else None
@@ -143,8 +145,14 @@ def compute_metrics(
     if total:
         columns, rows = (
             columns | {"total": None},
-            [[*row, _sum_over_launches(figure)] for row, figure in zip(rows, short.figures, strict=True)],
+            [
+                [*row, None if f.value is None or not f.metric.norm else round_number(f.value * f.n)]
+                for row, f in zip(rows, short.figures, strict=True)
+            ],
         )
+    first_notes = list(unknown.values())[:_SHOWN]
+    if len(unknown) > _SHOWN:
+        first_notes.append(f"{len(unknown) - _SHOWN} more words are not metrics of this target.")
     return MetricsResult(
         answer=_answer(manifest, computed.figures, kernel),
         workload=manifest.id,
@@ -157,14 +165,11 @@ def compute_metrics(
         zeros=short.zeros,
         without_value=short.without_value,
         notes=[
-            *_unknown(unknown),
+            *first_notes,
             *_renumbered_ids(computed.figures, metrics),
             *_notes(manifest, computed.figures, short),
             *_check(computed.figures, checked),
-            *computed.scattered,
-            *computed.of_another_peak,
-            *computed.of_ceilings,
-            *computed.together,
+            *computed.notes,
             *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
             *(_within(computed.left_out, part) if part else []),
             *([_TOTAL_NOTE] if total else []),
@@ -212,13 +217,6 @@ def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Fig
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
 
 
-def _sum_over_launches(figure: engine.Figure) -> float | None:
-    """Return a count summed over the launches with a value; None for a ratio, which has no sum."""
-    if figure.value is None or not figure.metric.norm:
-        return None
-    return round_number(figure.value * figure.n)
-
-
 @dataclass(frozen=True)
 class _Computed:
     """What is read while the workload is open: the figures, and the notes on them."""
@@ -228,10 +226,8 @@ class _Computed:
     """Percentages of cycles that are too low, each with its share of the time."""
     numbers: dict[str, str] | None
     """The number that selects each launch configuration, if they are separate."""
-    scattered: list[str]
-    of_another_peak: list[str]
-    together: list[str]
-    of_ceilings: list[str]
+    notes: list[str]
+    """Notes on the runs, peaks and ceilings behind the figures, and on the kernels that they cover together."""
     left_out: int
     """The number of ranges without a row."""
     about: About
@@ -246,10 +242,12 @@ def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) 
         figures,
         shares_by_time(opened, figures, view) if cycles else [],
         {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
-        _figures_over_several_runs(opened, figures),
-        _of_another_peak(opened, figures),
-        _together(view, selection),
-        _of_ceilings(opened, figures),
+        [
+            *_figures_over_several_runs(opened, figures),
+            *_of_another_peak(opened, figures),
+            *_of_ceilings(opened, figures),
+            *_together(view, selection),
+        ],
         launching_ranges.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
     )
@@ -290,19 +288,6 @@ def _without_empty(
     names = list(columns)
     kept = [i for i, n in enumerate(names) if n not in _LEFT_OUT or any(row[i] is not None for row in rows)]
     return {names[i]: columns[names[i]] for i in kept}, [[row[i] for i in kept] for row in rows]
-
-
-def _unknown(unknown: dict[str, str]) -> list[str]:
-    """Notes on unknown words; the other metrics are answered."""
-    more = [f"{len(unknown) - _SHOWN} more words are not metrics of this target."] if len(unknown) > _SHOWN else []
-    return [*list(unknown.values())[:_SHOWN], *more]
-
-
-def _grouping(by: By | None, by_kernel: bool) -> By | None:
-    """The grouping of rows, which two arguments can express."""
-    if by_kernel and by not in (None, "kernel"):
-        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Omit by_kernel")
-    return "kernel" if by_kernel else by
 
 
 def _within(left_out: int, part: launching_ranges.ProgramPart) -> list[str]:
@@ -356,7 +341,14 @@ def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> list[str]
 
 def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> list[str]:
     gpu = targets.find_target(manifest.arch)
-    notes = [_note_on_borrowed_formulas(manifest.arch)] if gpu is None and manifest.arch else []
+    notes = []
+    if gpu is None and manifest.arch:
+        nearest = targets.nearest(manifest.arch, catalog.targets_with_metrics())
+        notes.append(
+            f"{manifest.arch} has no file: these are the formulas of {nearest}, which nothing has verified for it, "
+            "without any fact of the device; metrics that need facts have no value. "
+            f"{catalog.how_to_add(manifest.arch)}."
+        )
     if any(f.peak is not None for f in figures):
         read = references({f.metric.peak for f in figures if f.metric.peak and f.peak is not None}).values()
         facts = {name: fact.value for name, fact in (gpu.facts if gpu else {}).items()} | manifest.facts
@@ -383,15 +375,6 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
             "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
     return notes
-
-
-def _note_on_borrowed_formulas(arch: str) -> str:
-    """Say whose formulas the figures of a target without a file are, and what they lack."""
-    return (
-        f"{arch} has no file: these are the formulas of {targets.nearest(arch, catalog.targets_with_metrics())}, which "
-        "nothing has verified for it, without any fact of the device; metrics that need facts have no value. "
-        f"{catalog.how_to_add(arch)}."
-    )
 
 
 def _together(view: FigureRequest, selection: Selection) -> list[str]:

@@ -93,28 +93,6 @@ class _RooflineExtent:
     """The ceilings given by the caller."""
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """The tables of the answer, which a summary shortens."""
-
-    ceilings: Table
-    points: Table
-    pipes: Table
-    operations: Table | None
-
-
-def _brief(tables: _Tables, roofline: Roofline, shown: _RooflineExtent) -> _Tables:
-    """The tables, shortened for a summary."""
-    rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
-    used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
-    return _Tables(
-        roofline_summary.ceilings(tables.ceilings, shown.levels, used),
-        roofline_summary.points(tables.points, shown.numbers, unused_levels=shown.chosen),
-        roofline_summary.pipes(tables.pipes),
-        roofline_summary.operations(tables.operations) if tables.operations and tables.operations.rows else None,
-    )
-
-
 def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
     """The points of one page; the total number of rows is unknown if further kernels follow."""
     if isinstance(roofline, InstructionRoofline):
@@ -135,16 +113,10 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
 def _walls(walls: Sequence[Wall]) -> Table:
     """Where accesses are between the memory and bank-conflict walls."""
     rows = [
-        {
-            "rank": wall.rank,
-            "wall": wall.kind,
-            "value": wall.value,
-            "walls": ", ".join(f"{name} {mark:g}" for name, mark in wall.walls.items()),
-            "reading": wall.reading,
-        }
-        for wall in walls
+        [w.rank, w.kind, w.value, ", ".join(f"{name} {mark:g}" for name, mark in w.walls.items()), w.reading]
+        for w in walls
     ]
-    return _table_of_mappings(dict.fromkeys(("rank", "wall", "value", "walls", "reading")), rows)
+    return table(dict.fromkeys(("rank", "wall", "value", "walls", "reading")), rows)
 
 
 def _table(kind: type[Any], things: Sequence[Any], units: Mapping[str, str]) -> Table:
@@ -344,15 +316,20 @@ def compute_roofline(
     roofline = instruction_roofline(inputs, drawn) if kind == "instruction" else flop_roofline(inputs, drawn, datatype)
     shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
     flops = roofline if isinstance(roofline, FlopRoofline) else None
-    tables = _Tables(
+    rates = flops.rates if flops else []
+    rooflines, points, pipes = (
         _ceilings(inputs, shown, instructions=flops is None),
         _points(roofline, shown),
         _pipes(roofline.limits),
-        _table(OperationRate, flops.rates, {"pct_of_ceiling": "%", "n": "dispatches"}) if flops else None,
     )
+    operations = _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"}) if flops else None
     if not shown.full:
-        remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(tables.points, numbers)
-        tables = _brief(tables, roofline, shown)
+        remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(points, numbers)
+        used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
+        rooflines = roofline_summary.ceilings(rooflines, shown.levels, used)
+        points = roofline_summary.points(points, shown.numbers, unused_levels=shown.chosen)
+        pipes = roofline_summary.pipes(pipes)
+        operations = roofline_summary.operations(operations) if operations and operations.rows else None
     return RooflineResult(
         answer=_answer(roofline),
         workload=opened.id,
@@ -361,18 +338,18 @@ def compute_roofline(
         kind=kind,
         ceiling_source=inputs.ceilings.kind,
         device=inputs.ceilings.device,
-        ceilings=tables.ceilings,
-        points=tables.points,
-        pipes=tables.pipes,
-        operations=tables.operations,
+        ceilings=rooflines,
+        points=points,
+        pipes=pipes,
+        operations=operations,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
         sweep=_table(SweepPoint, inputs.ceilings.sweep, {"intensity": "operations/B"})
         if shown.full and inputs.ceilings.sweep
         else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
-            *_derived_ceilings(inputs.ceilings, tables.ceilings),
-            *([] if shown.by_launch else _ranks(tables.points, numbers)),
+            *_derived_ceilings(inputs.ceilings, rooflines),
+            *([] if shown.by_launch else _ranks(points, numbers)),
             *remarks,
             *told.notes,
         ],

@@ -175,10 +175,7 @@ def _benchmarked_devices(con: duckdb.DuckDBPyConnection, store: Store) -> list[K
             devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
     return [
         KnownCeilings(
-            gpu=rows[0]["gpu"],
-            device=rows[0]["device"],
-            device_uuid=rows[0]["device_uuid"],
-            measured_at=rows[0]["measured_at"],
+            **{name: rows[0][name] for name in ("gpu", "device", "device_uuid", "measured_at")},
             count=len({row["ceiling"] for row in rows}),
         )
         for rows in devices.values()

@@ -50,11 +50,8 @@ def launch_values(workload: Workload, names: Sequence[str]) -> dict[str, Values]
         f"SELECT kernel, count(DISTINCT launch), {picks} FROM {workload.relation('dispatches')} "
         f"WHERE kernel IN ({', '.join(map(sql_literal, names)) or 'NULL'}) GROUP BY kernel"
     )
-    return {str(kernel): dict(zip(COLUMNS, values, strict=True)) | _count(n) for kernel, n, *values in rows}
-
-
-def _count(configurations: int) -> Values:
-    return {"configurations": [configurations]}
+    names = (*COLUMNS, "configurations")
+    return {str(kernel): dict(zip(names, (*values, [n]), strict=True)) for kernel, n, *values in rows}
 
 
 def differences(pair: Pair, before: dict[str, Values], after: dict[str, Values]) -> list[Difference]:

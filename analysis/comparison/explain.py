@@ -250,14 +250,11 @@ def _figures(workload: Workload, kernel: str, words: Sequence[str]) -> tuple[dic
     presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
     measured = figures(workload, list(words) or presets, FigureRequest(kernel=[kernel], quartiles=False))
     valued = [f for f in measured if f.value is not None and (words or f.name not in _LEFT_OUT)]
-    return {f.name: f for f in valued if _comparable(f)}, [f.name for f in valued]
-
-
-def _comparable(figure: Figure) -> bool:
-    """Whether a figure can be compared: it is reliable, or only doubted, in which case the change is marked."""
-    return figure.status == "ok" or (
-        figure.status == "suspect" and figure.reason is not None and figure.reason.code == "doubted"
-    )
+    # A figure that is only doubted can be compared too; the change is then marked.
+    reliable = [
+        f for f in valued if f.status == "ok" or (f.status == "suspect" and f.reason and f.reason.code == "doubted")
+    ]
+    return {f.name: f for f in reliable}, [f.name for f in valued]
 
 
 def _is_better(before: Figure, after: Figure) -> bool | None:

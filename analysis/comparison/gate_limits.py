@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pydantic
 import tomli
 
-from ..base.kernel_names import PATTERN_LENGTH
+from ..base.kernel_names import PATTERN_LENGTH, matching
 from ..base.problems import BadArgument, near
 from ..base.text import shorten
 from ..store.manifest import read_small
@@ -59,8 +59,6 @@ class GateLimits:
 
     def of_kernels(self, names: list[str]) -> dict[str, float | None]:
         """The limit of each kernel: that of the first pattern that matches its name, or else ``allowed``."""
-        from ..base.kernel_names import matching
-
         allowed_by_name: dict[str, float | None] = {}
         for one in self.kernels:
             left = [name for name in names if name not in allowed_by_name]

@@ -327,13 +327,8 @@ def brief_label(pair: Pair) -> str:
     """The name of a pair without parameters, with its launch configuration if it has one."""
     if pair.of_several:
         return pair.label
-    names = (names[0] for names in (pair.before, pair.after))
-    return short(" -> ".join(dict.fromkeys(map(_plain, names))))
-
-
-def _plain(name: str) -> str:
-    kernel, configuration = split_label(name)
-    return kernel_names.short(kernel) + configuration
+    labels = (split_label(names[0]) for names in (pair.before, pair.after))
+    return short(" -> ".join(dict.fromkeys(kernel_names.short(kernel) + one for kernel, one in labels)))
 
 
 def pairing_words(pair: Pair) -> str:

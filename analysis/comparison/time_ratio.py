@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -119,21 +120,13 @@ def comparable_parts(
     A kernel that is launched with several sizes has one median for each, and a change of shape is part of the change.
     """
     if max(len(one), len(other)) > 1:
-        for key in (_configuration, _size):
+        for key in (attrgetter("configuration"), attrgetter("grid", "workgroup_size")):
             left, right = _merge_shapes(one, key), _merge_shapes(other, key)
             if _launches(left) == _launches(right) and len(left) <= _SHAPES:
                 return [left[shape] for shape in left], [right[shape] for shape in left]
         if max(len(one), len(other)) <= _SHAPES and min(_fewest(list(p.values()), 1) for p in (one, other)) >= ENOUGH:
             return list(one.values()), list(other.values())
     return [whole(one)], [whole(other)]
-
-
-def _configuration(shape: LaunchShape) -> Hashable:
-    return shape.configuration
-
-
-def _size(shape: LaunchShape) -> Hashable:
-    return shape.grid, shape.workgroup_size
 
 
 def _merge_shapes(
@@ -241,11 +234,18 @@ def effect(
     beyond = abs(math.log(speedup)) > math.log1p(floor)
     low = high = p = at_most = None
     if few:
-        apart = not _one_by_one(before, after, rounds) or _apart(before[0], after[0])
-        certain, why = beyond and apart, _few(n, floor, beyond)
+        first, second = before[0].times, after[0].times
+        # Whether all launches of one side took longer than all launches of the other.
+        apart = max(first) < min(second) or max(second) < min(first) or not _one_by_one(before, after, rounds)
+        counted = f"only {n[0]} and {n[1]} launches" if n != (1, 1) else "one launch each (n=1)"
+        within = "beyond" if beyond else "within"
+        certain, why = beyond and apart, f"{counted}: no interval, and {within} the noise floor of {floor:.0%}"
     else:
         low, high = _interval(before, after, rounds)
-        p = _ranks(before, after) if _one_by_one(before, after, rounds) else None
+        if _one_by_one(before, after, rounds):
+            from scipy.stats import mannwhitneyu
+
+            p = float(mannwhitneyu(before[0].times, after[0].times).pvalue)
         excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
         certain, why = beyond and excluded, _many(floor, beyond, excluded)
         left = max(high, 1 / low) - 1
@@ -253,11 +253,6 @@ def effect(
             at_most, why = left, f"no difference, at most {100 * left:.2g} %; {why}"
     verdict: TimeVerdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
     return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p, at_most)
-
-
-def _few(n: tuple[int, int], floor: float, beyond: bool) -> str:
-    counted = f"only {n[0]} and {n[1]} launches" if n != (1, 1) else "one launch each (n=1)"
-    return f"{counted}: no interval, and {'beyond' if beyond else 'within'} the noise floor of {floor:.0%}"
 
 
 def _many(floor: float, beyond: bool, excluded: bool) -> str:
@@ -281,11 +276,6 @@ def _fewest(side: Sequence[ShapeTimes], rounds: int) -> int:
 def _one_by_one(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes], rounds: tuple[int, int]) -> bool:
     """Whether each side is one part with equally many launches in a round, so launches can be compared directly."""
     return len(before) == len(after) == 1 and _share(before[0], rounds[0]) == _share(after[0], rounds[1])
-
-
-def _apart(before: ShapeTimes, after: ShapeTimes) -> bool:
-    """Whether all launches of one side took longer than all launches of the other."""
-    return max(before.times) < min(after.times) or max(after.times) < min(before.times)
 
 
 def _interval(
@@ -316,10 +306,3 @@ def _thin_out(times: tuple[float, ...], most: int) -> Sequence[float]:
     if len(times) <= most:
         return times
     return [times[i * len(times) // most] for i in range(most)]
-
-
-def _ranks(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes]) -> float:
-    """The p-value of the Mann-Whitney test between two parts."""
-    from scipy.stats import mannwhitneyu
-
-    return float(mannwhitneyu(before[0].times, after[0].times).pvalue)

@@ -80,7 +80,12 @@ def change(before: Workload, after: Workload, roofs: Sequence[Mapping[str, float
     split = [{name: ns / n for name, ns in _parts(side).items()} for side, n in zip(sides, scales, strict=True)]
     walls = [side.wall_ns / n for side, n in zip(sides, scales, strict=True)]
     parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in {**split[0], **split[1]}]
-    ceilings = [_ceiling(side, of_side) for side, of_side in zip(sides, roofs, strict=False)]
+    ceilings = [
+        program_ceiling(
+            side.trace, side.windows[0], of_side, doubted=any(d.of in ("busy", "events") for d in side.doubts)
+        )
+        for side, of_side in zip(sides, roofs, strict=False)
+    ]
     ranked = sorted(parts, key=lambda part: -abs(part.delta))
     return WallTimeChange(walls[0], walls[1], per_step, ranked, steps, ceilings)
 
@@ -110,11 +115,6 @@ def _covered_share(side: Timeline) -> float:
     """Return the share of the device's time span that the complete steps cover."""
     starts, work = side.steps.starts if side.steps else [0], side.trace.work
     return (starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1)
-
-
-def _ceiling(of: Timeline, roofs: Mapping[str, float]) -> ProgramCeiling:
-    doubted = any(doubt.of in ("busy", "events") for doubt in of.doubts)
-    return program_ceiling(of.trace, of.windows[0], roofs, doubted=doubted)
 
 
 def notes(changed: WallTimeChange | None) -> list[Note]:

@@ -364,7 +364,9 @@ def _by_the_rest(quantities: list[Quantity]) -> Graded:
     if more := _more_bytes(quantities):
         return "probably_not", more
     counted = ", ".join(e.quantity for e in quantities[:4])
-    if any(e.role == "instructions" for e in quantities) and all(e.ratio is not None and _same(e) for e in quantities):
+    if any(e.role == "instructions" for e in quantities) and all(
+        e.ratio is not None and abs(e.ratio - 1) <= SAME for e in quantities
+    ):
         return "yes", f"all that was counted agrees to {SAME:.0%}: {counted}"
     return "unknown", f"neither operations nor requests were counted in both, only {counted}"
 
@@ -405,10 +407,6 @@ def _ratio(e: Quantity) -> float:
 
 def _near(ratio: float) -> bool:
     return 1 - OTHER <= ratio <= 1 + OTHER
-
-
-def _same(e: Quantity) -> bool:
-    return abs(_ratio(e) - 1) <= SAME
 
 
 def _apart(ratio: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,6 @@ from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.store.store import Store
 from ..terminal.outcome import REFUSED, Outcome
 from .call import finish_call
-
-
-def _in_words(row: Mapping[str, Any]) -> str:
-    """The line for one metric that is not correct."""
-    figures = f"{row['measured']:.6g} for {row['expected']:.6g} {row['unit']}"
-    return f"off  {row['metric']}: {figures} in {row['kernel']}; {row['cause']}"
 
 
 class DoctorCommand:
@@ -103,5 +96,9 @@ class CheckCommand:
         table = answer.brief({}).check
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows] if table else []
         off = [row for row in rows if row["verdict"] == "off"]
-        words += map(_in_words, off)
+        words += [
+            f"off  {row['metric']}: {row['measured']:.6g} for {row['expected']:.6g} {row['unit']} in {row['kernel']}; "
+            f"{row['cause']}"
+            for row in off
+        ]
         return Outcome({**facts, "file": str(target), "off": off}, [*words, f"{target}: the full report"])

@@ -15,6 +15,7 @@ from ...analysis.comparison.gate import Gate, Item
 from ...analysis.comparison.sentences import short
 
 _ICONS = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "new": "🆕", "vanished": "➖", "ignored": "➖"}
+_AS_STATED = ("kind", "name", "metric", "status", "code", "why", "baseline", "candidate", "unit")
 _LONGEST = 500
 _ROWS = 100
 """The maximum number of rows in the table of a summary; GitHub shows 1 MiB."""
@@ -29,19 +30,8 @@ def facts(gate: Gate) -> dict[str, Any]:
         "counts": dict(gate.counts()),
         "items": [
             {
-                "kind": item.kind,
-                "name": item.name,
-                "metric": item.metric,
-                "status": item.status,
-                "code": item.code,
-                "why": item.why,
-                "baseline": item.baseline,
-                "candidate": item.candidate,
-                "unit": item.unit,
-                "change_pct": _pct(item.change),
-                "low_pct": _pct(item.low),
-                "high_pct": _pct(item.high),
-                "noise_pct": _pct(item.noise),
+                **{name: getattr(item, name) for name in _AS_STATED},
+                **{f"{name}_pct": _pct(getattr(item, name)) for name in ("change", "low", "high", "noise")},
                 "limit_pct": _pct(item.limit) if item.relative else None,
                 "limit": None if item.relative else item.limit,
                 "launches": item.launches,

@@ -6,6 +6,8 @@ import hmac
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import anyio
@@ -182,25 +184,18 @@ class Admission:
             logger.info("session %s was ended to make room", oldest[:8])
             await _end(self._app, oldest)
 
-    def _in_use(self, client: str) -> _InUse:
-        return _InUse(self._calls, self._sessions, client)
-
-
-class _InUse:
-    """Count a request of a client while it is in progress; a count of zero is removed."""
-
-    def __init__(self, calls: Counter[str], sessions: dict[str, float], client: str) -> None:
-        self._calls, self._sessions, self._client = calls, sessions, client
-
-    def __enter__(self) -> None:
-        self._calls[self._client] += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._calls[self._client] -= 1
-        if not self._calls[self._client]:
-            del self._calls[self._client]
-        if self._client in self._sessions:
-            self._sessions[self._client] = time.monotonic()
+    @contextmanager
+    def _in_use(self, client: str) -> Iterator[None]:
+        """Count a request of a client while it is in progress; a count of zero is removed."""
+        self._calls[client] += 1
+        try:
+            yield
+        finally:
+            self._calls[client] -= 1
+            if not self._calls[client]:
+                del self._calls[client]
+            if client in self._sessions:
+                self._sessions[client] = time.monotonic()
 
 
 class _RequestLogLine:

@@ -79,14 +79,12 @@ def compose(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: collect a report and send it as JSON, or send the text of the Problem."""
     call = Call(**job)
     store = Store.locate(call.store, read_only=True)
-    document: str | Problem
+    went = OK
     try:
         with listening(lambda text: channel.send({"progress": text})):
-            document = pack_document(collect(store, functions(), call.arguments["workloads"], _WITHIN))
+            text = pack_document(collect(store, functions(), call.arguments["workloads"], _WITHIN))
     except Problem as problem:
-        document = problem
-    text = render.refusal(document) if isinstance(document, Problem) else document
-    went = outcome(document) if isinstance(document, Problem) else OK
+        text, went = render.refusal(problem), outcome(problem)
     channel.send({"reply": {"result": {"text": text}, "outcome": went}})
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pydantic
+import tomli
 
 from ...analysis.base.text import count_text
 from ...analysis.store.store import Store
@@ -50,89 +51,40 @@ def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> Pr
     if outcome.stopped:
         return stop_problem(outcome.stopped, job)
     if outcome.unstarted and isinstance(step, Step):
-        what = f"{step.argv[0]} could not be started"
-        return ProblemText(kind="MissingTool", what=what, why=outcome.unstarted, fix="list_devices lists the profilers")
-    ending = signal_name(outcome.status or 0)
-    if isinstance(step, CallStep):
-        what = f"rooflens failed in {step.name} ({ending})"
-        return ProblemText(
-            what=what, why=f"a bug, or the machine ran out of memory; see logs/{step.name}.err of the run"
-        )
-    return ProblemText(
-        kind="BadInput",
-        what=f"The profiled program ended with {ending} in {step.name}",
-        why="a profiler passes on the program's status, or fails itself; see the end of the error output",
-        fix="Run the command by hand without a profiler; it must end with status 0",
-    )
+        return _problem("unstarted", program=step.argv[0], why=outcome.unstarted)
+    code = "call_failed" if isinstance(step, CallStep) else "program_failed"
+    return _problem(code, step=step.name, ending=signal_name(outcome.status or 0))
 
 
 def check_failure(outcome: ProgramOutcome) -> ProblemText:
     """Describe a failed check of the program's results."""
-    ending = f"could not be started ({outcome.unstarted})" if outcome.unstarted else signal_name(outcome.status or 0)
-    return ProblemText(
-        kind="BadInput",
-        what=f"The check ended with {ending}" if not outcome.unstarted else f"The check {ending}",
-        why="the results are not correct, or the check itself does not work, so nothing was profiled",
-        fix="Correct the program; the answer has the end of the check's output, if it printed anything",
+    ending = f"ended with {signal_name(outcome.status or 0)}"
+    return _problem(
+        "check_failed", ending=f"could not be started ({outcome.unstarted})" if outcome.unstarted else ending
     )
 
 
 def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
     """Describe a step that ended well without results, or whose results its profiler could not convert."""
     if unreadable:
-        return ProblemText(
-            kind="MissingTool",
-            what=f"The results of {Path(step.argv[0]).name} in {step.name} could not be converted to a readable form",
-            why=f"its command {shlex.join(step.then[:2])} failed; see logs/{step.name}{_MADE}.err of the run",
-            fix="Check free disk space and memory, or count fewer launches (launches=, kernel=)",
-        )
+        program, command = Path(step.argv[0]).name, shlex.join(step.then[:2])
+        return _problem("unreadable", program=program, step=step.name, command=command, log=f"{step.name}{_MADE}.err")
     # A step without counters has no kernel filter.
-    filtered = " that matches kernel= and range=" if step.counters else ""
-    return ProblemText(
-        kind="MissingTool",
-        what=f"No kernel was seen in {step.name}: it ended well without writing anything",
-        why="a program that launches nothing on a GPU produces no results; the end of its output may explain it",
-        fix=f"Does the program launch a kernel{filtered}? Does it use this GPU, in a process that it waits for?",
-    )
+    return _problem("no_results", step=step.name, filtered=" that matches kernel= and range=" if step.counters else "")
 
 
 def stop_problem(reason: StopReason, job: Job) -> ProblemText:
     """Describe why a run was stopped before its end."""
     limits = job.limits
-    if reason == "timeout":
-        return ProblemText(
-            kind="LimitExceeded",
-            what=f"The run took longer than {job.run.timeout_s:g} s",
-            why="it was stopped at its time limit, which covers all runs of the program together",
-            fix="Count less (kernel=, launches=, budget_s=, fewer metrics), give a larger timeout_s, or let the "
-            "program do less",
-        )
-    if reason == "budget":
-        return ProblemText(
-            kind="LimitExceeded",
-            what="The run was ended when its budget was used up",
-            why="it had no results by then that could be kept",
-            fix="Give a larger budget_s, or let the program do less",
-        )
-    if reason == "disk":
-        return ProblemText(
-            kind="LimitExceeded",
-            what="The run used too much disk",
-            why=f"it wrote more than {limits.disk_bytes / 1e9:g} GB, or less than {limits.free_bytes / 1e9:g} GB "
-            "stayed free on the disk",
-            fix="Count fewer launches (kernel=, launches=), or use a store on a larger disk",
-        )
-    if reason == "processes":
-        what = f"The run had more than {count_text(limits.processes, 'process')}"
-        return ProblemText(
-            kind="LimitExceeded", what=what, why="it was stopped", fix="Check whether the program forks endlessly"
-        )
-    if reason == "cancelled":
-        return ProblemText(
-            what="The run was cancelled", why="cancel_run, or an interrupt of `rooflens call`, requested it"
-        )
-    ending = "the server (or command) that started it ended" if reason == "lost" else "its supervisor was told to stop"
-    return ProblemText(what="The run was stopped", why=f"{ending}, which ends its runs", fix="Start the run again")
+    processes = count_text(limits.processes, "process")
+    disk_gb, free_gb = limits.disk_bytes / 1e9, limits.free_bytes / 1e9
+    return _problem(reason, timeout_s=job.run.timeout_s, disk_gb=disk_gb, free_gb=free_gb, processes=processes)
+
+
+def _problem(code: str, **facts: object) -> ProblemText:
+    """The problem that endings.toml states for how a run or one of its steps ended."""
+    stated = tomli.loads(Path(__file__).with_name("endings.toml").read_text(encoding="utf-8"))[code]
+    return ProblemText(**{part: text.format(**facts) for part, text in stated.items()})
 
 
 _POLL_S = 0.1
