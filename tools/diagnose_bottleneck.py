@@ -119,13 +119,7 @@ def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
         return []
     slow_ranks = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
     return [
-        replace(
-            one,
-            time=round(one.time),
-            others=round(one.others),
-            more_work=round(one.more_work),
-            slower=round(one.slower),
-        )
+        replace(one, **{name: round(getattr(one, name)) for name in ("time", "others", "more_work", "slower")})
         for one in slow_ranks
         if one
     ]

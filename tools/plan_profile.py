@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
@@ -194,7 +195,12 @@ def plan_profile(
         hotspots=asked.hotspots,
     )
     if range is not None and not driver.RANGES:
-        raise _no_range(driver)
+        numbers = "; profile_command selects by the launch numbers of a timing run instead"
+        raise BadArgument(
+            f"{driver.NAME} cannot filter by the name of a range",
+            f"it has no such option{numbers if registry.sampler(driver.NAME) else ''}",
+            "Omit range and select after the import: dispatches.range_id names the range of every launch",
+        )
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
     lost = _lost_metrics(target, asked, planned, driver.left_out(request, features))
     full = detail == "full"
@@ -203,6 +209,7 @@ def plan_profile(
     unsupported = {**planned.unsupported, **lost}
     shown = steps if full else steps[:_SHOWN]
     own = steps[-1].argv[0] == driver.NAME
+    more = f"{len(steps) - len(shown)} more commands of the same form, " if len(shown) < len(steps) else ""
     return PlanResult(
         answer=_answer(gpu, driver.NAME, len(steps), len(whole) + len(split), len(unsupported)),
         gpu=target,
@@ -224,7 +231,7 @@ def plan_profile(
             *_plan_notes(planned, len(split), len(unsupported)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
             *([_counter_samples(driver, request, features)] if asked.counter_samples else []),
-            *([] if full else [_summary_note(len(steps) - len(shown))]),
+            *([] if full else [f"detail='full' shows {more}all names, shell lines and the input files."]),
         ],
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
     )
@@ -267,15 +274,6 @@ def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) 
     return text + (sentence("plan.more", unsupported=count_text(unsupported, "metric")) if unsupported else "")
 
 
-def _no_range(driver: Driver) -> BadArgument:
-    numbers = "; profile_command selects by the launch numbers of a timing run instead"
-    return BadArgument(
-        f"{driver.NAME} cannot filter by the name of a range",
-        f"it has no such option{numbers if registry.sampler(driver.NAME) else ''}",
-        "Omit range and select after the import: dispatches.range_id names the range of every launch",
-    )
-
-
 def _check_command(command: list[str] | None) -> tuple[str, ...]:
     if command is None:
         return ("./app",)
@@ -299,22 +297,19 @@ def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refuse
 def _passes(planned: PassPlan, full: bool) -> Table:
     """Return one row per pass: its registers by block, its counters, and how many metrics it completes."""
     limits = targets.gpu(planned.target).counter_limits if planned.passes else {}
-    counts: dict[int, int] = {}
-    for number in planned.whole_in.values():
-        counts[number] = counts.get(number, 0) + 1
+    counts = Counter(planned.whole_in.values())
     named = full or sum(map(len, planned.passes)) <= _COUNTERS
     rows = [
-        {
-            "pass": number,
-            "registers": " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
-            "counters": len(counters),
-            "whole_metrics": counts.get(number, 0),
-            "names": " ".join(counters) if named else None,
-        }
+        [
+            number,
+            " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
+            len(counters),
+            counts[number],
+            " ".join(counters) if named else None,
+        ]
         for number, counters in enumerate(planned.passes, 1)
     ]
-    columns = dict.fromkeys(("pass", "registers", "counters", "whole_metrics", "names"))
-    return table(columns, [[row[name] for name in columns] for row in rows])
+    return table(dict.fromkeys(("pass", "registers", "counters", "whole_metrics", "names")), rows)
 
 
 def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
@@ -366,11 +361,6 @@ def _cost(idle: Cost, second: Cost) -> str:
     extra = f", {idle.run_s:.2g} s more" if idle.run_s else ""
     launches = f"and {second.launch_s:.2g} s for each counted launch ({second.known_by})"
     return f"{times}{extra}, {launches}. profile_command counts a sample of the launches within a budget."
-
-
-def _summary_note(missing: int) -> str:
-    more = f"{missing} more commands of the same form, " if missing else ""
-    return f"detail='full' shows {more}all names, shell lines and the input files."
 
 
 def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, str]]:

@@ -94,7 +94,9 @@ def _row(on: dict[str, Metric]) -> list[object]:
     unit = metric.unit + ("/<normalization>" if metric.norm else "")
     counters = ", ".join(counters_read(target, metric))
     words = metric.description
-    return [metric.name, where, unit, metric.better, _formula(metric), counters, ", ".join(on), words, newer or None]
+    den = "<normalization>" if metric.norm else metric.den
+    formula = f"({metric.num}) / ({den})" if den else metric.num
+    return [metric.name, where, unit, metric.better, formula, counters, ", ".join(on), words, newer or None]
 
 
 def _per_target(ids: dict[str, str]) -> str:
@@ -102,8 +104,3 @@ def _per_target(ids: dict[str, str]) -> str:
     if len(set(ids.values())) == 1:
         return next(iter(ids.values()))
     return ", ".join(f"{id} ({target})" for target, id in ids.items())
-
-
-def _formula(metric: Metric) -> str:
-    den = "<normalization>" if metric.norm else metric.den
-    return f"({metric.num}) / ({den})" if den else metric.num

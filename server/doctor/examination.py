@@ -50,10 +50,32 @@ def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
         *(_extension(extension) for group in GROUPS for extension in extensions(group)),
         *programs.extras(programs.READER_EXTRAS),
         *_gpus(machine),
-        *_access(machine),
-        *_settings(machine),
+        *(
+            # What this machine permits us to read, whatever profiler is installed.
+            _judge_check(
+                f"counters ({_VENDORS[vendor]})",
+                verdict.usable is True and verdict.fix is None,
+                verdict.why or ("permitted" if verdict.usable else "not permitted"),
+                verdict.fix or "",
+            )
+            for vendor, verdict in machine.verdicts.items()
+        ),
+        *(
+            _judge_check(
+                f"setting {s.code}" + ("" if s.device is None else f" (GPU {s.device})"), s.sound, s.text, s.fix
+            )
+            for s in machine.settings
+        ),
         *(_profiler(p, machine) for p in machine.profilers),
-        *_defects(machine),
+        *(
+            Check(
+                name=f"known defect {defect.code}",
+                state="warning",
+                found=f"{profiler.name} {profiler.version}: {defect.what} ({defect.source})",
+                fix=join_sentences(defect.mending, defect.instead),
+            )
+            for profiler, defect in defects_here(machine)
+        ),
         *(Check(name="note", state="warning", found=note) for note in machine.notes),
         programs.hip("amd" in vendors),
         *([*programs.extras(programs.CUDA_EXTRAS), programs.nvcc(roots)] if "nvidia" in vendors else []),
@@ -240,42 +262,6 @@ def _gpu(device: Device) -> Check:
     if device.arch and device.arch not in targets.targets():
         fix = catalog.how_to_add(device.arch)
     return Check(name=name, state="warning", found=facts_text, fix=fix)
-
-
-def _access(machine: Machine) -> list[Check]:
-    """Check whether this machine permits us to read counters, whatever profiler is installed."""
-    return [
-        _judge_check(
-            f"counters ({_VENDORS[vendor]})",
-            verdict.usable is True and verdict.fix is None,
-            verdict.why or ("permitted" if verdict.usable else "not permitted"),
-            verdict.fix or "",
-        )
-        for vendor, verdict in machine.verdicts.items()
-    ]
-
-
-def _settings(machine: Machine) -> list[Check]:
-    """Check the settings of the host that AMD GPUs depend on, each with the command that changes it."""
-    return [
-        _judge_check(
-            f"setting {one.code}" + ("" if one.device is None else f" (GPU {one.device})"), one.sound, one.text, one.fix
-        )
-        for one in machine.settings
-    ]
-
-
-def _defects(machine: Machine) -> list[Check]:
-    """Name the known defects of the installed versions of profilers."""
-    return [
-        Check(
-            name=f"known defect {defect.code}",
-            state="warning",
-            found=f"{profiler.name} {profiler.version}: {defect.what} ({defect.source})",
-            fix=join_sentences(defect.mending, defect.instead),
-        )
-        for profiler, defect in defects_here(machine)
-    ]
 
 
 def _profiler(profiler: InstalledProfiler, machine: Machine) -> Check:

@@ -25,7 +25,7 @@ from ...tools.isolation.fork_server import ENDED, ForkServer
 from ...tools.isolation.limits import Limits
 from ..terminal.log import logger
 from .messages import protocol_result
-from .toolbox import answer
+from .toolbox import answer, internal_failure
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 """The client that calls, if the transport knows it; one client cannot occupy all places."""
@@ -147,10 +147,10 @@ class Calls:
                         return Reply(**message["reply"])
                     if BUG in message:
                         logger.error("%s failed\n%s", call.tool, message[BUG])
-                        return _internal_failure(call.tool)
+                        return internal_failure(call.tool)
                     if ENDED in message:
                         return _explain_end(call.tool, message[ENDED], kind)
-                return _internal_failure(call.tool)
+                return internal_failure(call.tool)
         finally:
             if not done:
                 await self._cleared_away(end, call.store)
@@ -259,12 +259,4 @@ def _explain_end(tool: str, status: int, kind: Kind) -> Problem:
             "or the machine ran out of memory",
             "Request less at once",
         )
-    return _internal_failure(tool)
-
-
-def _internal_failure(tool: str) -> Problem:
-    return Problem(
-        f"rooflens failed inside {tool}",
-        "this is a bug in rooflens; its traceback is in the server's log",
-        "Report it with that traceback",
-    )
+    return internal_failure(tool)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from mcp.server.apps import APP_MIME_TYPE, Apps, client_supports_apps
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resources.types import FunctionResource
 
-from ...analysis.base.problems import NotFound, Problem
+from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
 from ...tools.base.progress import listening
 from ...tools.isolation.channel import Channel
@@ -19,6 +19,7 @@ from ...tools.report.collect import ReportLimits, collect
 from ..page.build import pack_document, page
 from ..rendering import render
 from .calls import OK, Call, Calls, outcome
+from .resources import content
 from .toolbox import functions
 
 PAGE = "ui://rooflens/report"
@@ -54,15 +55,8 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
 
     async def document(words: list[str]) -> bytes:
         """JSON as bytes, which is passed to the page unchanged; a model cannot read names in it."""
-        reply = await calls.reply(Call(store.address, store.read_only, False, "report", {"workloads": words}), _silent)
-        if isinstance(reply, Problem):
-            raise ResourceError(render.refusal(reply))
-        text = str(reply.result["text"])
-        if reply.outcome == NotFound.__name__:
-            raise ResourceNotFoundError(text)
-        if reply.outcome != OK:
-            raise ResourceError(text)
-        return text.encode()
+        call = Call(store.address, store.read_only, False, "report", {"workloads": words})
+        return (await content(calls, call, itemgetter("text"))).encode()
 
     @mcp.resource(_TEMPLATES[0], title="Report", mime_type="application/json")
     async def report(workload: str) -> bytes:
@@ -102,7 +96,3 @@ async def _told_to_those_who_can(ctx: ServerRequestContext[Any, Any], call_next:
         kept = [t for t in result["resourceTemplates"] if t["uriTemplate"] not in _TEMPLATES]
         return {**result, "resourceTemplates": kept}
     return result
-
-
-async def _silent(_: str) -> None:
-    """Ignore the progress of a page."""

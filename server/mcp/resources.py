@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -82,15 +82,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
     )
     async def workload_summary(id: str) -> str:
         call = Call(store.address, store.read_only, False, "list_workloads", {"workload": id})
-        reply = await calls.reply(call, _to_nobody)
-        if isinstance(reply, Problem):
-            raise ResourceError(render.refusal(reply))
-        text = str(reply.result["content"][0]["text"])
-        if reply.outcome == NotFound.__name__:
-            raise ResourceNotFoundError(text)
-        if reply.outcome != OK:
-            raise ResourceError(text)
-        return text
+        return await content(calls, call, lambda result: result["content"][0]["text"])
 
     @mcp.resource(
         "rooflens://guide",
@@ -102,8 +94,21 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
         return offered_only((Path(__file__).parent / "guide.md").read_text(encoding="utf-8"), tools)
 
 
-async def _to_nobody(_: str) -> None:
-    """Ignore the progress of a resource."""
+async def content(calls: Calls, call: Call, text_of: Callable[[dict[str, Any]], str]) -> str:
+    """The text of a resource from a call, whose progress is ignored. Raises an error of the SDK for a problem."""
+
+    async def ignore(_: str) -> None:
+        pass
+
+    reply = await calls.reply(call, ignore)
+    if isinstance(reply, Problem):
+        raise ResourceError(render.refusal(reply))
+    text = text_of(reply.result)
+    if reply.outcome == NotFound.__name__:
+        raise ResourceNotFoundError(text)
+    if reply.outcome != OK:
+        raise ResourceError(text)
+    return text
 
 
 def metric_index() -> str:

@@ -135,11 +135,16 @@ def answer(
             logger.warning("%s: %s", name, mendable.what, exc_info=isinstance(mendable, LimitExceeded))
             return mendable
         logger.exception("%s failed", name)
-        return Problem(
-            f"rooflens failed inside {name}",
-            "this is a bug in rooflens; its traceback is in the server's log",
-            "Report it with that traceback",
-        )
+        return internal_failure(name)
+
+
+def internal_failure(tool: str) -> Problem:
+    """The Problem for a bug."""
+    return Problem(
+        f"rooflens failed inside {tool}",
+        "this is a bug in rooflens; its traceback is in the server's log",
+        "Report it with that traceback",
+    )
 
 
 def _mendable(store: Store, name: str, error: Exception) -> Problem | None:

@@ -80,7 +80,12 @@ class OptimisationRound(pydantic.BaseModel):
         lines += [f"try: {text}" for text in self.advice]
         lines += [f"hot line: {text}" for text in self.lines]
         lines += [f"tried before: {text}" for text in self.tried]
-        lines += [_distance_text(one) for one in self.ceilings]
+        lines += [
+            sentence("round.unknown_distance", kernel=one.kernel, reason=one.reason or "")
+            if one.ceiling_pct is None
+            else sentence("round.distance", kernel=one.kernel, ceiling=one.ceiling_pct)
+            for one in self.ceilings
+        ]
         lines += [program_ceiling_text(self.program)] if self.program else []
         return TextBlock("round", lines + [f"not known: {text}" for text in self.problems])
 
@@ -168,11 +173,11 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         return result
     verdict, findings = kernels[0].verdict, kernels[0].findings
     first = whole.advice if whole and whole.kernels_come_second else ()
-    advice = [
-        one.text if one.gain else f"{one.text}{_bound_text(finding.speedup_bound)}"
-        for finding in findings
-        for one in finding.advice
-    ]
+    advice = []
+    for finding in findings:
+        bound = finding.speedup_bound
+        at_most = "" if bound is None else f" (at most {figure(bound, 3)} times as fast)"
+        advice += [one.text if one.gain else f"{one.text}{at_most}" for one in finding.advice]
     update = {
         "limited_by": diagnosis_answer(whole, kernels, total),
         "confidence": verdict.confidence,
@@ -198,16 +203,6 @@ def _distance(one: Diagnosis) -> CeilingDistance:
     return CeilingDistance(
         kernel=one.kernel, share_pct=one.share_pct, ceiling_pct=100 / bound if bound else None, reason=reason
     )
-
-
-def _distance_text(one: CeilingDistance) -> str:
-    if one.ceiling_pct is None:
-        return sentence("round.unknown_distance", kernel=one.kernel, reason=one.reason or "")
-    return sentence("round.distance", kernel=one.kernel, ceiling=one.ceiling_pct)
-
-
-def _bound_text(bound: float | None) -> str:
-    return "" if bound is None else f" (at most {figure(bound, 3)} times as fast)"
 
 
 def _tried_text(one: EarlierExperiment) -> str:

@@ -86,7 +86,9 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimi
         raise BadArgument(f"{twice[0]!r} is named twice", fix="Name every workload once")
     collector = _ReportCollector(store, tools, limits)
     workloads = [_workload(collector, manifest) for manifest in manifests]
-    comparisons = [_comparison(collector, manifests[0], other) for other in manifests[1:]]
+    pairs = [{"baseline": manifests[0].id, "candidate": other.id} for other in manifests[1:]]
+    compared = _ReportSection("comparison", "compare_workloads", {"detail": "full"})
+    comparisons = [{**pair, **collector.answer(compared, pair)} for pair in pairs]
     names = sorted(set(_texts([*workloads, *comparisons], {"kernel"})))
     return {
         "format": FORMAT,
@@ -148,10 +150,12 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
         "memory": _memory_chart(collector, manifest),
     }
     hotspots = list(_hotspots(collector, manifest))
+    # The names of kernels, in full and as sentences quote them.
+    names = set(_texts(shown, {"kernel"}))
     return {
         **about,
         "vendor": gpu.vendor if gpu else None,
-        **document_in_vendor_terms(shown, manifest.arch, _quoted_names(shown)),
+        **document_in_vendor_terms(shown, manifest.arch, names | {short(name) for name in names}),
         "hotspots": hotspots,
         "meanings": _meanings(manifest.arch, shown),
         "events": drawn,
@@ -217,12 +221,6 @@ def _meanings(arch: str | None, shown: Document) -> Document:
     return {n: [known[n].title, known[n].unit, known[n].description] for n in sorted(names & known.keys())}
 
 
-def _quoted_names(shown: Document) -> set[str]:
-    """The names of kernels in a document, in full and as sentences quote them."""
-    names = set(_texts(shown, {"kernel"}))
-    return names | {short(name) for name in names}
-
-
 def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
     """Yield the views of the roofline picture: work by data type or instructions, measured or theoretical ceilings.
 
@@ -257,11 +255,6 @@ def _hotspots(collector: _ReportCollector, manifest: Manifest) -> Iterator[Docum
         listed = collector.answer(code, subject)
         answer = first if number is None else collector.answer(lines, subject)
         yield {**answer, "instructions": listed["answer"]["hotspots"] if "answer" in listed else None}
-
-
-def _comparison(collector: _ReportCollector, baseline: Manifest, candidate: Manifest) -> Document:
-    pair = {"baseline": baseline.id, "candidate": candidate.id}
-    return {**pair, **collector.answer(_ReportSection("comparison", "compare_workloads", {"detail": "full"}), pair)}
 
 
 def _texts(value: Any, words: Set[str], called: str = "") -> Iterator[str]:

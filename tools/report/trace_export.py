@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -212,7 +212,10 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
         )
         longest = f"SELECT {what}, start_ns, end_ns - start_ns FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns"
         rows = [_PictureEvent(*row) for row in opened.rows(f"{longest} LIMIT {most}")]
-        window = _analysed_window(opened)
+        window: tuple[int, int] | None = None
+        with suppress(BadInput):  # the timeline cannot be analysed
+            windows = timeline(opened, TimelineRequest(top_n=1)).windows
+            window = windows[0].start, windows[-1].end
     processes = {row.pid for row in rows if row.kind not in _ON_DEVICE and row.pid is not None}
     lanes: dict[_PictureLane, list[_PictureEvent]] = {}
     for row in rows:
@@ -227,15 +230,6 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
         "lanes_left_out": len(lanes) - len(drawn_lanes),
         **_columns(drawn_lanes, lanes, origin or 0),
     }
-
-
-def _analysed_window(opened: Workload) -> tuple[int, int] | None:
-    """Return where the analysed part begins and ends; None if the timeline cannot be analysed."""
-    try:
-        windows = timeline(opened, TimelineRequest(top_n=1)).windows
-    except BadInput:
-        return None
-    return windows[0].start, windows[-1].end
 
 
 def _events_and_ranges(opened: Workload) -> str:
