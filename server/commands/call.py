@@ -154,7 +154,6 @@ class CallCommand:
 
     def execute(self, options: Namespace, store: Store) -> int:
         """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
-        from ...analysis.base.problems import NotFound, near
         from ..mcp.toolbox import TOOLS
         from .verbs import BY_TOOL, verb_of_call
         from .verbs.answers import call_and_print, chosen_form

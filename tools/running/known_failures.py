@@ -14,11 +14,13 @@ import tomli
 
 from ...analysis.base.problems import (
     BadArgument,
+    BadInput,
     LimitExceeded,
     MissingTool,
     NotAllowed,
     NotFound,
     Problem,
+    StoreProblem,
     join_sentences,
 )
 from ..base.untrusted_text import plain_text
@@ -30,21 +32,13 @@ if TYPE_CHECKING:
 PROGRAM = "program"
 """Used in place of a profiler name for failures of the profiled program."""
 _HERE = Path(__file__).parent
-_KINDS = {kind.__name__: kind for kind in (BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound)}
+KINDS = {
+    kind.__name__: kind
+    for kind in (BadArgument, BadInput, LimitExceeded, MissingTool, NotAllowed, NotFound, StoreProblem, Problem)
+}
+"""The problems that data can name."""
 _MOST_CHARACTERS = 200_000
 """Maximum characters of output to search, from the end, where the fatal message is."""
-
-
-@dataclass(frozen=True)
-class _Failure:
-    profilers: tuple[str, ...]
-    pattern: re.Pattern[str]
-    kind: type[Problem]
-    what: str
-    why: str
-    fix: str
-    silent: bool
-    """Whether the profiler still ends with status 0 after this failure."""
 
 
 def explain_failure(profiler: str, status: int, text: str, facts: Mapping[str, str] = {}) -> Problem | None:
@@ -53,16 +47,14 @@ def explain_failure(profiler: str, status: int, text: str, facts: Mapping[str, s
     The texts may use the names in ``facts`` and the named groups of the pattern.
     """
     end = text[-_MOST_CHARACTERS:]
-    for failure in _failures():
-        if profiler not in failure.profilers or (status == 0 and not failure.silent):
+    for failure in _file()["failure"]:
+        # After a silent failure, the profiler still ends with status 0.
+        if profiler not in failure["profilers"] or (status == 0 and not failure.get("silent")):
             continue
-        if hit := failure.pattern.search(end):
+        if hit := re.search(failure["pattern"], end, re.MULTILINE):
             texts = {k: plain_text(v or "", 160) for k, v in {**facts, **hit.groupdict()}.items()}
-            return failure.kind(
-                failure.what.format(profiler=profiler, **texts),
-                failure.why.format(profiler=profiler, **texts),
-                failure.fix.format(profiler=profiler, **texts),
-            )
+            stated = (failure[part].format(profiler=profiler, **texts) for part in ("what", "why", "fix"))
+            return KINDS[failure["kind"]](*stated)
     return None
 
 
@@ -76,6 +68,7 @@ class VersionDefect:
     """A defect of some versions of a profiler, the conditions on which it shows, and what to do about it."""
 
     code: str
+    profilers: frozenset[str]
     what: str
     mended: str
     """The release without the defect; empty if none is known."""
@@ -119,8 +112,8 @@ def version_defects(
     gpus = list(targets)
     return [
         defect
-        for profilers, defect in _defects()
-        if profiler in profilers and defect.concerns(number)
+        for defect in _defects()
+        if profiler in defect.profilers and defect.concerns(number)
         and (not defect.gpu or any(re.fullmatch(defect.gpu, gpu) for gpu in gpus))
         and (command is None or not defect.command or re.search(defect.command, command, re.IGNORECASE))
         and (not defect.collects or defect.collects & collects)
@@ -148,17 +141,13 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 @cache
-def _defects() -> tuple[tuple[tuple[str, ...], VersionDefect], ...]:
-    """Return every defect with the profilers that have it."""
-    return tuple((tuple(entry["profilers"]), _defect(entry)) for entry in _file()["defect"])
-
-
-def _defect(entry: Mapping[str, Any]) -> VersionDefect:
-    stated = {key: value for key, value in entry.items() if key != "profilers"}
-    before = version_numbers(entry["before"]) if "before" in entry else None
-    collects = frozenset(entry.get("collects", ()))
-    return VersionDefect(
-        **{**stated, "since": version_numbers(entry.get("since", "")), "before": before, "collects": collects}
+def _defects() -> tuple[VersionDefect, ...]:
+    """Return every defect."""
+    versions = [{n: version_numbers(e[n]) for n in ("since", "before") if n in e} for e in _file()["defect"]]
+    lists = [{n: frozenset(e.get(n, ())) for n in ("profilers", "collects")} for e in _file()["defect"]]
+    return tuple(
+        VersionDefect(**{**entry, **numbers, **named})
+        for entry, numbers, named in zip(_file()["defect"], versions, lists, strict=True)
     )
 
 
@@ -172,15 +161,3 @@ def messages(profiler: str) -> re.Pattern[str] | None:
 @cache
 def _file() -> dict[str, Any]:
     return tomli.loads((_HERE / "known_failures.toml").read_text(encoding="utf-8"))
-
-
-@cache
-def _failures() -> tuple[_Failure, ...]:
-    entries = _file()["failure"]
-    return tuple(
-        _Failure(
-            tuple(e["profilers"]), re.compile(e["pattern"], re.MULTILINE), _KINDS[e["kind"]], e["what"], e["why"],
-            e["fix"], e.get("silent", False),
-        )
-        for e in entries
-    )  # fmt: skip

@@ -14,20 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from ...analysis.base.problems import (
-    BadArgument,
-    BadInput,
-    LimitExceeded,
-    MissingTool,
-    NotAllowed,
-    NotFound,
-    Problem,
-    StoreProblem,
-    near,
-)
+from ...analysis.base.problems import NotAllowed, NotFound, Problem, StoreProblem, near
 from ...analysis.store.manifest import Binary, PcieLink
 from ...analysis.store.store import Store, write_atomically
 from ..base.progress import report
+from .known_failures import KINDS
 from .processes import ProcessId, alive, end_all, host, this_process
 from .request import ProfileRequest
 
@@ -47,10 +38,6 @@ _OLD_S = 14 * 86_400
 _POLL_S = 0.1
 _SILENT_S = 300.0
 _Loaded = TypeVar("_Loaded")
-_PROBLEMS = {
-    kind.__name__: kind
-    for kind in (BadArgument, BadInput, LimitExceeded, MissingTool, NotAllowed, NotFound, StoreProblem, Problem)
-}
 
 
 class ProblemText(pydantic.BaseModel):
@@ -68,7 +55,7 @@ class ProblemText(pydantic.BaseModel):
 
     def problem(self) -> Problem:
         """Convert back to a Problem of the original class."""
-        return _PROBLEMS.get(self.kind, Problem)(self.what, self.why, self.fix)
+        return KINDS.get(self.kind, Problem)(self.what, self.why, self.fix)
 
 
 class _RunRecord(pydantic.BaseModel, frozen=True):
