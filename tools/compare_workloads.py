@@ -150,7 +150,8 @@ def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) ->
     kernel, words = asked.kernel, (asked.baseline, *asked.candidates)
     with ExitStack() as opened:
         before, *after = (opened.enter_context(Workload.open(store, word, kernel, asked.by)) for word in words)
-        if len(after) == 1 and _has_only_samples(before, after[0]):
+        both = (before, *after)
+        if len(both) == 2 and all(map(has_code, both)) and not all(w.has("dispatches") for w in both):
             return _lines_alone(before, after[0], asked, extent)
         limit = extent.pairs if len(after) == 1 else 1
         steps = [
@@ -162,11 +163,6 @@ def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) ->
         about = ExperimentEntry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
         _log(store, steps, about, result, contradicted_claims(judged))
     return result
-
-
-def _has_only_samples(before: Workload, after: Workload) -> bool:
-    """Whether there are only samples to compare."""
-    return has_code(before) and has_code(after) and not (before.has("dispatches") and after.has("dispatches"))
 
 
 def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, extent: Extent) -> CompareResult:

@@ -35,6 +35,7 @@ _ADVICE = 2
 _SQL = " evidence.sql runs in query_counters."
 _BEGINNING = 40
 """How many characters are shown of advice that was given before."""
+_OF_RANKS = "Figures cover the launches of all {:,} ranks; rates and shares are per device."
 _CHANGE = 100
 """How many characters are shown of the description of an earlier change."""
 
@@ -104,7 +105,7 @@ def diagnose_bottleneck(
         ranks=uneven,
         kernels=kernels,
         notes=[
-            *_of_ranks_noted(manifest),
+            *([_OF_RANKS.format(manifest.ranks)] if manifest.ranks > 1 else []),
             *_notes(manifest, diagnoses, total, sql=detail == "full"),
             *(note.text for note in dragged),
             *told.notes,
@@ -123,12 +124,6 @@ def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
         for one in slow_ranks
         if one
     ]
-
-
-def _of_ranks_noted(manifest: Manifest) -> list[str]:
-    if manifest.ranks < 2:
-        return []
-    return [f"Figures cover the launches of all {manifest.ranks:,} ranks; rates and shares are per device."]
 
 
 def _of_times_alone(

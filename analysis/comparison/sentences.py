@@ -26,6 +26,7 @@ _APART = threshold("comparison.traffic_apart")
 _DRIFT_SHARE = threshold("comparison.drift_share")
 _CLOCK = threshold("comparison.clock_change")
 _HIT_RATE = "hit_rate_pct"
+_UNITS = {"flop": "FLOP", "hbm_bytes": "byte of HBM traffic", "global_bytes_asked": "byte asked for"}
 _CAUSES = 8
 _HOW = {
     "same_name": "same name",
@@ -196,7 +197,10 @@ def series_notes(steps: Sequence[Comparison]) -> list[Note]:
 
 def _per_unit(compared: ComparedPair) -> str:
     """The speed-up per unit of work."""
-    ratios = [f"x {ratio:.3f} per {_unit(name)}" for name, ratio in compared.per_unit.items()]
+    ratios = [
+        f"x {ratio:.3f} per {_UNITS.get(name, name.replace('_', ' ').removesuffix('s'))}"
+        for name, ratio in compared.per_unit.items()
+    ]
     if not ratios:
         return ""
     more = f"; {', '.join(ratios[1:3])}" if len(ratios) > 1 else ""
@@ -204,11 +208,6 @@ def _per_unit(compared: ComparedPair) -> str:
         return f"By unit: {ratios[0]}{more}."
     judged = "slower" if next(iter(compared.per_unit.values())) < 1 else "faster"
     return f"Per unit of work the candidate is {judged}: {ratios[0]}{more}."
-
-
-def _unit(quantity: str) -> str:
-    known = {"flop": "FLOP", "hbm_bytes": "byte of HBM traffic", "global_bytes_asked": "byte asked for"}
-    return known.get(quantity, quantity.replace("_", " ").removesuffix("s"))
 
 
 def _traffic_note(compared: ComparedPair) -> Note | None:

@@ -166,7 +166,8 @@ def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePi
     inputs, points = roofline.inputs, list[AnyPoint](roofline.points)
     instructions = isinstance(roofline, InstructionRoofline)
     dots = [_dot(p) for p in points]
-    unit = "GIPS" if instructions else _unit(points)
+    units = sorted({p.unit for p in points if p.performance})
+    unit = "GIPS" if instructions else " or ".join(units) or "GFLOP/s"
     ceilings = _select_ceilings(inputs.ceilings, unit, subject.datatype)
     if not ceilings and not any(d.is_drawable for d in dots):
         raise BadInput(
@@ -196,11 +197,6 @@ def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePi
     facts = [_point_words(p, subject) for p in points]
     facts += [f"Ceiling {c.name}: {number(c.value)} {c.unit} ({c.source})." for c in ceilings]
     return picture, [*facts, *statements]
-
-
-def _unit(points: Sequence[AnyPoint]) -> str:
-    units = {p.unit for p in points if p.performance}
-    return " or ".join(sorted(units)) if units else "GFLOP/s"
 
 
 def _dot(p: AnyPoint) -> Dot:

@@ -4,7 +4,7 @@ are named before anything runs (known_failures.toml)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -143,11 +143,15 @@ def version_numbers(version: str) -> tuple[int, ...]:
 @cache
 def _defects() -> tuple[VersionDefect, ...]:
     """Return every defect."""
-    versions = [{n: version_numbers(e[n]) for n in ("since", "before") if n in e} for e in _file()["defect"]]
-    lists = [{n: frozenset(e.get(n, ())) for n in ("profilers", "collects")} for e in _file()["defect"]]
+    read: dict[str, Callable[[Any], Any]] = {
+        "since": version_numbers,
+        "before": version_numbers,
+        "profilers": frozenset,
+        "collects": frozenset,
+    }
     return tuple(
-        VersionDefect(**{**entry, **numbers, **named})
-        for entry, numbers, named in zip(_file()["defect"], versions, lists, strict=True)
+        VersionDefect(**{name: read.get(name, str)(value) for name, value in entry.items()})
+        for entry in _file()["defect"]
     )
 
 

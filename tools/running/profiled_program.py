@@ -13,6 +13,7 @@ from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.planning.plan import PassPlan, plan
 from ..base.untrusted_text import plain_text
+from ..device.machine.sysfs import listing, read
 from .command import check_command
 
 _PROC = Path("/proc")
@@ -79,21 +80,8 @@ def _process(pid: int) -> str:
 
 def listens(pid: int) -> bool:
     """Whether a process has the thread through which newer versions of rocprofv3 attach."""
-    return any(_comm(task) == b"rocp-bg-attach" for task in _tasks(pid))
-
-
-def _tasks(pid: int) -> Sequence[Path]:
-    try:
-        return list((_PROC / str(pid) / "task").iterdir())
-    except OSError:
-        return []
-
-
-def _comm(task: Path) -> bytes:
-    try:
-        return (task / "comm").read_bytes().strip()
-    except OSError:
-        return b""
+    names = (read(task / "comm") for task in listing(_PROC / str(pid) / "task"))
+    return "rocp-bg-attach" in names
 
 
 TIMELINE = "timeline"

@@ -107,7 +107,6 @@ def _branch(name: str) -> str | None:
 
 
 _MOST_HASHED = 1 << 30
-_CHUNK = 1 << 20
 _ELF = b"\x7fELF"
 _INTERPRETERS = (
     "python",
@@ -170,10 +169,7 @@ def _read(place: Path) -> Binary | None:
                 return None
             digest = None
             if state.st_size <= _MOST_HASHED:
-                hasher = hashlib.sha256()
-                while part := file.read(_CHUNK):
-                    hasher.update(part)
-                digest = hasher.hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Binary(path=str(place.resolve()), size=state.st_size, sha256=digest, modified_ns=state.st_mtime_ns)
     except (OSError, RuntimeError):
         return None

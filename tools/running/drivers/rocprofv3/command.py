@@ -343,8 +343,12 @@ class _CommandLine:
         if expressions:
             files[f"{name}.yaml"] = definitions_text(self.request, expressions, self.features)
             argv += ["--extra-counters", f"{self.out}/{name}.yaml"]
+        # rocpd contains dynamic LDS; CSV contains the agents, and for versions without rocpd everything. Every step
+        # uses the same formats, so that the reader takes all steps from one of them.
+        known = self.features.formats
+        formats = [f for f in ("csv", "rocpd") if f in known] or known[:1]
         argv += ["--output-directory", f"{self.out}/{name}", "--output-file", _FILE_NAME]
-        argv += ["--output-format", *(_SAMPLED_FORMAT if name == HOTSPOTS_STEP else _formats(self.features)), *options]
+        argv += ["--output-format", *(_SAMPLED_FORMAT if name == HOTSPOTS_STEP else formats), *options]
         if self.features.signal_option:
             argv += ["--disable-signal-handlers", "true"]
         if self.request.pid is None:
@@ -377,9 +381,3 @@ def _by_iteration(request: ProfileRequest) -> bool:
     """Whether single launches are selected. Counters that take turns need all launches of a kernel, and kernel replay
     numbers every replay as a launch (pull request 11335 of ROCm/rocm-systems): a selection would split its passes."""
     return request.replay == "application"
-
-
-def _formats(features: Rocprofv3Features) -> list[str]:
-    """Return the output formats. rocpd contains dynamic LDS; CSV contains the agents, and for versions without rocpd
-    everything. Every step uses the same formats, so that the reader takes all steps from one of them."""
-    return [f for f in ("csv", "rocpd") if f in features.formats] or list(features.formats[:1])
