@@ -27,7 +27,7 @@ from .running.drivers import registry
 from .running.job import CallStep
 from .running.profile_start import ProfileTask, start_profile
 from .running.profiled_program import subject
-from .running.profiler_choice import DeviceChoice, choose, facts
+from .running.profiler_choice import choose, facts
 from .running.request import ProfileRequest
 from .running.run_state import ProfileRun
 
@@ -58,7 +58,10 @@ def check_counters(
             "check_counters supports GPUs whose counters have metrics",
             f"Known: {', '.join(t for t in catalog.targets_with_metrics() if t != 'cpu')}",
         )
-    _refuse_stopped_counters(choice)
+    for setting in choice.settings:
+        # It stops the device's counters, so that every check would fail.
+        if setting.code == "power_level" and not setting.sound and setting.device == choice.device.index:
+            raise MissingTool("The counters of this GPU are stopped", setting.text, setting.fix)
     names = determinable(choice.target, metrics)
     run_id, folder = launch.new_run(store)
     place = folder / counter_check.FOLDER
@@ -94,13 +97,6 @@ def check_counters(
     task = ProfileTask(profiled, choice, request, planned, must_end_well=True)
     start_profile(store, stated, task, CallStep.of("comparing", counter_check.judge, run_id=run_id))
     return run_result(store, folder, wait_s)
-
-
-def _refuse_stopped_counters(choice: DeviceChoice) -> None:
-    """Raise MissingTool if a setting of this machine stops the device's counters, so that every check would fail."""
-    for setting in choice.settings:
-        if setting.code == "power_level" and not setting.sound and setting.device == choice.device.index:
-            raise MissingTool("The counters of this GPU are stopped", setting.text, setting.fix)
 
 
 def determinable(target: str, asked: list[str] | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -204,7 +204,9 @@ def compute_occupancy(
     elif code_object is not None:
         from .code_objects.kernels import select
 
-        _none_of(stated, "code_object")
+        if refused := [name for name, value in stated.items() if value is not None]:
+            why = "the code_object states it"
+            raise BadArgument(f"{', '.join(refused)} cannot be given with code_object", why, _WAYS)
         name, compiled = select(code_object, gpu, kernel)
         kernels = _of_code_object(name, compiled, gpu, dynamic_lds_bytes, workgroup_size)
     else:
@@ -216,12 +218,6 @@ def compute_occupancy(
         launch = LaunchResources(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size)
         kernels = Kernels("numbers", [OccupancyKernel(gpu, launch)])
     return _answer(kernels, mode, limit, offset)
-
-
-def _none_of(stated: dict[str, int | None], source: str) -> None:
-    """Reject numbers if ``source`` already states them."""
-    if given := [name for name, value in stated.items() if value is not None]:
-        raise BadArgument(f"{', '.join(given)} cannot be given with {source}", f"the {source} states it", _WAYS)
 
 
 def _changed_launch(workload: Workload, source: Kernels, given: dict[str, int], mode: Mode) -> OccupancyResult:
@@ -383,7 +379,10 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
     bound = first.binding_limit(known) if known else None
-    notes = [*(kernel_notes(first, known) if known else []), *_failure_notes(failed, figures), *source.notes]
+    notes = kernel_notes(first, known) if known else []
+    if failed:
+        text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; see the column reason."
+        notes.append(Note("failed", text))
     columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
     rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
@@ -401,7 +400,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         limits=table(_LIMITS, _limits(first, known, bound) if known else []),
         what_if=_what_if(known, bound.helps if bound else None),
         kernels=table(columns, rows, limit=limit, offset=offset),
-        notes=[note.text for note in notes],
+        notes=[note.text for note in (*notes, *source.notes)],
         next=[*_next(source, known), *source.next],
     )
 
@@ -471,13 +470,6 @@ def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
         for c in w.changes
     ]
     return table(_WHAT_IF | dict.fromkeys(last), rows)
-
-
-def _failure_notes(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
-    if not failed:
-        return []
-    text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; see the column reason."
-    return [Note("failed", text)]
 
 
 def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:

@@ -97,7 +97,8 @@ def page(heading: Sequence[str], body: float, statements: Sequence[str], table: 
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    lines = [line for statement in statements for line in textwrap.wrap(_without_long_words(statement), _LETTERS)]
+    short = (" ".join(shorten_name(word, WIDTH / 2) for word in statement.split()) for statement in statements)
+    lines = [line for statement in short for line in textwrap.wrap(statement, _LETTERS)]
     head, foot = 16 + 18 * len(heading), LINE * (len(lines) + len(table)) + 20
     height = head + body + foot
     edge = MARGIN / WIDTH
@@ -213,10 +214,6 @@ def kernel_name(name: str, brief: str, width: float) -> str:
 def _without_middle(name: str, keep: int) -> str:
     head = -(-2 * keep // 3)
     return f"{name[:head]}…{name[len(name) - (keep - head) :] if keep > head else ''}"
-
-
-def _without_long_words(sentence: str) -> str:
-    return " ".join(shorten_name(word, WIDTH / 2) for word in sentence.split())
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -45,7 +45,9 @@ def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
         lost = [name for name in done if not _readable(folder / run.out / name)]
         if not lost or len(lost) == len(done):
             raise
-        _lay_aside(folder, run, lost)
+        (folder / UNFINISHED).mkdir(exist_ok=True)
+        for name in lost:
+            (folder / run.out / name).rename(folder / UNFINISHED / name)
         problem_text = ProblemText.of(problem)
     remaining = {name: [step for step in getattr(state, name) if step not in lost] for name in ("finished", "cut")}
     state = state.model_copy(update={**remaining, "problem": state.problem or problem_text})
@@ -101,13 +103,6 @@ def _readable(step: Path) -> bool:
     except Problem:
         return False
     return True
-
-
-def _lay_aside(folder: Path, run: ProfileRun, steps: list[str]) -> None:
-    """Move the folders of some steps out of the results."""
-    (folder / UNFINISHED).mkdir(exist_ok=True)
-    for name in steps:
-        (folder / run.out / name).rename(folder / UNFINISHED / name)
 
 
 def _partial_text(run: ProfileRun, state: RunState) -> str:

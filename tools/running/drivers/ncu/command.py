@@ -242,9 +242,7 @@ def _counting_step(request: ProfileRequest, features: NcuFeatures, program: str,
         )
     argv = [program, "--metrics", listed, *_conditions(request, features)]
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", f"{out}/pass_1/{_PAGE}"]
-    return Step(
-        "pass_1", (*argv, *_after_options(request.command)), metrics, _sample_file(request, "pass_1"), gentle=True
-    )
+    return Step("pass_1", (*argv, "--", *request.command), metrics, _sample_file(request, "pass_1"), gentle=True)
 
 
 def _hotspots_step(request: ProfileRequest, features: NcuFeatures, program: str, out: str) -> Step:
@@ -264,13 +262,14 @@ def _hotspots_step(request: ProfileRequest, features: NcuFeatures, program: str,
         "--log-file",
         f"{out}/{HOTSPOTS_STEP}/{LOG}",
     ]
-    return Step(
-        HOTSPOTS_STEP, (*argv, *_after_options(request.command)), (), _sample_file(request, HOTSPOTS_STEP), gentle=True
-    )
+    return Step(HOTSPOTS_STEP, (*argv, "--", *request.command), (), _sample_file(request, HOTSPOTS_STEP), gentle=True)
 
 
 def _conditions(request: ProfileRequest, features: NcuFeatures) -> list[str]:
-    """Return the options for the replay mode and the launches to select."""
+    """Return the options for the replay mode and the launches to select.
+
+    After all options comes ``--``, so that no program name is read as an option.
+    """
     conditions = [*([_EXACT_OPTION] if features.exact else []), "--replay-mode", request.replay]
     conditions += ["--cache-control", "all" if request.replay == "kernel" else "none", "--clock-control", "none"]
     return [*conditions, "--target-processes", "all", *_filters(request, features)]
@@ -341,7 +340,7 @@ def times(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
         argv = [program, "--metrics", _DURATION, "--cache-control", "none", "--clock-control", "none"]
         argv += ["--target-processes", "all", *_MANGLED, "--csv", "--page", "raw", "--print-units", "base"]
         argv += ["--log-file", f"{out}/timing/{_PAGE}"]
-        return Step("timing", (*argv, *_after_options(request.command)), (_DURATION,), gentle=True)
+        return Step("timing", (*argv, "--", *request.command), (_DURATION,), gentle=True)
 
 
 def cost(request: ProfileRequest, took_s: float) -> Cost:
@@ -452,8 +451,3 @@ def progress(text: str) -> ProfilerProgress | None:
 def explain(status: int, stderr: str) -> Problem | None:
     """Explain a known failure; None if unknown. Pass the beginning of raw.csv as well as stderr."""
     return explain_failure(NAME, status, stderr)
-
-
-def _after_options(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command after the options: ``--`` ends them, so that no program name is read as an option."""
-    return ("--", *command)
