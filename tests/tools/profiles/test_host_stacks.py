@@ -145,6 +145,16 @@ def test_a_stack_that_was_read_while_it_changed_gets_its_outermost_frames_from_a
     ]
 
 
+def test_stacks_that_lack_their_outermost_frames_are_completed_also_if_they_are_many(tmp_path: Path) -> None:
+    main, write = frame("<module>", PROGRAM, 90), frame("write", PROGRAM, 4)
+    values, record = frame("values", LIBRARY, 7), frame("record", LIBRARY, 8)
+    made = Writer()
+    for start in range(0, 1000, 20):
+        made.sample(start, main, write, values, record).sample(start + 10, values, record)
+    spans = read_recording(made.sample(1000).put(tmp_path / "host") / SAMPLES, tmp_path / "host" / LOG, 100).spans
+    assert {tuple(name for name, _, _ in span.stack) for span in spans} == {("<module>", "write", "values", "record")}
+
+
 def test_the_zero_of_the_clock_lies_between_two_lines_of_the_log(tmp_path: Path) -> None:
     folder = usual().put(tmp_path / "host")
     recording = read_recording(folder / SAMPLES, folder / LOG, 100)

@@ -10,7 +10,7 @@ py-spy 0.4, src/chrometrace.rs.)
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,7 +31,8 @@ _FIRST_MAPS_NS = 440_000
 _LASTS = 10
 """A stack lasts until the next one of its thread, unless that comes more than this number of intervals later."""
 _FEW = 0.02
-"""Stacks that begin unlike the others of their thread are incomplete, if they take less than this share of it."""
+"""Stacks that begin unlike most of their thread are incomplete if another function of it calls their first one, or if
+they take less than this share of its time."""
 
 Frame = tuple[str, str, int]
 """Function, file and line."""
@@ -125,13 +126,21 @@ def _span(start: int, end: int, frames: list[Frame]) -> StackSpan | None:
 def _complete_stacks(spans: list[StackSpan]) -> list[StackSpan]:
     """Return the spans by thread and time. Stacks that were read while they changed lack their outermost frames: they
     take them from the stack before or after in which their first function is called, or else are left out."""
-    times: dict[tuple[int, int], dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    times: dict[tuple[int, int], Counter[tuple[str, str]]] = defaultdict(Counter)
+    called: dict[tuple[int, int], set[tuple[str, str]]] = defaultdict(set)
     for span in spans:
         times[span.pid, span.thread][span.stack[0][:2]] += span.end - span.start
+        called[span.pid, span.thread].update(frame[:2] for frame in span.stack[1:])
+
+    complete = {
+        (who, first)
+        for who, ns in times.items()
+        for first in ns
+        if first == max(ns, key=ns.__getitem__) or (first not in called[who] and ns[first] >= _FEW * ns.total())
+    }
 
     def is_complete(span: StackSpan) -> bool:
-        known = times[span.pid, span.thread]
-        return known[span.stack[0][:2]] >= _FEW * sum(known.values())
+        return ((span.pid, span.thread), span.stack[0][:2]) in complete
 
     ordered = sorted(spans, key=lambda span: (span.pid, span.thread, span.start))
     kept: list[StackSpan] = []
