@@ -105,7 +105,7 @@ def test_ranges_keep_their_order_and_paths_however_many_paths_there_are(monkeypa
     con.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?, ?)", rows)
     (tmp_path / "work").mkdir()
     ranges = "SELECT name, pid, thread, s AS start_ns, e AS end_ns, 'user' AS source, NULL AS call_site, NULL AS rank, "
-    ranges += "NULL AS host, NULL AS correlation, NULL AS arguments FROM r"
+    ranges += "NULL AS host, NULL AS correlation, NULL AS arguments, NULL AS forward_thread, NULL AS forward_ns FROM r"
     events = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in EVENT.items())} WHERE false"
     write_timeline(con, tmp_path, TimelineQueries(events, ranges))
     stored = con.execute(f"SELECT range_id, path FROM '{tmp_path / 'ranges.parquet'}'").fetchall()

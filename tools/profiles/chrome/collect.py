@@ -317,10 +317,11 @@ class _TraceReader:
         )  # fmt: skip
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
-        if event.get("cat") == "DataFlow":
+        if (cat := event.get("cat")) in ("DataFlow", "fwdbwd"):
             number = whole_number(event.get("id"))
             lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-            self.flows.append((self.number, number, int(starts), lane, thread, whole_ns(event.get("ts"))))
+            time, forward = whole_ns(event.get("ts")), int(cat == "fwdbwd")
+            self.flows.append((self.number, number, forward, int(starts), lane, thread, time))
 
     def _counter(self, event: dict[str, Any]) -> None:
         time, args = whole_ns(event.get("ts")), event.get("args")

@@ -343,15 +343,15 @@ class _ChromeTables:
 
     def _with_arrows(self, work: Path) -> str:
         """Return SQL for rows with the correlation from their arrows, if the trace has arrows, as in rocprof v1."""
-        if not self.traces.flows.rows:
-            return "FROM {}"
         arrows = work / "chrome_arrows.parquet"
-        write_table(
+        count = write_table(
             self.con,
             "SELECT file, lane, (time_ns + shift) // 1000 AS time_us, starts, min(id) AS arrow "
-            f"FROM {self.flows} JOIN chrome_files USING (file) GROUP BY ALL",
+            f"FROM {self.flows} JOIN chrome_files USING (file) WHERE forward = 0 GROUP BY ALL",
             arrows,
         )
+        if not count:
+            return "FROM {}"
         # Times of arrows are in whole microseconds.
         return (
             "SELECT e.* REPLACE (coalesce(e.correlation, a.arrow) AS correlation) FROM {} e "
@@ -362,7 +362,17 @@ class _ChromeTables:
 
     def _ranges(self) -> tuple[str, list[Note]]:
         """Return SQL for the ranges of the program, with the columns RANGE, and warnings about begins and ends."""
-        rows = {"decided": f"({self._with_arguments(f'FROM {self.decided}')})"}
+        # The operator that an arrow to the one that computes its gradient begins at.
+        forward = (
+            "SELECT file, lane, b.thread, b.time_ns + shift AS start_ns, 'torch' AS what, arg_max(f.thread, f.time_ns) "
+            f"AS forward_thread, max(f.time_ns + shift) AS forward_ns FROM {self.flows} b JOIN {self.flows} f USING "
+            "(file, lane, id, forward) JOIN chrome_files USING (file) WHERE forward = 1 AND f.starts > b.starts "
+            "GROUP BY ALL"
+        )
+        rows = {
+            "decided": f"(({self._with_arguments(f'FROM {self.decided}')}) LEFT JOIN ({forward}) USING (file, lane, "
+            "thread, start_ns, what))"
+        }
         if not self.traces.marks.rows:
             return LAYOUT.select("ranges", RANGE, rows), []
         con, work = self.con, self.work

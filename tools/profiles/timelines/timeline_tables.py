@@ -42,6 +42,7 @@ RANGE = {
     "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
     "correlation": "BIGINT",  # id with which device work may refer to the range directly
     "arguments": "VARCHAR",  # of an operator: sizes, types and values, as JSON
+    "forward_thread": "BIGINT", "forward_ns": "BIGINT",  # where the operator ran whose gradient this one computes
 }  # fmt: skip
 _NAME = 1000
 _GROUP = 6144
@@ -256,7 +257,8 @@ def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, neste
     """
     columns = (
         "range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
-        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host, arguments"
+        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host, arguments, "
+        "forward_thread, forward_ns"
     )
     files = []
     with rows_in_order(con):

@@ -14,6 +14,8 @@ import pytest
 
 import rooflens
 from rooflens.analysis.base.problems import BadInput, LimitExceeded
+from rooflens.analysis.tables import device_lines
+from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write
 
 TRACES = {  # kernels and copies busy, in % of the time from the first step; kernels of a step (traces/README.md)
@@ -138,6 +140,39 @@ def test_arguments_of_operators_and_collectives_are_kept_as_stated(bench):
         "collective": "allreduce", "in": 64, "out": 64, "type": "Float", "ranks": 8, "group": "0", "members": "[0, 1]",
         "split": "[]",
     }  # fmt: skip
+
+
+def test_the_work_of_gradients_is_listed_by_who_called_the_forward_pass_and_by_who_called_backward(bench):
+    device, thread = {"device": 0, "stream": 7}, {"tid": 8}
+    arrow = {"id": 3, "pid": 7, "cat": "fwdbwd", "name": "fwdbwd"}
+    events = [
+        complete("python_function", "train.py(3): main", 0, 100),
+        complete("python_function", "model.py(31): forward", 10, 20),
+        complete("cpu_op", "aten::index", 12, 10),
+        complete("python_function", "torch/_tensor.py(5): backward", 40, 50),
+        complete("cpu_op", "autograd::engine::evaluate_function: IndexBackward0", 49, 30, **thread),
+        complete("cpu_op", "IndexBackward0", 50, 20, **thread),
+        {**arrow, "ph": "s", "tid": 7, "ts": 12},
+        {**arrow, "ph": "f", "tid": 8, "ts": 50, "bp": "e"},
+        {**arrow, "ph": "s", "tid": 7, "ts": 41, "id": 4},  # its end was not recorded
+    ]
+    for number, (at, tid) in enumerate(((15, 7), (55, 8), (72, 8))):
+        args = {"correlation": number}
+        events.append(complete("cuda_runtime", "cudaLaunchKernel", at, 2, tid=tid, args=args))
+        events.append(complete("kernel", f"k{number}", at + 3, 4, pid=0, tid=7, args={**device, **args}))
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert bench.rows(done, "ranges", "name, forward_thread, forward_ns", "forward_ns IS NOT NULL") == [
+        ("IndexBackward0", 7, 12_000)
+    ]
+    with Workload.open(bench.store, done.workload) as workload:
+        rows = {
+            row["kernel"]: (row["function"], row["called"], row["gradient_of"]) for row in device_lines.rows(workload)
+        }
+    assert rows == {
+        "k0": ("forward", None, None),
+        "k1": ("main", "backward", "forward (model.py:31)"),
+        "k2": ("main", "backward", None),
+    }
 
 
 def test_a_trace_with_the_python_stack_takes_less_than_300_mib(tmp_path):
