@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..catalogue.thresholds import threshold
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Lane, Trace, Window, pieces
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Trace, Window, pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -190,36 +190,21 @@ def program_ceiling(trace: Trace, window: Window, roofs: Mapping[str, float], *,
     if not known_pct:
         return ProgramCeiling("unknown", 0.0, wall_ns=wall, reason="because the roof of no kernel is known")
     lengths *= np.where(kernels, share[trace.work.kernel], 1.0)
-    path = max(_longest_chain(lane, start, end, lengths) for lane in trace.lanes)
+    path = max(_longest_chain(start[own], end[own], lengths[own]) for _, own in trace.per_lane())
     status: Literal["ok", "partial", "suspect"] = "ok" if known_pct >= _KNOWN_PCT else "partial"
     return ProgramCeiling("suspect" if doubted else status, known_pct, 100 * path / max(wall, 1), path, wall)
 
 
-def _longest_chain(lane: Lane, start: Ints, end: Ints, lengths: NDArray[np.float64]) -> float:
-    """Return the length of the longest chain of a lane's operations, in ns, with the given length of each operation.
+def _longest_chain(start: Ints, end: Ints, lengths: NDArray[np.float64]) -> float:
+    """Return the length of the longest chain of operations, which are in the order of their starts, in ns.
 
-    After an operation that begins when all earlier ones have ended, every chain passes through that moment, so chains
-    only have to be searched where operations overlap.
+    Each operation begins where the longest chain of those that ended before it ends, and takes the given length.
     """
     import numpy as np
 
-    s, e, length = (column[lane.first : lane.last] for column in (start, end, lengths))
-    latest = np.maximum.accumulate(e)
-    first = np.flatnonzero(np.concatenate([[True], s[1:] >= latest[:-1]]))
-    after = np.append(first[1:], len(s))
-    alone = after - first == 1
-    total = float(length[first[alone]].sum())
-    for begin, stop in zip(first[~alone], after[~alone], strict=True):
-        own = slice(begin, stop)
-        total += _chain_of_overlapping(s[own].tolist(), e[own].tolist(), length[own].tolist())
-    return total
-
-
-def _chain_of_overlapping(s: list[int], e: list[int], length: list[float]) -> float:
-    """Return the longest chain of operations, ordered by start: each begins where the longest chain before it ends."""
-    ends = sorted(range(len(s)), key=lambda i: e[i])
-    finished, done, longest = 0, [0.0] * len(s), 0.0
-    for i, begin in enumerate(s):
+    ends, e, length = np.argsort(end, kind="stable").tolist(), end.tolist(), lengths.tolist()
+    finished, done, longest = 0, [0.0] * len(e), 0.0
+    for i, begin in enumerate(start.tolist()):
         while finished < i and e[ends[finished]] <= begin:
             longest = max(longest, done[ends[finished]])
             finished += 1

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from .trace import Trace
+from .trace import Trace, Work
 
 if TYPE_CHECKING:
     from .trace import Flags, Ints
@@ -55,14 +55,6 @@ class ThreadCode:
 
 
 @dataclass(frozen=True)
-class CallSites:
-    """Host calls of one thread whose stacks were recorded at the call: their starts in order, and their stacks."""
-
-    s: Ints
-    stack: Ints
-
-
-@dataclass(frozen=True)
 class HostCode:
     """The code of all threads that were recorded."""
 
@@ -70,10 +62,12 @@ class HostCode:
     """The stacks by their number; number 0 is empty, for code that is not known."""
     threads: Mapping[tuple[int, int], ThreadCode]
     """The spans by process and thread."""
-    calls: Mapping[tuple[int, int], CallSites] = field(default_factory=dict)
-    """The calls with stacks of their own by process and thread."""
+    calls: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
+    """The calls whose stacks were recorded as they were made, by process and thread."""
     helpers: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """For threads that work for the first one of their process: their spans, with its code where they have none."""
+    gradients: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
+    """The operators that compute gradients, with the code that called the operator of the forward pass."""
 
     def code_of(self, pid: int, thread: int) -> ThreadCode | None:
         """Return the code that a thread works for; None if nothing of its process was recorded.
@@ -95,6 +89,25 @@ class HostCode:
             at = np.minimum(np.searchsorted(sites.s, times), len(sites.s) - 1)
             found = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], found)
         return found
+
+    def stacks_of_work(self, work: Work, own: Ints) -> tuple[Ints, Ints]:
+        """Return the stack that requested each piece of device work with the indexes ``own``, and if it computes
+        gradients, that of the forward pass; 0 where they are not known."""
+        import numpy as np
+
+        stacks, forward = np.zeros((2, len(own)), dtype=np.int64)
+        for who, mine in by_thread(work.pid[own], work.thread[own]):
+            asked = work.a0[own[mine]]
+            stacks[mine] = self.stacks_at(*who, asked)
+            if spans := self.gradients.get(who):
+                forward[mine] = _numbers_at(spans, asked)
+        return stacks, forward
+
+    def stacks_within(self, function: Frame) -> frozenset[int]:
+        """Return the numbers of the stacks of a function and of all that it calls."""
+        key = function.function, function.file
+        within = (any((frame.function, frame.file) == key for frame in stack) for stack in self.stacks)
+        return frozenset(number for number, inside in enumerate(within) if inside)
 
     @cached_property
     def _has_sources(self) -> Flags:
@@ -119,7 +132,20 @@ def host_code(trace: Trace) -> HostCode | None:
     """Return the code of the host; None if nothing recorded it."""
     if trace.workload.has("host_stacks"):
         return _recorded(trace)
-    return _of_torch(trace) if trace.ranges else None
+    code = _of_torch(trace) if trace.ranges else None
+    return code and replace(code, gradients=_gradients(trace, code))
+
+
+def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode]:
+    """Return the operators of each thread that compute gradients, with the code that called the forward pass."""
+    import numpy as np
+
+    names = ("pid", "thread", "start_ns", "end_ns", "forward_thread", "forward_ns")
+    pid, thread, start, end, caller, called = _columns(trace, names, f"{trace.ranges} WHERE forward_ns IS NOT NULL")
+    stack = np.zeros(len(pid), dtype=np.int64)
+    for who, mine in by_thread(pid, caller):
+        stack[mine] = code.stacks_at(*who, called[mine])
+    return {who: ThreadCode(start[mine], end[mine], stack[mine]) for who, mine in by_thread(pid, thread)}
 
 
 def _recorded(trace: Trace) -> HostCode:
@@ -138,38 +164,42 @@ def _recorded(trace: Trace) -> HostCode:
     threads = {}
     if workload.has("host_samples"):
         source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"
-        threads = {who: _spans(*columns) for who, columns in _by_thread(trace, source)}
+        threads = {who: _spans(rows.s, rows.e, rows.stack) for who, rows in _stacks_by_thread(trace, source)}
     combined = _CombinedStacks(known)
-    helpers = {}
-    for who, spans in threads.items():
-        first = threads.get((who[0], who[0]))
-        if who[0] != who[1] and first and not combined.begins_in_python(spans):
-            helpers[who], threads[who] = combined.helper_code(spans, first)
+    helpers = combined.separate_helpers(threads)
     sampled = {pid for pid, _ in threads}
     calls = {}
-    for who, (start, end, stack) in _by_thread(trace, f"{trace.events} WHERE stack IS NOT NULL"):
-        calls[who] = CallSites(start, stack)
+    for who, rows in _stacks_by_thread(trace, f"{trace.events} WHERE stack IS NOT NULL"):
+        calls[who] = rows
         # In a process with Python code, threads without any work for those that have some.
         if who[0] not in sampled:
-            threads[who] = combined.native_code(start, end, stack)
+            threads[who] = combined.native_code(rows.s, rows.e, rows.stack)
     return HostCode(combined.stacks, threads, calls, helpers)
 
 
-def _by_thread(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], tuple[Ints, Ints, Ints]]]:
-    """Yield process and thread with start, end and stack of the rows of ``source``, ordered by start."""
+def by_thread(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
+    """Return each process and thread with the indexes of its rows."""
     import numpy as np
 
-    names = ("pid", "thread", "start_ns", "end_ns", "stack")
+    threads = np.unique(np.stack([pid, thread]), axis=1).T
+    return [((int(p), int(t)), np.flatnonzero((pid == p) & (thread == t))) for p, t in threads]
+
+
+def _columns(trace: Trace, names: Sequence[str], source: str) -> list[Ints]:
+    """Return columns of the rows of ``source`` whose process and thread are known, in the order of the first three."""
+    import numpy as np
+
     rows = trace.workload.cursor.execute(
         f"SELECT {', '.join(names)} FROM {source} AND pid IS NOT NULL AND thread IS NOT NULL ORDER BY 1, 2, 3"
     ).fetchnumpy()
-    pid, thread, *columns = (np.ma.getdata(rows[name]).astype(np.int64) for name in names)
-    if not len(pid):
-        return
-    edges = np.flatnonzero(np.concatenate([[True], (np.diff(pid) != 0) | (np.diff(thread) != 0), [True]]))
-    for a, b in pairwise(edges):
-        start, end, stack = (column[a:b] for column in columns)
-        yield (int(pid[a]), int(thread[a])), (start, end, stack)
+    return [np.ma.getdata(rows[name]).astype(np.int64) for name in names]
+
+
+def _stacks_by_thread(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], ThreadCode]]:
+    """Yield process and thread with start, end and stack of the rows of ``source``, ordered by start."""
+    pid, thread, *columns = _columns(trace, ("pid", "thread", "start_ns", "end_ns", "stack"), source)
+    for who, mine in by_thread(pid, thread):
+        yield who, ThreadCode(*(column[mine] for column in columns))
 
 
 def _spans(start: Ints, end: Ints, stack: Ints) -> ThreadCode:
@@ -186,24 +216,30 @@ class _CombinedStacks:
         self.stacks = list(stacks)
         self._known = {stack: number for number, stack in enumerate(stacks)}
 
-    def begins_in_python(self, spans: ThreadCode) -> bool:
-        """Whether a thread was started by Python code, and not by a library that calls back."""
-        roots = [self.stacks[number][0] for number in spans.stack if self.stacks[number]]
-        return any(_THREAD_START.search(root.file or "") or root.function == "<module>" for root in roots)
-
-    def helper_code(self, spans: ThreadCode, first: ThreadCode) -> tuple[ThreadCode, ThreadCode]:
-        """Return the spans of a thread that works for the first one, its frames under those of the first: also those
-        in which only the first one has code, and without them.
+    def separate_helpers(self, threads: dict[tuple[int, int], ThreadCode]) -> dict[tuple[int, int], ThreadCode]:
+        """Return the spans of threads that work for the first one, their frames under those of the first: also those in
+        which only the first one has code. In ``threads`` they become the spans with frames of their own.
 
         Threads of automatic differentiation in PyTorch work for the first one, which waits for them meanwhile.
         """
         import numpy as np
 
-        edges = np.unique(np.concatenate([spans.s, spans.e, first.s, first.e]))
-        outer, inner = (_numbers_at(code, edges[:-1]) for code in (first, spans))
-        numbers = [self._number(self.stacks[a] + self.stacks[b]) for a, b in zip(outer, inner, strict=True)]
-        code = np.stack([edges[:-1], edges[1:], np.array(numbers, dtype=np.int64)])
-        return ThreadCode(*code), ThreadCode(*code[:, inner > 0])
+        helpers = {}
+        for who, spans in threads.items():
+            first = threads.get((who[0], who[0]))
+            if who[0] == who[1] or first is None or self._begins_in_python(spans):
+                continue
+            edges = np.unique(np.concatenate([spans.s, spans.e, first.s, first.e]))
+            outer, inner = (_numbers_at(code, edges[:-1]) for code in (first, spans))
+            numbers = [self._number(self.stacks[a] + self.stacks[b]) for a, b in zip(outer, inner, strict=True)]
+            code = np.stack([edges[:-1], edges[1:], np.array(numbers, dtype=np.int64)])
+            helpers[who], threads[who] = ThreadCode(*code), ThreadCode(*code[:, inner > 0])
+        return helpers
+
+    def _begins_in_python(self, spans: ThreadCode) -> bool:
+        """Whether a thread was started by Python code, and not by a library that calls back."""
+        roots = [self.stacks[number][0] for number in spans.stack if self.stacks[number]]
+        return any(_THREAD_START.search(root.file or "") or root.function == "<module>" for root in roots)
 
     def native_code(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
         """Return the spans of a thread that was not sampled: in a call its stack, and between two calls what both
@@ -281,7 +317,9 @@ def _of_torch(trace: Trace) -> HostCode | None:
     for process, number, *span in spans:
         by_thread[process, number].append((span[0], span[1], span[2]))
     threads = {who: _spans(*np.array(own, dtype=np.int64).T) for who, own in by_thread.items()}
-    return HostCode(list(numbers), threads, {})
+    combined = _CombinedStacks(list(numbers))
+    helpers = combined.separate_helpers(threads)
+    return HostCode(combined.stacks, threads, helpers=helpers)
 
 
 def _torch_frame(name: str) -> Frame:

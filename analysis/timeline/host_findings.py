@@ -9,9 +9,10 @@ from pathlib import PurePosixPath
 
 from ..base.text import figure, shorten
 from .busy import Within
-from .host_code import Frame, host_code
+from .host_code import Frame, HostCode, host_code
 from .host_idle import CODE_CAUSES, code_idle
 from .hot_code import HotCode, HotCodes, hot_codes
+from .replay import Replay
 from .rules import rules
 from .trace import Trace, Window
 from .verdict import AdviceGain, HeightName, speedup
@@ -34,6 +35,8 @@ class HostFindings:
     """The total length of the windows, over all lanes."""
     lanes: int
     edges: Sequence[Edge]
+    code: HostCode
+    replay: Replay
 
     def rows(self, height: HeightName | None) -> list[tuple[HotCode, float]]:
         """Return the code of a height, or of all, with its share of the idle time there, the largest first."""
@@ -69,11 +72,20 @@ class HostFindings:
     def gain(self, row: HotCode) -> AdviceGain:
         """Return how many times as fast the program can become without this code.
 
-        As expected, the idle time that is charged to it vanishes. At most, all the time that it takes does.
+        What is expected is the time that a replay of the timeline saves, or the idle time that is charged to the code
+        if that is more. At most, its copies and what it calls vanish as well, apart from rows with more idle time, and
+        all the time that it takes as far as the host causes idle time. Both refer to the recorded run.
         """
-        most = max(row.idle_ns, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
-        expected, upper = (speedup(100 * ns / max(self.wall_ns, 1)) for ns in (row.idle_ns, most))
-        return AdviceGain(upper, expected)
+        expected = max(row.idle_ns, self._saved_ns(row.stacks))
+        within = self.code.stacks_within(row.frame) if row.part is None else frozenset[int]()
+        larger = (other.stacks for other in self.codes.rows if other.idle_ns > row.idle_ns)
+        most = self._saved_ns(row.stacks | within.difference(*larger), copies=True)
+        most = max(expected, most, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
+        return AdviceGain(*(speedup(100 * ns / max(self.wall_ns, 1)) for ns in (most, expected)))
+
+    def _saved_ns(self, stacks: frozenset[int], *, copies: bool = False) -> float:
+        """Return the time over all lanes that a replay saves without some code."""
+        return self.lanes * (self.replay.wall_ns() - self.replay.wall_ns(stacks, copies=copies))
 
     def gain_text(self, row: HotCode) -> str:
         """Return the gain as a clause in parentheses with a leading space; empty if nothing would remain."""
@@ -134,7 +146,8 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
     ]
     lanes = len(trace.lanes)
     wall = sum(window.end - window.start for window in windows) * lanes
-    return HostFindings(hot_codes(code, code_idle(trace, code, Within(windows))), wall, lanes, edges)
+    codes = hot_codes(code, code_idle(trace, code, Within(windows)))
+    return HostFindings(codes, wall, lanes, edges, code, Replay(trace, windows, code))
 
 
 def title(row: HotCode) -> str:

@@ -20,11 +20,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from .busy import Within
-from .host_code import HostCode, ThreadCode, overlaps
+from .host_code import HostCode, ThreadCode, by_thread, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, Some, attributed_gaps
 from .trace import BLOCKING, NONE, Blocks, Trace
@@ -67,11 +66,11 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
     others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
     rows = [CAUSES.index(cause) for cause in CODE_CAUSES]
-    asked, waits = _requests(trace), Waits(code)
+    asked, waits = requests(trace), Waits(code)
     for some, parts in attributed_gaps(trace, within):
         own = parts[rows].astype(np.float64)
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
-        for who, mine in _threads(some, kept):
+        for who, mine in by_thread(some.pid[kept], some.thread[kept]):
             recorded = code.code_of(*who)
             gaps = _Gaps(some, np.flatnonzero(kept)[mine], own[:, mine])
             if recorded is None:
@@ -129,19 +128,13 @@ def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
     return {int(stack): float(times[stack]) for stack in np.flatnonzero(times)}
 
 
-def _requests(trace: Trace) -> dict[tuple[int, int], Ints]:
+def requests(trace: Trace) -> dict[tuple[int, int], Ints]:
     """Return the ends of the calls that requested device work, in order, by process and thread."""
     import numpy as np
 
     work = trace.work
     known = np.flatnonzero(work.a0 != NONE)
-    order = known[np.lexsort((work.a1[known], work.thread[known], work.pid[known]))]
-    edges = np.flatnonzero(
-        np.concatenate([[True], (np.diff(work.pid[order]) != 0) | (np.diff(work.thread[order]) != 0), [True]])
-    )
-    return {
-        (int(work.pid[order[a]]), int(work.thread[order[a]])): work.a1[order[a:b]] for a, b in pairwise(edges) if b > a
-    }
+    return {who: np.sort(work.a1[known[mine]]) for who, mine in by_thread(work.pid[known], work.thread[known])}
 
 
 @dataclass(frozen=True)
@@ -151,15 +144,6 @@ class _Gaps:
     some: Some
     index: Ints
     ns: Floats
-
-
-def _threads(some: Some, kept: NDArray[np.bool_]) -> list[tuple[tuple[int, int], Ints]]:
-    """Return each process and thread that ends gaps, with the positions of these gaps among those kept."""
-    import numpy as np
-
-    pid, thread = some.pid[kept], some.thread[kept]
-    pairs = np.unique(np.stack([pid, thread]), axis=1).T
-    return [((int(p), int(t)), np.flatnonzero((pid == p) & (thread == t))) for p, t in pairs]
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class HotCode:
     """Idle time by cause, as in ``CODE_CAUSES``."""
     busy_ns: float
     """The time that threads spent in it, whatever the devices did; waits for the device excluded."""
+    stacks: frozenset[int]
+    """The numbers of its stacks."""
     part: CodePart | None = None
     """The work that is no part of the program's loop, if it is such."""
     waits: int = 0
@@ -90,6 +92,7 @@ class HotCodes:
 class _Charged:
     """One stack without frameworks, and what is charged to it."""
 
+    number: int
     path: Stack
     below: str | None
     model: int
@@ -133,20 +136,22 @@ def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
     nothing = np.zeros(len(CODE_CAUSES))
     total = sum(idle.by_stack.values(), nothing)
     charged: dict[CodePart | None, list[_Charged]] = defaultdict(list)
-    for number, ns in idle.by_stack.items():
+    for number in sorted(idle.by_stack.keys() | idle.busy.keys() | idle.waits.keys()):
         if stack := code.stacks[number]:
             part, depth = part_of(stack)
             inner = stack[:depth] or stack[:1]
             path, below = path_of(inner)
+            ns = idle.by_stack.get(number, nothing).copy()
             held = {via: own.get(number, 0.0) for via, own in idle.held.items()}
             more = idle.busy.get(number, 0.0), idle.waits.get(number, (0, 0.0)), held
-            charged[part].append(_Charged(path, below, _model_depth(inner, len(path)), ns.copy(), *more))
+            charged[part].append(_Charged(number, path, below, _model_depth(inner, len(path)), ns, *more))
     for own in charged.values():
         _charge_emptying(own)
+    least = max(LEAST_SHARE * total.sum(), 1.0)
     rows = [
         replace(row, part=part)
         for part, own in charged.items()
-        for row in _united(_rows(_with_whole_models(own), 0, LEAST_SHARE * total.sum())[0])
+        for row in _united(_rows(_with_whole_models(own), 0, least)[0])
     ]
     return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
 
@@ -180,13 +185,13 @@ def _with_whole_models(charged: Sequence[_Charged]) -> list[_Charged]:
     models: dict[tuple[tuple[str, str | None], ...], list[_Charged]] = defaultdict(list)
     kept: list[_Charged] = []
     for one in charged:
-        is_launching = one.model < len(one.path) and one.ns[_LAUNCH] > one.ns.sum() / 2
+        is_launching = one.model < len(one.path) and one.ns[_LAUNCH] >= one.ns.sum() / 2
         key = tuple((frame.function, frame.file) for frame in one.path[: one.model + 1])
         (models[key] if is_launching else kept).append(one)
     for stacks in models.values():
         inside, depth = stacks, stacks[0].model + 1
         least = _MOST_OF_MODEL * sum(float(one.ns.sum()) for one in stacks)
-        while sum(float(one.ns.sum()) for one in inside) >= least:
+        while inside and sum(float(one.ns.sum()) for one in inside) >= least:
             common, deepest = inside, depth
             first = _most((one.function(depth), one.ns.sum()) for one in inside if depth < len(one.path))[:1]
             inside = [one for one in inside if depth < len(one.path) and one.function(depth) in first]
@@ -227,6 +232,7 @@ def _united(rows: Sequence[HotCode]) -> list[HotCode]:
                 first,
                 ns=first.ns + row.ns,
                 busy_ns=first.busy_ns + row.busy_ns,
+                stacks=first.stacks | row.stacks,
                 waits=first.waits + row.waits,
                 waited_ns=first.waited_ns + row.waited_ns,
             )
@@ -248,6 +254,7 @@ def _row(charged: Sequence[_Charged], depth: int) -> HotCode:
         below[:_BELOW],
         sum((one.ns for one in charged[1:]), charged[0].ns),
         sum(one.busy_ns for one in charged),
+        frozenset(one.number for one in charged),
         waits=sum(one.waits[0] for one in charged),
         waited_ns=sum(one.waits[1] for one in charged),
         via=_via(charged),

@@ -256,6 +256,26 @@ def test_device_time_is_listed_by_the_line_that_launched_it(store):
     assert told == [("train", 2, None, 1, 40, 80.0), ("train", 1, "Loss.backward", 1, 10, 20.0)]
 
 
+def test_what_is_expected_follows_from_a_replay_and_what_is_possible_from_all_that_the_code_does(store):
+    made = Made()
+    load, parse = made.stack("load train.py:1"), made.stack("load train.py:2", "parse lib/json.py:5")
+    made.launch("k", (10 * MS, 10 * MS), (10 * MS, 60 * MS))
+    made.sample(load, 20 * MS, 50 * MS)
+    made.sample(parse, 50 * MS, 80 * MS)
+    made.copy("HtoD", (20 * MS, 20 * MS), (60 * MS, 65 * MS))
+    made.launch("k", (80 * MS, 80 * MS), (80 * MS, 110 * MS))
+    with Workload.open(store, publish(store, made)) as workload:
+        host = timeline(workload).host
+    assert host is not None
+    (row,) = [row for row in host.codes.rows if row.frame.function == "load"]
+    gain = host.gain(row)
+    # Of 100 ms, 15 are idle and 30 are spent in load itself. Without it, the second kernel follows the copy at 65, and
+    # without parse and the copy as well, the first kernel at 60.
+    assert row.idle_ns < 10 * MS
+    assert gain.expected == pytest.approx(100 / 85, rel=0.01)
+    assert gain.upper == pytest.approx(100 / 80, rel=0.01)
+
+
 def test_calls_of_torch_profiler_are_stacks(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
