@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, namedtuple
+from collections import Counter, defaultdict, namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
@@ -115,15 +115,24 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     # Functions that only call others come first in the table, but are no place to look.
     wanted = waits if full else sorted(waits, key=lambda row: -row["idle_ns"])
     manifest = opened.manifest
-    first = wanted[0]
-    return HotspotsResult(
-        answer=sentence(
+    first, idle = wanted[0], sum(row["idle_ns"] for row in waits)
+    answer = sentence("hotspots.host_none")
+    if first["idle_ns"]:
+        answer = sentence(
             "hotspots.host",
             place=_host_place(first),
             idle=first["idle_ns"] / 1e9,
-            pct=100 * first["idle_ns"] / max(sum(row["idle_ns"] for row in waits), 1),
+            pct=100 * first["idle_ns"] / idle,
             time=first["self_ns"] / 1e9,
-        ),
+        )
+    shares = Counter[str]()
+    for row in launches:
+        if row["file"]:
+            shares[_host_place(row)] += row["share_pct"] or 0
+    for place, pct in shares.most_common(1):
+        answer += sentence("hotspots.host_launch", place=place, pct=pct)
+    return HotspotsResult(
+        answer=answer,
         workload=manifest.id,
         name=manifest.name,
         samples=0,

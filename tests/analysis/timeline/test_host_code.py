@@ -17,6 +17,7 @@ from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish
 from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.find_hotspots import find_hotspots
 
 MS = 1_000_000
 
@@ -304,6 +305,23 @@ def test_without_steps_the_window_is_the_time_between_first_and_last_work(store)
         found = timeline(workload)
     assert found.windows == [(10 * MS, 60 * MS)]
     assert compute_timeline(store, "made").window == "from the first to the last work of the devices"
+
+
+def test_the_answer_on_host_lines_names_who_launches_also_if_no_device_waits(store):
+    made = Made()
+    made.launch("k", (10 * MS, 10 * MS), (10 * MS, 60 * MS))
+    made.launch("k", (20 * MS, 20 * MS), (60 * MS, 90 * MS))
+    made.sample(made.stack("train train.py:1"), 10 * MS, 15 * MS)
+    made.sample(made.stack("train train.py:2"), 15 * MS, 90 * MS)
+    publish(store, made)
+    answer = find_hotspots(store, "made", by="host_line").answer
+    assert "do not wait for the host's code. train (train.py:1) launches 62 %" in answer
+    waiting = Made()
+    pair(waiting, (10, 20), (50, 60))
+    waiting.sample(waiting.stack("load train.py:7"), 0, 60 * MS)
+    publish(store, waiting, "waiting")
+    answer = find_hotspots(store, "waiting", by="host_line").answer
+    assert "wait longest for load (train.py:7)" in answer and "launches 100 %" in answer
 
 
 def test_without_code_nothing_is_claimed(store):

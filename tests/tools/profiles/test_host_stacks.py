@@ -177,6 +177,12 @@ def test_what_to_allow_is_said_where_the_program_had_to_sample_itself(tmp_path: 
     assert "--cap-add=SYS_PTRACE" in str(con.execute("FROM said").fetchall())
 
 
+def test_it_is_said_if_no_process_sampled_itself_where_memory_cannot_be_read(tmp_path: Path) -> None:
+    folder = Writer().put(tmp_path / "host", sampler="in-process", unreadable=os.strerror(1), began=BEGAN)
+    con = stored(tmp_path, folder, first=0, last=1, shift=-BEGAN)
+    assert "ignores PYTHONPATH (options -I, -E and -S)" in str(con.execute("FROM said").fetchall())
+
+
 @pytest.mark.parametrize("content", ['{"a": 1}', '[{"ph": "B"}]', "no json"])
 def test_other_files_are_refused_without_losing_the_profile(tmp_path: Path, content: str) -> None:
     folder = usual().put(tmp_path / "host")

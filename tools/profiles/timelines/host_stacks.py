@@ -46,6 +46,11 @@ _NO_CLOCK = (
     "The host's stacks were sampled, but their clock cannot be matched with that of the timeline: they are left out."
 )
 
+_NO_PYTHON = (
+    "The memory of the program cannot be read, and none of its processes sampled itself: it has no Python code, or "
+    "its Python ignores PYTHONPATH (options -I, -E and -S)."
+)
+
 
 @dataclass(frozen=True)
 class SampledRun:
@@ -87,6 +92,8 @@ def write_host_stacks(
         warnings.append(Note("host_stacks", _refusal_text(run.refused)))
     recording = run.recording if run else None
     spans = [s for s in recording.spans if not s.stack[0][1].endswith(_WRAPPER)] if recording else []
+    if run and run.facts.get("unreadable") and not spans:
+        notes.append(Note("host_stacks", _NO_PYTHON))
     if run and recording and spans:
         shift = unix_shift if unix_shift is not None else _clock_shift(con, run.facts, recording, out)
         if recording.began is None or shift is None:
