@@ -276,17 +276,22 @@ class Store:
             while True:
                 now = time.time_ns()
                 done = manifest.model_copy(update={"id": new_id(now), "created_ns": now, "files": files})
-                (folder / MANIFEST).write_text(done.model_dump_json(indent=1))
-                _fsync(folder / MANIFEST)
-                _fsync(folder)
-                try:
-                    folder.rename(self.root / f"{PREFIX}{done.id}")
-                except OSError as error:
-                    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                        continue
-                    raise
-                _fsync(self.root)
-                return done
+                if self._complete(folder, done):
+                    return done
+
+    def _complete(self, folder: Path, manifest: Manifest) -> bool:
+        """Write the manifest of a draft and rename it; returns False if there is a workload with this id."""
+        (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+        _fsync(folder / MANIFEST)
+        _fsync(folder)
+        try:
+            folder.rename(self.root / f"{PREFIX}{manifest.id}")
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        _fsync(self.root)
+        return True
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
         """Copy workloads of another store with their ids, each visible once complete; returns whether each was new.
@@ -317,17 +322,7 @@ class Store:
                 if (draft / name).stat().st_size != size or (stated and sha256_of(draft / name) != stated):
                     raise StoreProblem(f"{name} of {manifest.id} does not match its manifest", fix="Try again")
                 _fsync(draft / name)
-            (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
-            _fsync(draft / MANIFEST)
-            _fsync(draft)
-            try:
-                draft.rename(target)
-            except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
-                    return False
-                raise
-            _fsync(self.root)
-        return True
+            return self._complete(draft, manifest)
 
     def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
         """Replace the tags of a workload in one step. The last of several writers wins."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ...analysis.base.database import open_own_database
-from ...analysis.base.problems import BadInput, LimitExceeded
+from ...analysis.base.problems import BadInput, LimitExceeded, Problem
 from ...analysis.base.text import count_text
 from ...analysis.store.store import write_problem
 from . import progress, size_limits
@@ -220,6 +220,18 @@ def plain_or_packed(file: Path) -> Path:
     """Return ``file``, or the file of that name with .gz if only that one exists."""
     packed = file.with_name(f"{file.name}.gz")
     return packed if packed.is_file() and not file.is_file() else file
+
+
+def files_of_format(path: Path, suffixes: tuple[str, ...], has_format: Callable[[Path], bool]) -> list[Path]:
+    """Return those of ``files_below`` that have a format; files that cannot be read have none."""
+
+    def test(file: Path) -> bool:
+        try:
+            return has_format(file)
+        except Problem:
+            return False
+
+    return [file for file in files_below(path, suffixes) if test(file)]
 
 
 def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -229,18 +229,15 @@ class RemoteStore(Store):
         cached = {entry.name for entry in os.scandir(folder)}
         lacking = [id for id in versions if names[id] not in cached]
 
-        def bring(id: str) -> None:
-            content = self.objects.read(marker(id), MANIFEST_BYTES)
-            if content is not None:
-                self._check_marker(content, versions[id], id)
-                with self._copies.writing():
-                    write_atomically(folder / names[id], content.decode(errors="replace"))
-
         problems: dict[str, str] = {}
 
         def bring_or_note(id: str) -> None:
             try:
-                bring(id)
+                content = self.objects.read(marker(id), MANIFEST_BYTES)
+                if content is not None:
+                    self._check_marker(content, versions[id], id)
+                    with self._copies.writing():
+                        write_atomically(folder / names[id], content.decode(errors="replace"))
             except BadInput as problem:
                 problems[id] = f"{id}: {problem.text}"
 

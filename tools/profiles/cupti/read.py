@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
-from ...base.profile_files import files_below, step_of
+from ...base.profile_files import files_of_format, step_of
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import LAUNCH, PassTable, parquet, row_of
 from ..merging.ranks import sql_place
@@ -267,7 +267,7 @@ def detect(path: Path) -> bool:
 
 def files_of(path: Path) -> list[Path]:
     """Return the recorder files at ``path``: itself, or those in the folder and one level below."""
-    return [file for file in files_below(path, (SUFFIX,)) if _is_record(file)]
+    return files_of_format(path, (SUFFIX,), is_record)
 
 
 def read(files: ProfileFiles) -> Profile:
@@ -310,13 +310,6 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
     )
     first = next((d for r in used for d in r.devices if (r.number, d.id) in devices), None)
     return RecordedRun(staged, used, recordings, table, numbers, first)
-
-
-def _is_record(file: Path) -> bool:
-    try:
-        return is_record(file)
-    except Problem:
-        return False
 
 
 def _used_devices(con: duckdb.DuckDBPyConnection, staged: Stage, used: list[CuptiRecording]) -> list[tuple[int, int]]:

@@ -12,9 +12,9 @@ import tomli
 
 from ....analysis.base.database import column_names, sql_name, sql_path
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, MissingTool, Problem
+from ....analysis.base.problems import BadInput, MissingTool
 from ....analysis.store.store import write_table
-from ...base.profile_files import files_below, grouped, step_of
+from ...base.profile_files import files_of_format, grouped, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
@@ -62,7 +62,7 @@ class NcuTable:
 
 def files_of(path: Path) -> list[Path]:
     """Return the files of ncu at ``path``: itself, or those in the folder and one level below, timing run first."""
-    return [file for file in files_below(path, _SUFFIXES) if _is_ncu(file)]
+    return files_of_format(path, _SUFFIXES, _is_ncu)
 
 
 def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> tuple[list[NcuTable], list[Note]]:
@@ -109,10 +109,7 @@ def version(files: list[Path]) -> str | None:
 
 
 def _is_ncu(file: Path) -> bool:
-    try:
-        return is_report(file) or has_page(file) or code.is_source_page(file)
-    except Problem:
-        return False
+    return is_report(file) or has_page(file) or code.is_source_page(file)
 
 
 def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[NcuTable]:

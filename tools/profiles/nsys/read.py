@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem, command_advice
+from ....analysis.base.problems import BadInput, command_advice
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
-from ...base.profile_files import files_below, head
+from ...base.profile_files import files_of_format, head
 from ...base.untrusted_text import bounded_name, plain_text
 from ..event_layout import EventLayout
 from ..merging.contract import PassTable, launch_pass, parquet, row_of
@@ -41,17 +41,14 @@ def detect(path: Path) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    return [file for file in files_below(path, _SUFFIXES) if _is_export(file)]
+    return files_of_format(path, _SUFFIXES, _is_export)
 
 
 def _is_export(file: Path) -> bool:
-    try:
-        if head(file, len(MAGIC)) != MAGIC:
-            return False
-        with open_database(file) as db:
-            return bool(db.parts(_STRINGS)) and any(db.parts(one["table"]) for one in _TABLES.values())
-    except Problem:
+    if head(file, len(MAGIC)) != MAGIC:
         return False
+    with open_database(file) as db:
+        return bool(db.parts(_STRINGS)) and any(db.parts(one["table"]) for one in _TABLES.values())
 
 
 def read(files: ProfileFiles) -> Profile:

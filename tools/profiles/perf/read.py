@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, LimitExceeded, Problem
+from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text, first_few
 from ...base import progress, size_limits
-from ...base.profile_files import files_below, grouped, head, is_inside, step_of
+from ...base.profile_files import files_of_format, grouped, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import RESERVED
 from ..reader import Launch, Pass, Profile, ProfileFiles
@@ -165,14 +165,11 @@ READER = PerfReader()
 
 
 def _files(path: Path) -> list[Path]:
-    return [file for file in files_below(path, _SUFFIXES) if _is_perf(file)]
+    return files_of_format(path, _SUFFIXES, _is_perf)
 
 
 def _is_perf(file: Path) -> bool:
-    try:
-        text = head(file, 1 << 20).decode("utf-8", errors="replace")
-    except Problem:
-        return False
+    text = head(file, 1 << 20).decode("utf-8", errors="replace")
     lines = list(islice((line for line in text.splitlines() if line.strip()), _LINES))
     return is_text(text) or any(looks_like_json(line) or looks_like_table(line) for line in lines)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
-from ...base.profile_files import files_below, head
+from ...base.profile_files import files_of_format, head
 from ..event_layout import EventLayout
 from ..merging.contract import parquet
 from ..parsing.protobuf import WireError, parse, varint
@@ -40,7 +40,7 @@ def detect(path: Path) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    return [f for f in files_below(path, _SUFFIXES) if _begins_as_trace(f)]
+    return files_of_format(path, _SUFFIXES, _begins_as_trace)
 
 
 def _begins_as_trace(file: Path) -> bool:
@@ -56,7 +56,7 @@ def _begins_as_trace(file: Path) -> bool:
 
         others = UnknownFieldSet(parse(types()["Packet"], start[at : at + size]))
         return all(one.field_number < _FIELDS for one in others)
-    except (Problem, WireError):
+    except WireError:
         return False
 
 
