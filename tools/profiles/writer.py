@@ -20,7 +20,7 @@ from ...analysis.store.store import Manifest, write_table
 from ..base import size_limits
 from ..base.profile_files import WORK
 from ..base.untrusted_text import plain_text
-from .merging.contract import LAUNCH, RESERVED, CounterRows, PassTable, parquet
+from .merging.contract import LAUNCH, RESERVED, CounterRows, PassTable, one_row, parquet
 from .merging.merge import StoredProfile, channels_per_xcd, name_counters, write_launches, write_passes
 from .parsing.spool import Spool
 from .reader import DETECT, Launch, Pass, Profile, ProfileFiles, Reader
@@ -208,11 +208,12 @@ def is_multiplexed(con: duckdb.DuckDBPyConnection, folder: Path) -> bool:
         return False
     marks = " || ".join(f"CASE WHEN {name} IS NULL THEN '0' ELSE '1' END" for name in counters)
     counted = f"FROM (SELECT kernel, {marks} AS marks FROM {_table(folder)}) WHERE contains(marks, '1')"
-    most = con.execute(
+    (most,) = one_row(
+        con,
         f"SELECT coalesce(max(n), 0) FROM (SELECT count(DISTINCT marks) AS n {counted} "
-        "GROUP BY kernel HAVING bool_and(contains(marks, '0')))"
-    ).fetchone()
-    return bool(most and most[0] > 1)
+        "GROUP BY kernel HAVING bool_and(contains(marks, '0')))",
+    )
+    return bool(most > 1)
 
 
 def fill_rate_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
@@ -221,7 +222,7 @@ def fill_rate_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
     if not counters:
         return []
     cells = " + ".join(f"count({name})" for name in counters)
-    filled, launches = con.execute(f"SELECT {cells}, count(*) FROM {_table(folder)}").fetchone() or (0, 0)
+    filled, launches = one_row(con, f"SELECT {cells}, count(*) FROM {_table(folder)}")
     share = 100 * filled / max(1, launches * len(counters))
     text = (
         f"Counters took turns: each launch collected some of the {count_text(len(counters), 'counter')} in turn, "

@@ -12,6 +12,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.text import first_few
 from ....analysis.store.doubts import Doubt
 from ....analysis.store.store import Manifest
+from ..merging.contract import one_row
 from ..merging.merge import StoredProfile
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class ImportedTables:
 
     def ask(self, *picks: str) -> list[float]:
         """Return one row of numbers; NULL counts as 0."""
-        row = self.con.execute(f"SELECT {', '.join(picks)} FROM {self.relation}").fetchone() or ()
+        row = one_row(self.con, f"SELECT {', '.join(picks)} FROM {self.relation}")
         return [float(v or 0) for v in row]
 
     def kernels_where(self, condition: str) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ from ....analysis.base.database import sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
+from ..merging.contract import one_row
 from ..merging.ranks import ProcessPlace, sql_place
 from .records import Stage, write_columns
 
@@ -125,7 +126,7 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         f"p.host::VARCHAR AS host FROM {ranges.relation()} JOIN (VALUES {processes}) p(file, rank, host, pid) "
         "USING (file) ORDER BY start_ns, range_id"
     )
-    (count,) = con.execute(f"SELECT count(*) FROM ({table})").fetchone() or (0,)
+    (count,) = one_row(con, f"SELECT count(*) FROM ({table})")
     notes = [Note("ranges", f"The table ranges contains {count_text(count, 'range')} (NVTX).")]
     if unfinished:
         text = f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
@@ -217,5 +218,5 @@ def _last_time(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> int:
     if not stage.parts["LNCH"]:
         return 0
     times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
-    (last,) = con.execute(f"SELECT max(end_ns) FROM {times}").fetchone() or (0,)
+    (last,) = one_row(con, f"SELECT max(end_ns) FROM {times}")
     return int(last or 0)

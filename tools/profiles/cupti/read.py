@@ -16,7 +16,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, step_of
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of
 from ..merging.ranks import sql_place
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import HOST, cuda_copy, cuda_pinned
@@ -94,7 +94,7 @@ class RecordedRun:
             write_table(con, f"SELECT l.row, w.range_id FROM {table.launches} l {joined} ORDER BY l.row", known)
             table = replace(table, more_columns=f"SELECT * FROM {parquet([known])}")
             counts = f"SELECT count(range_id), count(*) FROM {parquet([known])}"
-            inside, total = con.execute(counts).fetchone() or (0, 0)
+            inside, total = one_row(con, counts)
             belong = count_text(total, "launch belongs", "launches belong")
             notes.append(Note("ranges", f"{inside} of {belong} to a range (range_id)."))
         timeline = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.database import sql_literal, sql_name, sql_path
 from ....analysis.base.notes import Note
@@ -114,12 +114,10 @@ class CounterColumns:
         finite = ", ".join(f"CASE WHEN isfinite({c}) THEN {c} END AS v{i}" for i, c in enumerate(columns))
         picks = ", ".join(f"count(v{i}), count(n{i}), min(v{i}), max(v{i})" for i in range(len(columns)))
         plain = ", ".join(f"{c} AS n{i}" for i, c in enumerate(columns))
-        figures = con.execute(
-            f"SELECT {picks} FROM (SELECT {finite}, {plain} FROM {self.relation(columns)})"
-        ).fetchone()
+        figures = one_row(con, f"SELECT {picks} FROM (SELECT {finite}, {plain} FROM {self.relation(columns)})")
         infinite = []
         for i, header in enumerate(headers):
-            count, present, low, high = (figures or ())[4 * i : 4 * i + 4]
+            count, present, low, high = figures[4 * i : 4 * i + 4]
             self.bounds.pop(header, None)
             if low is not None:
                 self.bounds[header] = (low, high)
@@ -168,7 +166,7 @@ class PassTable:
         The columns are written to files below ``work``.
         """
         picks = ", ".join(f"min({c})::DOUBLE, max({c})::DOUBLE" for c in SIZES)
-        extremes = con.execute(f"SELECT {picks} FROM {self.launches}").fetchone() or ()
+        extremes = one_row(con, f"SELECT {picks} FROM {self.launches}")
         bounds = dict(zip(SIZES, zip(extremes[::2], extremes[1::2], strict=True), strict=True))
         sizes = {column: pair for column, pair in bounds.items() if pair[0] is not None}
         columns = [*self.counters, *self.instances]
@@ -197,7 +195,7 @@ class PassTable:
         if self.rows * columns <= size_limits.EMPTY_CELLS:
             return
         files = dict.fromkeys(file for values in self.values for file in values.files)
-        (count,) = con.execute(f"SELECT count(*) FROM {parquet(files)}").fetchone() or (0,)
+        (count,) = one_row(con, f"SELECT count(*) FROM {parquet(files)}")
         if self.rows * columns > size_limits.EMPTY_CELLS + size_limits.SPARSE * count:
             raise BadInput(
                 f"{self.source.name} names {count_text(columns, 'counter')}, but its launches have almost no values",
@@ -211,7 +209,7 @@ def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[i
     low, high = values.keys
     if not values.counters:
         return [(low, high)]
-    (count,) = con.execute(f"SELECT count(*) FROM ({values.between(low, high)})").fetchone() or (0,)
+    (count,) = one_row(con, f"SELECT count(*) FROM ({values.between(low, high)})")
     step = max(1, int(_VALUES_AT_ONCE / max(1.0, count / (high - low + 1))))
     return [(start, min(high, start + step - 1)) for start in range(low, high + 1, step)]
 
@@ -241,7 +239,7 @@ def _write_counter_columns(
         f"ON code IN ({', '.join(map(str, coded))}) USING first(value) GROUP BY key"
     )
     write_table(con, f"SELECT {row}{picks} FROM ({launches}) LEFT JOIN spread w USING (key) ORDER BY key", path)
-    (repeats,) = con.execute("SELECT count(*) FROM summed WHERE n > 1").fetchone() or (0,)
+    (repeats,) = one_row(con, "SELECT count(*) FROM summed WHERE n > 1")
     con.execute("DROP TABLE summed; DROP TABLE spread")
     return int(repeats)
 
@@ -258,6 +256,12 @@ def launch_pass(source: Path, rows: str, count: int, columns: Mapping[str, str])
     """
     picks = ", ".join(f"TRY_CAST({columns.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
     return PassTable("main", source, count, f"(SELECT {picks} FROM {rows})", frozenset(columns))
+
+
+def one_row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
+    """Return the only row of an aggregate over all rows."""
+    (row,) = con.execute(sql).fetchall()
+    return row
 
 
 def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:

@@ -23,7 +23,7 @@ from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK
-from .contract import CounterColumns, PassTable, parquet
+from .contract import CounterColumns, PassTable, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
 from .ranks import ProcessPlace, in_sequence, place_of_name, ranks_in_words
 
@@ -164,7 +164,7 @@ class _RankTables:
         before = self.first.get(name, 0)
         if table.exists():
             bounds = f"SELECT min({name}), max({name}) FROM {parquet([table])}"
-            low, high = self.con.execute(bounds).fetchone() or (None, None)
+            low, high = one_row(self.con, bounds)
             if low is not None:
                 self.first[name] = before + high - low + 1
                 return int(before - low + (0 if name == "dispatch_id" else 1))
@@ -315,11 +315,9 @@ def _merge_results(
     write_passes(con, passes, out)
     dispatches, kernels, events = 0, 0, 0
     if (stored := out / "dispatches.parquet").exists():
-        dispatches, kernels = con.execute(
-            f"SELECT count(*), count(DISTINCT kernel) FROM {parquet([stored])}"
-        ).fetchone() or (0, 0)
+        dispatches, kernels = one_row(con, f"SELECT count(*), count(DISTINCT kernel) FROM {parquet([stored])}")
     if (stored := out / "events.parquet").exists():
-        (events,) = con.execute(f"SELECT count(*) FROM {parquet([stored])}").fetchone() or (0,)
+        (events,) = one_row(con, f"SELECT count(*) FROM {parquet([stored])}")
     samples = next((part.samples for part in parts if part.samples), 0)
     of_one = [Note("samples_of_one", "Program counter samples are those of the first rank only.")] if samples else []
     return StoredProfile(

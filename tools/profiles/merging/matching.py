@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text, first_few
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
-from .contract import PassTable
+from .contract import PassTable, one_row
 from .demangled_names import with_readable
 from .ranks import ProcessPlace
 
@@ -283,7 +283,7 @@ class _Pairing:
         return first_few([plain_text(kernel, 60) for (kernel,) in kernels], _LISTED)
 
     def _count(self, rows: str) -> int:
-        (count,) = self.con.execute(f"SELECT count(*) {rows}").fetchone() or (0,)
+        (count,) = one_row(self.con, f"SELECT count(*) {rows}")
         return int(count)
 
 
@@ -305,9 +305,10 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
         f"CREATE OR REPLACE TABLE {names} AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
         f"CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * FROM {readable}"
     )
-    unclean, unnamed = con.execute(
-        f"SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM {names}"
-    ).fetchone() or (0, 0)
+    unclean, unnamed = one_row(
+        con,
+        f"SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM {names}",
+    )
     warnings = []
     if unclean:
         text = f"{unclean} kernel names contained control or invisible characters, which were removed."
@@ -362,7 +363,7 @@ def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
 def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: LaunchMatching) -> None:
     """Renumber the launches of the main pass if their ids are not unique."""
     keys = result.keys[0]
-    total, distinct = con.execute(f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}").fetchone() or (0, 0)
+    total, distinct = one_row(con, f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}")
     if total == distinct:
         return
     con.execute(f"UPDATE {keys} SET dispatch_id = row")

@@ -14,7 +14,7 @@ from ....analysis.catalogue.targets import find_target
 from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
-from .contract import PassTable, parquet
+from .contract import PassTable, one_row, parquet
 from .matching import LaunchMatching, match, places_of
 from .ranks import ProcessPlace, sql_place
 
@@ -121,9 +121,10 @@ def write_launches(
     passes = [replace(p, matched=n) for p, n in zip(name_counters(prepared), matching.matched, strict=True)]
     warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings, *_impossible_sizes(passes[0].table)]
     write_table(con, _dispatches(passes, matching), folder / "dispatches.parquet")
-    no_time, total, kernels = con.execute(
-        f"SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM {matching.keys[0]}"
-    ).fetchone() or (0, 0, 0)
+    no_time, total, kernels = one_row(
+        con,
+        f"SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM {matching.keys[0]}",
+    )
     if no_time:
         warnings.append(
             Note(
@@ -243,7 +244,7 @@ def _align_counters(
 ) -> list[Path]:
     """Return the counters of a pass with one row per dispatch of the main pass, in its order."""
     item, pairs = passes[index], matching.pairs[index]
-    (moved,) = con.execute(f"SELECT count(*) FILTER (main_row != row) FROM {pairs}").fetchone() or (0,)
+    (moved,) = one_row(con, f"SELECT count(*) FILTER (main_row != row) FROM {pairs}")
     if not moved and item.matched == item.table.rows == passes[0].table.rows:
         return item.table.wide.files
     names = [sql_name(c) for c in item.counters]

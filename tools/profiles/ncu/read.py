@@ -18,7 +18,7 @@ from ...base.profile_files import files_of_format, grouped, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
-from ..merging.contract import PassTable
+from ..merging.contract import PassTable, one_row
 from ..merging.matching import read_counting_sample
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from ..reader import Profile, ProfileFiles
@@ -156,8 +156,8 @@ def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bo
     )
     if '"ncu pid"' in keys:
         same += ' AND coalesce(a."ncu pid" = b."ncu pid", true)'
-    row = con.execute(f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}").fetchone()
-    return bool(row and row[0] == one.sheet.rows)
+    (count,) = one_row(con, f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}")
+    return bool(count == one.sheet.rows)
 
 
 def _both_have(one: NcuTable, other: NcuTable, role: str) -> bool:
@@ -278,7 +278,7 @@ def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -
     if not stated:
         return {}
     picks = ", ".join(f"first({sql_name(rule['metric'])} ORDER BY file_row_number)" for rule in stated.values())
-    row = con.execute(f"SELECT {picks} FROM {_rows(sheet)}").fetchone() or ()
+    row = one_row(con, f"SELECT {picks} FROM {_rows(sheet)}")
     return {
         fact: value * rule.get("factor", 1)
         for (fact, rule), value in zip(stated.items(), row, strict=True)

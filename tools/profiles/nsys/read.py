@@ -19,7 +19,7 @@ from ...base import progress, size_limits
 from ...base.profile_files import files_of_format, head
 from ...base.untrusted_text import bounded_name, plain_text
 from ..event_layout import EventLayout
-from ..merging.contract import PassTable, launch_pass, parquet, row_of
+from ..merging.contract import PassTable, launch_pass, one_row, parquet, row_of
 from ..merging.ranks import ProcessPlace, place_of_name, rank_number
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import MAGIC, Database, open_database
@@ -148,7 +148,7 @@ class _Export:
         """Return the number of launches of whole graphs."""
         if "graph" not in self.staged:
             return 0
-        (count,) = self.con.execute(f"SELECT count(*) FROM {self.staged['graph']}").fetchone() or (0,)
+        (count,) = one_row(self.con, f"SELECT count(*) FROM {self.staged['graph']}")
         return int(count)
 
     def ranges(self) -> str:

@@ -18,7 +18,7 @@ from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import check_text, head, is_gzip
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import CounterRows, PassTable, not_a_number
+from ..merging.contract import CounterRows, PassTable, not_a_number, one_row
 from .sheet import TEXT_ROLES, UNUSED, LaunchSheet, SheetColumn, check_unique, classify, role_of
 
 if TYPE_CHECKING:
@@ -140,12 +140,12 @@ def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Note]
     columns = list(numbers)
     for start in range(0, len(columns), _CHUNK):
         chunk = columns[start : start + _CHUNK]
-        filled = con.execute(f"SELECT {', '.join(f'count(c{i})' for i in chunk)} FROM {rows}").fetchone() or ()
+        filled = one_row(con, f"SELECT {', '.join(f'count(c{i})' for i in chunk)} FROM {rows}")
         bad += [(i, n - read[numbers[i]]) for i, n in zip(chunk, filled, strict=True) if n > read[numbers[i]]]
     detailed = bad[: size_limits.NAMED_COLUMNS]
     text = "c{0} IS NOT NULL AND TRY_CAST(c{0} AS DOUBLE) IS NULL"
     picks = ", ".join(f"any_value(c{i}) FILTER ({text.format(i)})" for i, _ in detailed)
-    examples = (con.execute(f"SELECT {picks} FROM {rows}").fetchone() or ()) if detailed else ()
+    examples = one_row(con, f"SELECT {picks} FROM {rows}") if detailed else ()
     notes = [
         not_a_number(sheet.source, numbers[i], (count, sheet.rows), example)
         for (i, count), example in zip(detailed, examples, strict=True)

@@ -13,7 +13,7 @@ from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
-from ..merging.contract import RESERVED, CounterColumns, PassTable
+from ..merging.contract import RESERVED, CounterColumns, PassTable, one_row
 from ..merging.merge import CHANNELS
 
 if TYPE_CHECKING:
@@ -247,10 +247,11 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> LaunchShee
     if xcc is None or sheet.header("dispatch_id") is None:
         return sheet
     keys = ", ".join(identity)
-    most, fewest, highest = con.execute(
+    most, fewest, highest = one_row(
+        con,
         f"SELECT max(n), min(n), max(x) FROM (SELECT count(DISTINCT {xcc}) AS n, max({xcc}) AS x "
-        f"FROM {sheet.relation([xcc, *identity])} GROUP BY {keys})"
-    ).fetchone() or (1, 1, 0)
+        f"FROM {sheet.relation([xcc, *identity])} GROUP BY {keys})",
+    )
     if most <= 1:
         return sheet
     if fewest != most:

@@ -10,7 +10,7 @@ from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
 from ...base.profile_files import is_inside
 from ...base.untrusted_text import plain_kernel_name, visible_name
-from ..merging.contract import PassTable
+from ..merging.contract import PassTable, one_row
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from ..reader import Profile, ProfileFiles
@@ -56,9 +56,9 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
         for i, file in enumerate(sources)
     ]
     con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(parts)}")
-    kernels, calls, api = con.execute(
-        f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
-    ).fetchone() or (0, 0, 0)
+    kernels, calls, api = one_row(
+        con, f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
+    )
     if api == kernels:
         raise BadInput(
             f"{sources[0].name} contains API calls or copies, not kernels",

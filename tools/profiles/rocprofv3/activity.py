@@ -10,7 +10,7 @@ from ....analysis.base.database import sql_literal, sql_path
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
-from ..merging.contract import parquet, row_of
+from ..merging.contract import one_row, parquet, row_of
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
@@ -95,7 +95,7 @@ def launches(main: Sequence[ProcessRecording], processes: Sequence[int] = ()) ->
 
 def _numbers_symbols(con: duckdb.DuckDBPyConnection, recording: ProcessRecording) -> bool:
     """Return whether every launch has a symbol, the kernel of one device, by which rocprofv3 counts instead of name."""
-    counts = con.execute(f"SELECT count(*), count(symbol) FROM ({recording.select()})").fetchone() or (0, 0)
+    counts = one_row(con, f"SELECT count(*), count(symbol) FROM ({recording.select()})")
     return bool(counts[0] == counts[1])
 
 
@@ -205,9 +205,7 @@ def _attribute_to_runtime_calls(con: duckdb.DuckDBPyConnection, events: str) -> 
 
     A call is inside another one if it is enclosed by it in time on its thread.
     """
-    (inner,) = con.execute(
-        f"SELECT count(*) FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')"
-    ).fetchone() or (0,)
+    (inner,) = one_row(con, f"SELECT count(*) FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')")
     if not inner:
         return events
     used = f"(SELECT DISTINCT pid, correlation FROM ({events}) WHERE kind IN ('kernel', 'copy', 'fill'))"

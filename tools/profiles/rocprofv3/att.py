@@ -24,7 +24,7 @@ from ...base import progress
 from ...base.profile_files import head, is_inside, open_regular
 from ...base.untrusted_text import plain_text
 from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
-from ..merging.contract import parquet, row_of
+from ..merging.contract import one_row, parquet, row_of
 from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
@@ -221,7 +221,7 @@ def trace_queries(
         f"SELECT {row_of(columns, {c: _spool_column(c) for c in columns})} FROM {parquet(spools[name].close())}"
         for name, columns in _TABLES.items()
     )
-    (resident,) = con.execute(f"SELECT count(*) FROM ({waves})").fetchone() or (0,)
+    (resident,) = one_row(con, f"SELECT count(*) FROM ({waves})")
     text = (
         f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
         "one compute unit on each traced shader engine, not of a whole launch."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
-from ..merging.contract import parquet
+from ..merging.contract import one_row, parquet
 from ..parsing.csv_file import stage_columns
 from .layouts import ROCPD, SAMPLES
 from .outputs import SAMPLE_KINDS as KINDS
@@ -58,10 +58,11 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
     for kind in (k for k in KINDS if k in output.files):
         staged = work.with_name(f"{work.name}_of_{kind}.parquet")
         stage_columns(con, output.files[kind], _NEEDED, staged, _OPTIONAL)
-        (rows, bad) = con.execute(
+        (rows, bad) = one_row(
+            con,
             "SELECT count(*), count(*) FILTER (TRY_CAST(Dispatch_Id AS BIGINT) IS NULL OR Instruction IS NULL) "
-            f"FROM {parquet([staged])}"
-        ).fetchone() or (0, 0)
+            f"FROM {parquet([staged])}",
+        )
         if bad:
             name = output.files[kind].name
             raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples have no launch or no instruction")
@@ -186,7 +187,7 @@ def database_samples(staging: Staging) -> DatabaseSamples | None:
         return None
     staged = staging.file("samples.parquet")
     write_table(con, merge_equal_samples(" UNION ALL ".join(parts), "session", "process"), staged)
-    (count,) = con.execute(f"SELECT count(*) FROM {parquet([staged])}").fetchone() or (0,)
+    (count,) = one_row(con, f"SELECT count(*) FROM {parquet([staged])}")
     if not count:
         return None
     objects, entries = "", ""

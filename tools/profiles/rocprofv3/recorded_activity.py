@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
+from ..merging.contract import one_row
 from .layouts import LIBRARIES, ROCPD, ROCPD_LISTS
 from .recording import ACTIVITY, SPAN, ProcessRecording
 
@@ -245,10 +246,11 @@ class DatabaseActivity:
             f"SELECT e.session, e.correlation, count(*) AS n FROM ({launched}) JOIN {self.events} e "
             "USING (session, event_id) GROUP BY ALL"
         )
-        lost, stated, replayed, launches = self.staging.con.execute(
+        lost, stated, replayed, launches = one_row(
+            self.staging.con,
             "SELECT sum(greatest(nodes - coalesce(n, 0), 0)), sum(nodes), count(*) FILTER (nodes > coalesce(n, 0)), "
-            f"(SELECT count(*) FROM ({launched})) FROM ({replays}) LEFT JOIN ({of_graph}) USING (session, correlation)"
-        ).fetchone() or (0, 0, 0, 0)
+            f"(SELECT count(*) FROM ({launched})) FROM ({replays}) LEFT JOIN ({of_graph}) USING (session, correlation)",
+        )
         if lost and launches:
             text = (
                 f"{self.staging.db.path.name}: {lost} of {count_text(stated, 'kernel')} of graphs are missing, in "

@@ -17,7 +17,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.untrusted_text import plain_text
-from ..merging.contract import parquet
+from ..merging.contract import one_row, parquet
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
@@ -255,7 +255,7 @@ def _warn_of_infinite_values(con: duckdb.DuckDBPyConnection, file: Path, values:
     """Return a warning about values that are not numbers in SQLite, which were read as infinite."""
     if not values:
         return []
-    (count,) = con.execute(f"SELECT count(*) FROM {parquet(values)} WHERE NOT isfinite(value)").fetchone() or (0,)
+    (count,) = one_row(con, f"SELECT count(*) FROM {parquet(values)} WHERE NOT isfinite(value)")
     text = f"{file.name}: {count} counter values are not finite numbers; they are treated as not collected."
     return [Note("not_a_number", text)] if count else []
 

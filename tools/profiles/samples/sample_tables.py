@@ -19,7 +19,7 @@ from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK
 from ...base.untrusted_text import NO_NAME, bounded_name, plain_kernel_name, visible_name
-from ..merging.contract import parquet, row_of
+from ..merging.contract import one_row, parquet, row_of
 from ..merging.demangled_names import with_readable
 from ..merging.matching import pair_repeated_launches
 
@@ -109,10 +109,11 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
     )
     rows = write_table(con, _all_instructions(parquet([code]), parquet([counted])), out / "instructions.parquet")
     progress.report(f"read {rows:,} instructions")
-    (total, lined) = con.execute(
+    (total, lined) = one_row(
+        con,
         "SELECT coalesce(sum(count), 0), coalesce(sum(count) FILTER (source_line IS NOT NULL), 0) "
-        f"FROM {parquet([counted])}"
-    ).fetchone() or (0, 0)
+        f"FROM {parquet([counted])}",
+    )
     order = ", ".join(
         f'"{c}"' for c in ("kernel", "launch", "code_object", "offset", "dispatch_id", "stall_raw", "issued")
     )
@@ -137,11 +138,12 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
 
 def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> list[Note]:
     """Return notes on samples without an instruction or without a kernel, for profilers that say why."""
-    nameless, bare, total = con.execute(
+    nameless, bare, total = one_row(
+        con,
         f"SELECT count(*) FILTER (kernel = '{NO_NAME}'), "
         'coalesce(sum(count) FILTER (instruction IS NULL AND "offset" IS NOT NULL), 0), sum(count) '
-        f"FROM {parquet([out / 'samples.parquet'])}"
-    ).fetchone() or (0, 0, 0)
+        f"FROM {parquet([out / 'samples.parquet'])}",
+    )
     notes = []
     if bare and queries.without_code:
         share = f"{100 * bare / total:.0f} % of the samples"
@@ -166,7 +168,7 @@ def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
 
 
 def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
-    (bad,) = con.execute(f"SELECT count(*) FROM ({samples}) WHERE NOT {_is_plausible_count()}").fetchone() or (0,)
+    (bad,) = one_row(con, f"SELECT count(*) FROM ({samples}) WHERE NOT {_is_plausible_count()}")
     if not bad:
         return []
     return [
