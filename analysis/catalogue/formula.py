@@ -60,11 +60,10 @@ def trees(formulas: Iterable[str]) -> dict[str, Any]:
     """DuckDB's syntax tree of each expression. Raises BadInput if one does not parse."""
     wanted = list(dict.fromkeys(formulas))
     if new := [f for f in wanted if f not in _trees]:
-        con = connect()
-        text = con.execute(
-            f"SELECT json_serialize_sql({sql_literal('SELECT ' + ', '.join(f'({f})' for f in new))})"
-        ).fetchone()  # fmt: skip
-        con.close()
+        with connect() as con:
+            text = con.execute(
+                f"SELECT json_serialize_sql({sql_literal('SELECT ' + ', '.join(f'({f})' for f in new))})"
+            ).fetchone()
         tree: dict[str, Any] = json.loads(text[0]) if text else {"error": True}
         if tree["error"]:
             if len(new) > 1:

@@ -37,11 +37,8 @@ def solve_expressions(expressions: Mapping[str, str], inputs: Mapping[str, float
         items = (f"({expressions[name]})::DOUBLE AS {sql_name(name)}" for name, on in levels.items() if on == level)
         query = f"SELECT *, {', '.join(items)} FROM ({query})"
     columns = list(levels)
-    con = connect()
-    try:
+    with connect() as con:
         row = con.execute(f"SELECT {', '.join(map(sql_name, columns))} FROM ({query})").fetchone()
-    finally:
-        con.close()
     values = {name: _finite(value) for name, value in zip(columns, row or (), strict=True)}
     return {name: values.get(name) for name in expressions}
 
@@ -73,45 +70,44 @@ Data = Literal["", "f16", "f32", "f64", "i32"]
 _SIZES = ("groups", "rounds", "step", "keep", "reads", "writes")
 
 
-class KnownKernel(CatalogueModel):
-    """One kernel on one target; the comment at the top of kernels.toml explains the fields."""
+class _KernelSource(CatalogueModel):
+    """What a kernel and its launches have in common."""
 
     name: str
     source: str
     original: str = ""
     """Its name in the source, if it differs."""
     threads: int = 256
+    data: Data = ""
+    shared_bytes: int = 0
+
+
+class KnownKernel(_KernelSource):
+    """One kernel on one target; the comment at the top of kernels.toml explains the fields."""
+
     groups: str
     rounds: str
     step: str = "0"
     keep: str = "0"
-    data: Data = ""
     above: str = ""
     """The contents of the upper half of ``step``."""
     reads: str
     writes: str
-    shared_bytes: int = 0
     given: dict[str, float] = {}
     result: str = ""
     quantities: dict[str, str]
 
 
-class KnownLaunch(CatalogueModel):
+class KnownLaunch(_KernelSource):
     """One launch of a kernel on one device, in numbers."""
 
-    name: str
-    source: str
-    original: str = ""
-    threads: int
     groups: int
     rounds: int
     step: int
     keep: int
-    data: Data = ""
     above: int = 0
     reads: int
     writes: int
-    shared_bytes: int = 0
     result: float | None = None
     quantities: dict[str, float]
     """The known quantities of the whole launch, by name."""
@@ -173,14 +169,8 @@ def _launch(kernel: KnownKernel, device: Mapping[str, float], functional: bool) 
     numbers = {name: value for name in kernel.quantities if (value := values[name]) is not None}
     used = {name: float(sizes[name]) for name in ("groups", "rounds", "step")}
     used |= {name: inputs[name] for name in ("cus", "wave", "threads")}
-    return KnownLaunch(
-        **sizes,
-        name=kernel.name,
-        source=kernel.source,
-        original=kernel.original,
-        threads=kernel.threads,
-        data=kernel.data,
-        shared_bytes=kernel.shared_bytes,
-        result=values.get("result"),
-        quantities={**numbers, **used, **kernel.given},
+    return KnownLaunch.model_validate(
+        sizes
+        | kernel.model_dump(include=set(_KernelSource.model_fields))
+        | {"result": values.get("result"), "quantities": {**numbers, **used, **kernel.given}}
     )

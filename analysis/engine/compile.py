@@ -328,8 +328,7 @@ def dispatch_query(
         picks = ", ".join(scope.columns(group))
         columns = scope.rows(picks, _source(workload, scope), grouping.selection, groups)
         sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="0", filled=scope.multiplexed)
-    last = scope.last_resort()
-    return Query(sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, [0], scope.facts, pairs.reads, last)
+    return pairs.query(sql, grouping, [0])
 
 
 def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping) -> Query:
@@ -355,10 +354,7 @@ def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping)
         picks = ", ".join([group, "i.* EXCLUDE (dispatch_id)", *others])
         columns = scope.rows(picks, instances, grouping.selection, groups)
         sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="ch", filled=scope.multiplexed)
-    last = scope.last_resort()
-    return Query(
-        sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, channels, scope.facts, pairs.reads, last
-    )  # fmt: skip
+    return pairs.query(sql, grouping, channels)
 
 
 _SEES_ALL = "0"
@@ -378,6 +374,7 @@ class _FormulaPairs:
         self.reads: list[frozenset[str]] = []
         stated = [(m.num, norm if m.norm else m.den or "1", m.unseen or _SEES_ALL) for m in metrics]
         references([f for formulas in stated for f in formulas])
+        self._metrics, self._scope = metrics, scope
         for num, den, unseen in stated:
             lacks, timed = scope.resolve([num, den])
             self.missing.append(join_reasons(lacks, _MOST_NAMED))
@@ -388,6 +385,13 @@ class _FormulaPairs:
                 self.places[pair] = len(self.places)
                 self.timed.append(timed)
             self.of_metric.append(None if lacks else self.places[pair])
+
+    def query(self, sql: str, grouping: Grouping, channels: list[int]) -> Query:
+        """The query with this SQL, which is empty if no metric can be computed."""
+        scope, last = self._scope, self._scope.last_resort()
+        return Query(
+            sql, self.of_metric, self._metrics, self.missing, grouping.groups, channels, scope.facts, self.reads, last
+        )
 
 
 def _source(workload: Workload, scope: FormulaScope) -> str:

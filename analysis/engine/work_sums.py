@@ -109,7 +109,7 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
         base = scope.with_constants(scope.rows(", ".join(scope.columns()), source, page.of_kernels()))
         return WorkSums(_by_configuration(workload, base, ready, page), missing, total, reads)
     base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source} WHERE {where}")
-    values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
+    values = _values_sql(ready)
     pattern = ", ".join(f"CASE WHEN {sql_name(name)} IS NULL THEN '0' ELSE '1' END" for name in ready)
     sums = ", ".join(f"sum({sql_name(name)})" for name in ready)
     key = "kernel, dispatch_id" if page.by == "dispatch" else "kernel, NULL::BIGINT"
@@ -122,14 +122,23 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
         amounts = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
         groups.setdefault((kernel, dispatch), []).append((n, amounts))
     done = [KernelWork(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
+    return WorkSums(_longest_first(done, page), missing, total, reads)
+
+
+def _values_sql(formulas: Mapping[str, str]) -> str:
+    return ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in formulas.items())
+
+
+def _longest_first(work: Iterable[KernelWork], page: WorkSelection) -> list[KernelWork]:
     rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
-    done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0))
-    return WorkSums(done, missing, total, reads)
+    return sorted(
+        work, key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0)
+    )
 
 
 def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], page: WorkSelection) -> list[KernelWork]:
     """The work of every kernel of a multiplexed profile, one part per launch configuration; see multiplexing.py."""
-    values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
+    values = _values_sql(ready)
     # With a FILTER for each, DuckDB would keep another copy of all columns in memory for each.
     held_by = {
         n: (f"CASE WHEN tier < {MEANS} THEN {n} END", f"CASE WHEN tier = {MEANS} THEN {n} END")
@@ -148,8 +157,7 @@ def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], p
         one = done.get(kernel, KernelWork(kernel, None, 0, [], []))
         own = [*(one.counted or []), dict(zip(ready, held_counts, strict=True))]
         done[kernel] = KernelWork(kernel, None, one.dispatches + launches, [*one.parts, (launches, amounts)], own)
-    rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
-    return sorted(done.values(), key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel]))
+    return _longest_first(done.values(), page)
 
 
 def _page_condition(workload: Workload, page: WorkSelection) -> tuple[str, int]:

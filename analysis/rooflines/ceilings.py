@@ -82,7 +82,17 @@ class Ceilings:
     def ridge(self, compute: str, level: str) -> float | None:
         """The intensity (operations per byte) at which a level's bandwidth meets a compute ceiling."""
         rate, bandwidth = self.value(compute), self.value(f"{level}.bw")
-        return rate / bandwidth if rate is not None and bandwidth else None
+        return quotient(rate, bandwidth)
+
+
+def quotient(amount: float | None, per: float | None) -> float | None:
+    """``amount / per``; None if one is unknown, or ``per`` is zero."""
+    return amount / per if amount is not None and per else None
+
+
+def percentage(part: float | None, whole: float | None) -> float | None:
+    """The share of ``part`` in ``whole`` in percent; None if one is unknown, or ``whole`` is zero."""
+    return 100 * part / whole if part is not None and whole else None
 
 
 def choose(

@@ -14,7 +14,7 @@ from ..engine.evaluation import with_doubt
 from ..engine.work_sums import TIME, KernelWork
 from ..launches.coverage import NOT_COUNTED
 from . import limits
-from .ceilings import Ceilings
+from .ceilings import Ceilings, percentage, quotient
 from .inputs import RooflineInputs
 from .limits import KernelLimits, PointStatus
 
@@ -278,7 +278,7 @@ def _tally(work: KernelWork, level: Level, operations: list[WorkOperation], inpu
     amount = sum(sums[name] for name in names) if n and (counted or (operations and not missing)) else None
     traffic = sums[moved] if n and moved else None
     bandwidth = inputs.ceilings.value(level.key)
-    wait = traffic / bandwidth if traffic is not None and bandwidth else None
+    wait = quotient(traffic, bandwidth)
     roof = limits.least_time_ns(counted, sums, inputs.ceilings) if n else 0.0
     n = work.contributing_dispatches(behind)
     return PointTally(level, operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
@@ -297,16 +297,16 @@ def _point(
         dispatch=limit.dispatch,
         level=tally.level.name,
         datatype=label,
-        intensity=amount / traffic if amount is not None and traffic and passed else None,
-        performance=amount / time_ns if amount is not None and time_ns else None,
+        intensity=quotient(amount, traffic) if passed else None,
+        performance=quotient(amount, time_ns),
         unit="GIOP/s" if integers else "GFLOP/s",
         bytes=traffic,
         operations=amount,
         time_ns=time_ns,
         attainable=amount / least if amount and least and passed else None,
-        pct_of_attainable=100 * least / time_ns if least is not None and time_ns and passed else None,
-        bandwidth=traffic / time_ns if traffic is not None and time_ns else None,
-        pct_of_bandwidth=100 * wait / time_ns if wait is not None and time_ns else None,
+        pct_of_attainable=percentage(least, time_ns) if passed else None,
+        bandwidth=quotient(traffic, time_ns),
+        pct_of_bandwidth=percentage(wait, time_ns),
         bound=limit.bound,
         limiter=limit.limiter,
         status=judged[0],
@@ -323,7 +323,7 @@ def _rates(rank: int, work: KernelWork, known: list[WorkOperation], ceilings: Ce
         if not n or not sums[operation.name]:
             continue
         rate, ceiling = sums[operation.name] / sums[TIME], ceilings.value(operation.key)
-        share = 100 * rate / ceiling if ceiling else None
+        share = percentage(rate, ceiling)
         behind = work.contributing_dispatches([operation.name, TIME])
         rates.append(
             OperationRate(rank, operation.name, sums[operation.name], rate, operation.unit, ceiling, share, behind)

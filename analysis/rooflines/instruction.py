@@ -12,6 +12,7 @@ from ..engine.evaluation import with_doubt
 from ..engine.work_sums import TIME, KernelWork
 from ..launches.coverage import NOT_COUNTED
 from . import limits
+from .ceilings import percentage, quotient
 from .flop import NEGATIVE_BYTES, NO_TIME, NO_TRAFFIC
 from .inputs import RooflineInputs
 from .limits import KernelLimits, PointStatus
@@ -97,8 +98,8 @@ def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, input
     time_ns, waves = sums.get(TIME), sums.get(_ALL)
     traffic, transactions = sums.get(level.name), sums.get(f"{level.name}.transactions")
     issue, bandwidth = inputs.ceilings.value(_ALL), inputs.ceilings.value(level.key)
-    issue_ns = waves / issue if waves is not None and issue else None
-    wait_ns = traffic / bandwidth if traffic is not None and bandwidth else None
+    issue_ns = quotient(waves, issue)
+    wait_ns = quotient(traffic, bandwidth)
     least = max(issue_ns, wait_ns) if issue_ns is not None and wait_ns is not None else None
     doubt = inputs.doubt(work.kernel, [_ALL, level.name, f"{level.name}.transactions"])
     status, reason = with_doubt(*_judge(work, level, sums, least, inputs), doubt)
@@ -108,18 +109,18 @@ def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, input
         kernel=work.kernel,
         dispatch=work.dispatch,
         level=level.name,
-        intensity=waves / traffic if waves is not None and traffic and passed else None,
-        per_transaction=waves / transactions if waves is not None and transactions and passed else None,
-        performance=waves / time_ns if waves is not None and time_ns else None,
+        intensity=quotient(waves, traffic) if passed else None,
+        per_transaction=quotient(waves, transactions) if passed else None,
+        performance=quotient(waves, time_ns),
         unit="GIPS",
         bytes=traffic,
         operations=waves,
         transactions=transactions,
-        gtxn=transactions / time_ns if transactions is not None and time_ns else None,
+        gtxn=quotient(transactions, time_ns),
         time_ns=time_ns,
         attainable=waves / least if waves and least and passed else None,
-        pct_of_attainable=100 * least / time_ns if least is not None and time_ns and passed else None,
-        pct_of_peak=100 * issue_ns / time_ns if issue_ns is not None and time_ns else None,
+        pct_of_attainable=percentage(least, time_ns) if passed else None,
+        pct_of_peak=percentage(issue_ns, time_ns),
         bound=limit.bound,
         limiter=limit.limiter,
         status=status,

@@ -46,20 +46,13 @@ def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
     first, now = rows[0], time.time_ns()
     words = (str(first.get(name) or "") for name in ("vendor", "device_uuid", "partition"))
     key = "-".join(re.sub(r"[^\w.-]+", "_", word).strip("._")[:80] for word in words if word)
-    con = open_own_database()
-    try:
-        with store.draft() as folder:
-            insert_rows(con, "peak", COLUMNS, rows)
-            draft = folder / "peak.parquet"
-            write_table(con, "FROM peak", draft)
-            with draft.open("rb") as handle:
-                os.fsync(handle.fileno())
-            at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1e9))
-            target = store.root / "peak" / key / f"{at}-{new_id(now)}.parquet"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            draft.rename(target)
-    finally:
-        con.close()
+    at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1e9))
+    target = store.root / "peak" / key / f"{at}-{new_id(now)}.parquet"
+    with open_own_database() as con, store.draft() as folder:
+        insert_rows(con, "peak", COLUMNS, rows)
+        draft = folder / "peak.parquet"
+        write_table(con, "FROM peak", draft)
+        store.keep(draft, target)
     return target
 
 
