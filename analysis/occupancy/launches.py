@@ -10,6 +10,7 @@ from ..catalogue.metrics import by_name, targets_with_metrics
 from ..catalogue.targets import find_target
 from ..engine.evaluation import Figure, FigureRequest, figures
 from ..engine.time_shares import replace_cycle_shares_by_time
+from ..store.measured_ceilings import USABLE
 from ..store.schema import kernel_of
 from ..workload import Workload
 
@@ -109,17 +110,13 @@ def _achieved_figures(apart: Workload, kernel: str | None) -> dict[str, Figure] 
     view = FigureRequest(kernel, by_kernel=True)
     name = _ACHIEVED_PCT if _ACHIEVED_PCT in by_name(apart.arch) else ACHIEVED
     measured = replace_cycle_shares_by_time(apart, figures(apart, [name], view), view)
-    usable = {f.kernel: f for f in measured if f.kernel and _achieved_pct(f) is not None and _is_usable(f)}
+    usable = {f.kernel: f for f in measured if f.kernel and _achieved_pct(f) is not None and f.status in USABLE}
     return usable or next((f.reason.text for f in measured if f.reason), "the counters have no value")
 
 
 def _achieved_pct(figure: Figure) -> float | None:
     """The achieved occupancy in percent: the metric itself, or the resident waves as a share of the slots."""
     return figure.value if figure.name == _ACHIEVED_PCT else figure.pct_of_peak
-
-
-def _is_usable(figure: Figure) -> bool:
-    return figure.status in ("ok", "suspect")
 
 
 def repeats_vgprs(arch: str, row: LaunchConfiguration) -> bool:

@@ -376,10 +376,14 @@ class Store:
             if is_made_by(draft.name, pid):
                 remove(draft)
 
+    def check_writable(self, fix: str = "") -> None:
+        """Raise NotAllowed if the store is open read-only."""
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open read-only", fix=fix)
+
     def _create_if_missing(self) -> None:
         """Create the store if it does not exist. Raises NotAllowed if it is read-only."""
-        if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open read-only", fix="Start the server without --read-only")
+        self.check_writable("Start the server without --read-only")
         self.root.mkdir(parents=True, exist_ok=True)
         self.verify()
         sweep(path for path in self.root.glob(".*") if _DRAFT.fullmatch(path.name))

@@ -7,7 +7,8 @@ import subprocess
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -60,19 +61,12 @@ def instructions(program: Path, file: Path, span: tuple[int, int], most: int) ->
     )
     with process:
         assert process.stdout is not None
-        for number, line in enumerate(_lines(process.stdout)):
-            if number >= 2 * most:
-                break
-            if (match := _LINE.match(line)) and start <= (offset := int(match["offset"], 16)) < stop:
+        for line in islice(iter(partial(process.stdout.readline, 4096), b""), 2 * most):
+            match = _LINE.match(line.decode("ascii", "replace"))
+            if match and start <= (offset := int(match["offset"], 16)) < stop:
                 size = _WORD * len(match["words"].split())
                 yield AmdInstruction(offset, size, plain_text(match["text"], _TEXT_LIMIT))
         process.kill()
-
-
-def _lines(pipe: object) -> Iterator[str]:
-    read = pipe.readline  # type: ignore[attr-defined]
-    while line := read(4096):
-        yield line.decode("ascii", "replace")
 
 
 _TABLES = (".symtab", ".dynsym")

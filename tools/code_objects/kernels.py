@@ -145,7 +145,8 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
     if not isinstance(entries.get(".name"), str) or not whole:
         raise _damaged_metadata("a name or a number in it is invalid")
     gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
-    vgprs = numbers[".vgpr_count"] - (agprs if _has_unified_registers(gpu) else 0)
+    known = targets.find_target(gpu)
+    vgprs = numbers[".vgpr_count"] - (agprs if known and known.agprs == "unified" else 0)
     if vgprs < 0:
         raise _damaged_metadata("it counts more AGPRs than registers in total")
     return CodeKernel(
@@ -171,11 +172,6 @@ def _machine(number: int) -> str:
     """Return the target from the flags of the ELF header, for code objects V3, which do not state it."""
     machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
     return machines.get(number, f"unknown (machine {number:#x})")
-
-
-def _has_unified_registers(gpu: str) -> bool:
-    target = targets.find_target(gpu)
-    return target is not None and target.agprs == "unified"
 
 
 def _damaged_metadata(why: str) -> BadInput:

@@ -67,6 +67,15 @@ def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
     return "EXPLAIN", data[second:].decode()
 
 
+def relation_of(duckdb: Any, con: Any, sql: str) -> Any:
+    """Return the relation of a query, which is bound but did not run yet."""
+    try:
+        return con.sql(sql)
+    except duckdb.Error:
+        con.execute(sql)  # also fails, with a better message
+        raise
+
+
 def wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
     """Return a SELECT of ``picks`` from the query; the line break ends any trailing comment."""
     data = sql.encode()

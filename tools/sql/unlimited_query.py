@@ -23,7 +23,7 @@ from . import errors
 from .errors import FailedQuery
 from .references import References, references, result_units
 from .sources import source, widen_counters
-from .statement_gate import StatementRefused, gate
+from .statement_gate import StatementRefused, gate, relation_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -146,11 +146,7 @@ def _fetch_rows(
         return QueryRows(con.execute(f"{explain} {sql}").fetchnumpy(), {}, frozenset())
     import duckdb
 
-    try:
-        relation = con.sql(sql)
-    except duckdb.Error:
-        con.execute(sql)  # also fails, with a better message
-        raise
+    relation = relation_of(duckdb, con, sql)
     names = list(relation.columns)
     wide = [str(kind) in _WIDE for kind in relation.types]
     of = result_units(tree, names, units)

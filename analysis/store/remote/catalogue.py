@@ -346,7 +346,9 @@ def _add(con: duckdb.DuckDBPyConnection, manifests: Mapping[str, Manifest], data
             _update_manifest(con, manifest, version)
     new = {version: manifest for version, manifest in manifests.items() if manifest.id not in known}
     for table in _ROWS:
-        rows = [row for version, m in new.items() for row in _rows_of(table, m, version)]
+        rows = [row for m in new.values() for row in manifest_rows(table, [m])]
+        if table == "workloads":
+            rows = [{**row, _VERSION_COLUMN: version} for row, version in zip(rows, new, strict=True)]
         if rows:
             names = ", ".join(map(sql_name, rows[0]))
             marks = ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)
@@ -364,12 +366,6 @@ def _add(con: duckdb.DuckDBPyConnection, manifests: Mapping[str, Manifest], data
             "ignore_extra_columns => true, hive_partitioning => true)"
         )
     return [manifest.id not in known for manifest in manifests.values()]
-
-
-def _rows_of(table: str, manifest: Manifest, version: str) -> list[dict[str, Any]]:
-    """The rows of a workload in a table that comes from its manifest, all with the same columns."""
-    stated = {_VERSION_COLUMN: version} if table == "workloads" else {}
-    return [{**row, **stated} for row in manifest_rows(table, [manifest])]
 
 
 def _update_manifest(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str) -> None:

@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeVar
 
 import pydantic
 
-from ...base.problems import BadInput, NotAllowed, StoreProblem
+from ...base.problems import BadInput, StoreProblem
 from ...base.temporary_files import mark, remove
 from ..manifest import (
     ID,
@@ -137,8 +137,7 @@ class RemoteStore(Store):
         return read_manifest(str(local), linked=False)
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
-        if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open read-only")
+        self.check_writable()
         new: list[bool] = []
         for first in range(0, len(manifests), _A_BATCH):
             batch = manifests[first : first + _A_BATCH]
@@ -179,8 +178,7 @@ class RemoteStore(Store):
         return [one.new for one in stored]
 
     def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
-        if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open read-only")
+        self.check_writable()
         retagged = manifest.model_copy(update={"tags": list(tags)})
         with self._copies.draft() as draft:
             file = draft / MANIFEST
@@ -196,8 +194,7 @@ class RemoteStore(Store):
         put()
 
     def remove(self, manifests: Sequence[Manifest]) -> None:
-        if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open read-only")
+        self.check_writable()
         self._forget([m.id for m in manifests])
         for manifest in manifests:
             names = [*manifest.files, MANIFEST]

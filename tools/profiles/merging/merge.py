@@ -189,9 +189,10 @@ def _write_counters(
     joined by position instead, which streams. Passes in another order are sorted first, one at a time.
     """
     identity = folder / WORK / "identity.parquet"
-    _write_identity(con, matching, places_of([p.table for p in passes], matching.pids), identity)
+    places = places_of([p.table for p in passes], matching.pids)
+    _write_identity(con, matching, places, identity)
     sources = {"k": [identity]}
-    where = _place_columns(places_of([p.table for p in passes], matching.pids))[0]
+    where = _place_columns(places)[0]
     columns, picks = [], ["k.dispatch_id", "k.kernel", "k.duration_ns"]
     picks += [f"k.{c}" for c in ("rank", "host") if f" AS {c}" in where]
     for index, item in enumerate(passes):

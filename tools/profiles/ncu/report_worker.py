@@ -49,7 +49,8 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
         return NO_REPORT, str(error)
     if context is None:
         return NO_REPORT, ""
-    actions = [a for r in map(context.range_by_idx, range(context.num_ranges())) for a in _actions(r)]
+    ranges = map(context.range_by_idx, range(context.num_ranges()))
+    actions = [a for r in ranges for a in map(r.action_by_idx, range(r.num_actions()))]
     if not actions:
         return NO_LAUNCHES, ""
     units: dict[str, str] = {}  # in a report, a metric has the same base unit in every launch
@@ -138,10 +139,6 @@ def _write_text(actions: list[Any], path: Path) -> None:
         out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
         for name, text in files.items():
             out.writerows((name, number, line[:_MOST_LINE]) for number, line in enumerate(text.split("\n"), 1) if line)
-
-
-def _actions(report_range: Any) -> list[Any]:
-    return [report_range.action_by_idx(i) for i in range(report_range.num_actions())]
 
 
 def _launch(number: int, action: Any, cells: dict[str, str], *, mangled: bool) -> list[str]:

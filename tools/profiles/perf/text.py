@@ -77,12 +77,8 @@ def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
     spelled = defaultdict(set)
     for run in runs:
         for event in run.events:
-            spelled[_bare(event.name)].add(event.name)
+            spelled[_MODIFIER.sub("", event.name)].add(event.name)
     return {name: bare if len(names) == 1 else name for bare, names in spelled.items() for name in names}
-
-
-def _bare(name: str) -> str:
-    return _MODIFIER.sub("", name)
 
 
 @cache

@@ -66,7 +66,7 @@ def replays(folder: Path) -> list[Path]:
     read; an older joined file, with one row per launch, is read itself.
     """
     joined = _joined(folder)
-    if joined and not _is_long(joined):
+    if joined and "Counter_Name" not in next(iter(_first_rows(joined)), []):
         return [joined]
     if results := _results(folder):
         return results
@@ -192,10 +192,6 @@ def _by_counters(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Lau
     parts[0].warnings[:0] = sheet.warnings
     sheet.parquet.unlink()
     return parts
-
-
-def _is_long(file: Path) -> bool:
-    return "Counter_Name" in next(iter(_first_rows(file)), [])
 
 
 def session(file: Path) -> str | None:

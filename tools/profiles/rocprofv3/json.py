@@ -78,9 +78,8 @@ class InvalidValues:
 
     def time(self, value: Any) -> None:
         """Record a time that is not a whole number of 64 bits, unless it is null."""
-        if value is not None and _whole(value) is None:
-            self.example = self.example or _spelled(value)
-            self.count += 1
+        if _whole(value) is None:
+            self._record(value)
 
     def number(self, value: Any) -> float | None:
         """Convert a value to a number; None otherwise, which is recorded unless it is null, meaning not measured."""
@@ -90,10 +89,13 @@ class InvalidValues:
             number = math.inf
         if math.isfinite(number):
             return number
+        self._record(value)
+        return None
+
+    def _record(self, value: Any) -> None:
         if value is not None:
             self.example = self.example or _spelled(value)
             self.count += 1
-        return None
 
     def notes(self, file: Path) -> list[Note]:
         """Return a warning if there were any."""
@@ -347,9 +349,7 @@ def _product(size: Any) -> int | None:
     sides = [_whole(size.get(axis)) for axis in "xyz"] if isinstance(size, Mapping) else [None]
     if any(s is None for s in sides):
         return None
-    product = 1
-    for side in sides:
-        product *= side or 0
+    product = math.prod(side or 0 for side in sides)
     return product if abs(product) <= _LARGEST else None
 
 
