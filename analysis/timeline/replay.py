@@ -15,7 +15,7 @@ earlier work explain. The threads of a process count as one sequence of calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .host_code import HostCode, ThreadCode
@@ -60,17 +60,20 @@ class Replay:
 
     def __init__(self, trace: Trace, windows: Sequence[Window], code: HostCode) -> None:
         self._graphs = [_Graph(trace, window, code) for window in windows]
+        self._known: dict[tuple[frozenset[int], bool], float] = {}
         self._code: dict[int, list[ThreadCode]] = {}
         """The code of the threads of each process that request work or wait for it."""
         for pid, thread in {*trace.blocks, *requests(trace)}:
             if spans := code.code_of(pid, thread):
                 self._code.setdefault(pid, []).append(spans)
 
-    def wall_ns(self, stacks: Collection[int] = (), *, copies: bool = False) -> float:
+    def wall_ns(self, stacks: frozenset[int] = frozenset(), *, copies: bool = False) -> float:
         """Return the time that the windows take without the code of these stacks, and without its copies, in ns."""
-        removed = list(stacks)
-        saved = {pid: _saved(spans, removed) for pid, spans in self._code.items()}
-        return sum(graph.wall_ns(saved, removed, copies=copies) for graph in self._graphs)
+        if (stacks, copies) not in self._known:
+            removed = list(stacks)
+            saved = {pid: _saved(spans, removed) for pid, spans in self._code.items()}
+            self._known[stacks, copies] = sum(graph.wall_ns(saved, removed, copies=copies) for graph in self._graphs)
+        return self._known[stacks, copies]
 
 
 def _saved(code: Sequence[ThreadCode], stacks: list[int]) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ def replayed(store: Store, made: Made, stacks: set[int], *, copies: bool = False
         assert code is not None
         replay = Replay(trace, [Window(0, 100 * MS)], code)
         assert replay.wall_ns() == 100 * MS
-        return replay.wall_ns(stacks, copies=copies) / MS
+        return replay.wall_ns(frozenset(stacks), copies=copies) / MS
 
 
 def test_the_host_saves_its_time_if_the_device_waits_for_it(store):
