@@ -36,9 +36,8 @@ def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]
     sentences = []
     if gaps := list(_gaps(selection.ranges, present)):
         more = f" and {len(gaps) - _FEW} more" if len(gaps) > _FEW else ""
-        first = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in gaps[:_FEW])
-        missing = f"{first}{more}"
-        sentences.append(Note("no_dispatch", f"No dispatch {missing}: ids go from {first} to {last}."))
+        missing = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in gaps[:_FEW])
+        sentences.append(Note("no_dispatch", f"No dispatch {missing}{more}: ids go from {first} to {last}."))
     if other:
         sentences.append(
             Note("other_kernels", f"Skipped {other} of the dispatches named, which belong to other kernels.")
