@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,10 @@ def test_a_program_ends_with_its_samples_when_it_is_told_to_end(tmp_path: Path) 
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "begun\n"
+        until = time.monotonic() + 20  # the program can be faster than the sampler
+        while "Sampling" not in (tmp_path / sampled_program.LOG).read_text() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.3)
         os.killpg(child.pid, signal.SIGTERM)  # as a supervisor ends all processes of a run
         assert child.wait(20) in (-signal.SIGTERM, 0)
     assert (tmp_path / sampled_program.SAMPLES).stat().st_size
