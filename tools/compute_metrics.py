@@ -105,10 +105,7 @@ def compute_metrics(
     workload: WorkloadName,
     metrics: Metrics = ["overview"],  # noqa: B006
     kernel: KernelNameInFull = None,
-    by: Annotated[
-        By | None,
-        Field(description="what a row is (ranges: NVTX, ROCTX)"),
-    ] = None,
+    by: Annotated[By | None, Field(description="what a row is (ranges: NVTX, ROCTX)")] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
     normalization: _Normalization = "per_kernel",
@@ -143,16 +140,9 @@ def compute_metrics(
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
     columns, rows = _table(short, computed, view, checked)
     if total:
-        columns, rows = (
-            columns | {"total": None},
-            [
-                [*row, None if f.value is None or not f.metric.norm else round_number(f.value * f.n)]
-                for row, f in zip(rows, short.figures, strict=True)
-            ],
-        )
-    first_notes = list(unknown.values())[:_SHOWN]
-    if len(unknown) > _SHOWN:
-        first_notes.append(f"{len(unknown) - _SHOWN} more words are not metrics of this target.")
+        columns["total"] = None
+        totals = (None if f.value is None or not f.metric.norm else f.value * f.n for f in short.figures)
+        rows = [[*row, round_number(value)] for row, value in zip(rows, totals, strict=True)]
     return MetricsResult(
         answer=_answer(manifest, computed.figures, kernel),
         workload=manifest.id,
@@ -165,7 +155,7 @@ def compute_metrics(
         zeros=short.zeros,
         without_value=short.without_value,
         notes=[
-            *first_notes,
+            *_unknown_words(unknown),
             *_renumbered_ids(computed.figures, metrics),
             *_notes(manifest, computed.figures, short),
             *_check(computed.figures, checked),
@@ -204,6 +194,13 @@ def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None
     return sentence(
         "metrics.one", name=figure.name, scope=scope, value=figure.value, unit=unit, of_peak=peak, doubt=doubt
     )
+
+
+def _unknown_words(unknown: dict[str, str]) -> list[str]:
+    notes = list(unknown.values())[:_SHOWN]
+    if len(unknown) > _SHOWN:
+        notes.append(f"{len(unknown) - _SHOWN} more words are not metrics of this target.")
+    return notes
 
 
 def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Figure]:

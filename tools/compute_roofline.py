@@ -174,6 +174,22 @@ def _pct(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
+def _check_levels(inputs: RooflineInputs, levels: list[LevelName] | None) -> None:
+    """Refuse memory levels that the target does not have."""
+    known = [level.name for level in inputs.formulas.level]
+    if absent := [level for level in levels or () if level not in known]:
+        raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
+
+
+def _summarise(
+    rooflines: Table, points: Table, shown: _RooflineExtent, rates: Sequence[OperationRate]
+) -> tuple[Table, Table]:
+    """Return the ceilings that are used, and the points with the most important columns."""
+    used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
+    ceilings = roofline_summary.ceilings(rooflines, shown.levels, used)
+    return ceilings, roofline_summary.points(points, shown.numbers, unused_levels=shown.chosen)
+
+
 def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: bool) -> Table:
     """The ceilings with the ridge point at each requested level; in full also interval, share of theory and origin."""
     chosen, theory = inputs.ceilings, inputs.theory
@@ -279,8 +295,7 @@ def compute_roofline(
     workload: WorkloadName,
     kernel: KernelName = None,
     kind: Annotated[
-        Literal["flop", "instruction"],
-        Field(description="instruction: per byte and per transaction"),
+        Literal["flop", "instruction"], Field(description="instruction: per byte and per transaction")
     ] = "flop",
     levels: Annotated[
         list[LevelName] | None, Field(max_length=LEVEL_NAMES, description="memory levels; default: all")
@@ -307,27 +322,19 @@ def compute_roofline(
         inputs = prepare_inputs(opened, asked, ceiling_source, ceilings)
         kernels = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
         together = kernels if by == "kernel" else []
-        told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
         remarks = [_REPLAYED] if opened.manifest.replayed else []
+        told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
         numbers = {name: f"#{opened.kernels[name].number}" for name in kernels}
-    known = [level.name for level in inputs.formulas.level]
-    if absent := [level for level in levels or () if level not in known]:
-        raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
+    _check_levels(inputs, levels)
     roofline = instruction_roofline(inputs, drawn) if kind == "instruction" else flop_roofline(inputs, drawn, datatype)
     shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
-    flops = roofline if isinstance(roofline, FlopRoofline) else None
-    rates = flops.rates if flops else []
-    rooflines, points, pipes = (
-        _ceilings(inputs, shown, instructions=flops is None),
-        _points(roofline, shown),
-        _pipes(roofline.limits),
-    )
-    operations = _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"}) if flops else None
+    rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
+    rooflines, points = _ceilings(inputs, shown, instructions=kind == "instruction"), _points(roofline, shown)
+    pipes, sweep = _pipes(roofline.limits), inputs.ceilings.sweep if shown.full else None
+    operations = _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"}) if kind == "flop" else None
     if not shown.full:
         remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(points, numbers)
-        used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
-        rooflines = roofline_summary.ceilings(rooflines, shown.levels, used)
-        points = roofline_summary.points(points, shown.numbers, unused_levels=shown.chosen)
+        rooflines, points = _summarise(rooflines, points, shown, rates)
         pipes = roofline_summary.pipes(pipes)
         operations = roofline_summary.operations(operations) if operations and operations.rows else None
     return RooflineResult(
@@ -343,9 +350,7 @@ def compute_roofline(
         pipes=pipes,
         operations=operations,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
-        sweep=_table(SweepPoint, inputs.ceilings.sweep, {"intensity": "operations/B"})
-        if shown.full and inputs.ceilings.sweep
-        else None,
+        sweep=_table(SweepPoint, sweep, {"intensity": "operations/B"}) if sweep else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
             *_derived_ceilings(inputs.ceilings, rooflines),

@@ -195,12 +195,7 @@ def plan_profile(
         hotspots=asked.hotspots,
     )
     if range is not None and not driver.RANGES:
-        numbers = "; profile_command selects by the launch numbers of a timing run instead"
-        raise BadArgument(
-            f"{driver.NAME} cannot filter by the name of a range",
-            f"it has no such option{numbers if registry.sampler(driver.NAME) else ''}",
-            "Omit range and select after the import: dispatches.range_id names the range of every launch",
-        )
+        raise _no_range(driver)
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
     lost = _lost_metrics(target, asked, planned, driver.left_out(request, features))
     full = detail == "full"
@@ -272,6 +267,15 @@ def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) 
         profiler=profiler,
     )
     return text + (sentence("plan.more", unsupported=count_text(unsupported, "metric")) if unsupported else "")
+
+
+def _no_range(driver: Driver) -> BadArgument:
+    numbers = "; profile_command selects by the launch numbers of a timing run instead"
+    return BadArgument(
+        f"{driver.NAME} cannot filter by the name of a range",
+        f"it has no such option{numbers if registry.sampler(driver.NAME) else ''}",
+        "Omit range and select after the import: dispatches.range_id names the range of every launch",
+    )
 
 
 def _check_command(command: list[str] | None) -> tuple[str, ...]:

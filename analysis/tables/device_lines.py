@@ -29,7 +29,7 @@ def rows(workload: Workload) -> list[Row]:
     if code is None:
         return []
     work = trace.work
-    stacks = code.stacks_of_work(work, np.arange(len(work.s)))
+    stacks = code.requesting_stacks(work, np.arange(len(work.s)))
     groups, where = np.unique(np.stack([*stacks, work.cls, work.kernel]), axis=1, return_inverse=True)
     times = np.zeros(groups.shape[1], dtype=np.int64)
     np.add.at(times, where.ravel(), work.e - work.s)

@@ -90,20 +90,20 @@ class HostCode:
             found = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], found)
         return found
 
-    def stacks_of_work(self, work: Work, own: Ints) -> tuple[Ints, Ints]:
+    def requesting_stacks(self, work: Work, own: Ints) -> tuple[Ints, Ints]:
         """Return the stack that requested each piece of device work with the indexes ``own``, and if it computes
         gradients, that of the forward pass; 0 where they are not known."""
         import numpy as np
 
         stacks, forward = np.zeros((2, len(own)), dtype=np.int64)
-        for who, mine in by_thread(work.pid[own], work.thread[own]):
+        for who, mine in thread_rows(work.pid[own], work.thread[own]):
             asked = work.a0[own[mine]]
             stacks[mine] = self.stacks_at(*who, asked)
             if spans := self.gradients.get(who):
                 forward[mine] = _numbers_at(spans, asked)
         return stacks, forward
 
-    def stacks_within(self, function: Frame) -> frozenset[int]:
+    def inner_stacks(self, function: Frame) -> frozenset[int]:
         """Return the numbers of the stacks of a function and of all that it calls."""
         key = function.function, function.file
         within = (any((frame.function, frame.file) == key for frame in stack) for stack in self.stacks)
@@ -143,9 +143,9 @@ def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode
     names = ("pid", "thread", "start_ns", "end_ns", "forward_thread", "forward_ns")
     pid, thread, start, end, caller, called = _columns(trace, names, f"{trace.ranges} WHERE forward_ns IS NOT NULL")
     stack = np.zeros(len(pid), dtype=np.int64)
-    for who, mine in by_thread(pid, caller):
+    for who, mine in thread_rows(pid, caller):
         stack[mine] = code.stacks_at(*who, called[mine])
-    return {who: ThreadCode(start[mine], end[mine], stack[mine]) for who, mine in by_thread(pid, thread)}
+    return {who: ThreadCode(start[mine], end[mine], stack[mine]) for who, mine in thread_rows(pid, thread)}
 
 
 def _recorded(trace: Trace) -> HostCode:
@@ -164,12 +164,12 @@ def _recorded(trace: Trace) -> HostCode:
     threads = {}
     if workload.has("host_samples"):
         source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"
-        threads = {who: _spans(rows.s, rows.e, rows.stack) for who, rows in _stacks_by_thread(trace, source)}
+        threads = {who: _spans(rows.s, rows.e, rows.stack) for who, rows in _thread_stacks(trace, source)}
     combined = _CombinedStacks(known)
     helpers = combined.separate_helpers(threads)
     sampled = {pid for pid, _ in threads}
     calls = {}
-    for who, rows in _stacks_by_thread(trace, f"{trace.events} WHERE stack IS NOT NULL"):
+    for who, rows in _thread_stacks(trace, f"{trace.events} WHERE stack IS NOT NULL"):
         calls[who] = rows
         # In a process with Python code, threads without any work for those that have some.
         if who[0] not in sampled:
@@ -177,7 +177,7 @@ def _recorded(trace: Trace) -> HostCode:
     return HostCode(combined.stacks, threads, calls, helpers)
 
 
-def by_thread(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
+def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
     """Return each process and thread with the indexes of its rows."""
     import numpy as np
 
@@ -195,10 +195,10 @@ def _columns(trace: Trace, names: Sequence[str], source: str) -> list[Ints]:
     return [np.ma.getdata(rows[name]).astype(np.int64) for name in names]
 
 
-def _stacks_by_thread(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], ThreadCode]]:
+def _thread_stacks(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int], ThreadCode]]:
     """Yield process and thread with start, end and stack of the rows of ``source``, ordered by start."""
     pid, thread, *columns = _columns(trace, ("pid", "thread", "start_ns", "end_ns", "stack"), source)
-    for who, mine in by_thread(pid, thread):
+    for who, mine in thread_rows(pid, thread):
         yield who, ThreadCode(*(column[mine] for column in columns))
 
 

@@ -77,7 +77,7 @@ class HostFindings:
         all the time that it takes as far as the host causes idle time. Both refer to the recorded run.
         """
         expected = max(row.idle_ns, self._saved_ns(row.stacks))
-        within = self.code.stacks_within(row.frame) if row.part is None else frozenset[int]()
+        within = self.code.inner_stacks(row.frame) if row.part is None else frozenset[int]()
         larger = (other.stacks for other in self.codes.rows if other.idle_ns > row.idle_ns)
         most = self._saved_ns(row.stacks | within.difference(*larger), copies=True)
         most = max(expected, most, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .busy import Within
-from .host_code import HostCode, ThreadCode, by_thread, overlaps
+from .host_code import HostCode, ThreadCode, overlaps, thread_rows
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, Some, attributed_gaps
 from .trace import BLOCKING, NONE, Blocks, Trace
@@ -70,7 +70,7 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     for some, parts in attributed_gaps(trace, within):
         own = parts[rows].astype(np.float64)
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
-        for who, mine in by_thread(some.pid[kept], some.thread[kept]):
+        for who, mine in thread_rows(some.pid[kept], some.thread[kept]):
             recorded = code.code_of(*who)
             gaps = _Gaps(some, np.flatnonzero(kept)[mine], own[:, mine])
             if recorded is None:
@@ -134,7 +134,7 @@ def requests(trace: Trace) -> dict[tuple[int, int], Ints]:
 
     work = trace.work
     known = np.flatnonzero(work.a0 != NONE)
-    return {who: np.sort(work.a1[known[mine]]) for who, mine in by_thread(work.pid[known], work.thread[known])}
+    return {who: np.sort(work.a1[known[mine]]) for who, mine in thread_rows(work.pid[known], work.thread[known])}
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def _work(trace: Trace, window: Window, code: HostCode) -> _Moments:
     pause = int(np.median((start - ready)[queued])) if queued.any() else 0
     stack = np.full(len(own), -1)
     copies = np.flatnonzero(work.cls[own] == COPY)
-    stack[copies] = code.stacks_of_work(work, own[copies])[0]
+    stack[copies] = code.requesting_stacks(work, own[copies])[0]
     return _Moments(
         at=start,
         pid=work.pid[own],

@@ -67,7 +67,7 @@ def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
     return "EXPLAIN", data[second:].decode()
 
 
-def relation_of(duckdb: Any, con: Any, sql: str) -> Any:
+def query_relation(duckdb: Any, con: Any, sql: str) -> Any:
     """Return the relation of a query, which is bound but did not run yet."""
     try:
         return con.sql(sql)

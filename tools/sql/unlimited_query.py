@@ -23,7 +23,7 @@ from . import errors
 from .errors import FailedQuery
 from .references import References, references, result_units
 from .sources import source, widen_counters
-from .statement_gate import StatementRefused, gate, relation_of
+from .statement_gate import StatementRefused, gate, query_relation
 
 if TYPE_CHECKING:
     import duckdb
@@ -146,7 +146,7 @@ def _fetch_rows(
         return QueryRows(con.execute(f"{explain} {sql}").fetchnumpy(), {}, frozenset())
     import duckdb
 
-    relation = relation_of(duckdb, con, sql)
+    relation = query_relation(duckdb, con, sql)
     names = list(relation.columns)
     wide = [str(kind) in _WIDE for kind in relation.types]
     of = result_units(tree, names, units)

@@ -20,7 +20,7 @@ from ...analysis.base.database import start_threads, thread_settings
 from ...analysis.base.text import count_text
 from ..isolation.channel import Channel
 from ..isolation.limits import no_more_files
-from .statement_gate import StatementRefused, gate, relation_of, wrap
+from .statement_gate import StatementRefused, gate, query_relation, wrap
 
 _SETTINGS = {
     "temp_directory": "",
@@ -121,7 +121,7 @@ def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
 
 def _run_query(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
     """Start the query; DuckDB converts columns of types that Python cannot represent exactly to text."""
-    relation = relation_of(duckdb, con, sql)
+    relation = query_relation(duckdb, con, sql)
     columns, needs_text = list(relation.columns), [_python_would_spoil(kind) for kind in relation.types]
     del relation
     if any(needs_text):
