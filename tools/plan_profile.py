@@ -204,7 +204,6 @@ def plan_profile(
     unsupported = {**planned.unsupported, **lost}
     shown = steps if full else steps[:_SHOWN]
     own = steps[-1].argv[0] == driver.NAME
-    more = f"{len(steps) - len(shown)} more commands of the same form, " if len(shown) < len(steps) else ""
     return PlanResult(
         answer=_answer(gpu, driver.NAME, len(steps), len(whole) + len(split), len(unsupported)),
         gpu=target,
@@ -226,7 +225,7 @@ def plan_profile(
             *_plan_notes(planned, len(split), len(unsupported)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
             *([_counter_samples(driver, request, features)] if asked.counter_samples else []),
-            *([] if full else [f"detail='full' shows {more}all names, shell lines and the input files."]),
+            *([] if full else [_summary_note(len(steps) - len(shown))]),
         ],
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
     )
@@ -365,6 +364,11 @@ def _cost(idle: Cost, second: Cost) -> str:
     extra = f", {idle.run_s:.2g} s more" if idle.run_s else ""
     launches = f"and {second.launch_s:.2g} s for each counted launch ({second.known_by})"
     return f"{times}{extra}, {launches}. profile_command counts a sample of the launches within a budget."
+
+
+def _summary_note(missing: int) -> str:
+    more = f"{missing} more commands of the same form, " if missing else ""
+    return f"detail='full' shows {more}all names, shell lines and the input files."
 
 
 def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, str]]:
