@@ -28,7 +28,7 @@ def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
     if not folder.is_dir():
         return StoreProblem(what, "it was deleted in the meantime", "list_workloads shows the remaining ones")
     try:
-        read_manifest(str(folder), linked=folder.is_symlink())
+        read_manifest(folder)
     except StoreProblem as problem:
         return StoreProblem(f"{what}: {problem.what}", problem.why, "Import the profile again")
     for name in manifest.files:

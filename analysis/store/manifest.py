@@ -180,13 +180,12 @@ class Manifest(pydantic.BaseModel):
         return bool(self.samples) and not (self.dispatches or self.events)
 
 
-def read_manifest(folder: str, *, linked: bool) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     """The manifest of a workload whose files all have the right size. Raises StoreProblem for any other folder.
 
-    Symbolic links are not followed, neither to files nor to the folder (``linked``): a workload must be inside its
-    store.
+    Symbolic links are not followed, neither to files nor to the folder: a workload must be inside its store.
     """
-    if linked:
+    if folder.is_symlink():
         raise StoreProblem(
             "the folder is a symbolic link", "a workload must be inside its store", "Import the profile there"
         )
@@ -205,7 +204,7 @@ def read_manifest(folder: str, *, linked: bool) -> Manifest:
         raise StoreProblem(
             f"layout {manifest.layout} is newer than this version of rooflens supports", fix="Update rooflens"
         )
-    if not ID.fullmatch(manifest.id) or not folder.endswith(f"/{PREFIX}{manifest.id}"):
+    if not ID.fullmatch(manifest.id) or folder.name != f"{PREFIX}{manifest.id}":
         raise StoreProblem("the manifest belongs to another workload", fix=_AGAIN)
     check_table_names(manifest)
     for name, size in manifest.files.items():

@@ -5,7 +5,6 @@ Layout: ``<store>/peak/<vendor>-<device uuid>-<partition>/<time>-<id>.parquet``,
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.database import open_own_database, sql_path
 from ..base.problems import StoreProblem
-from ..base.temporary_files import OPEN_SAFELY
 from .integrity import why_unreadable
+from .manifest import refuse_unusual_table
 from .store import Store, insert_rows, new_id, write_table
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ COLUMNS = {
     **dict.fromkeys(("n", "compute_units", "grid", "workgroup_size"), "BIGINT"),
 }  # fmt: skip
 """The columns of every file, with their DuckDB types."""
-_MAGIC = b"PAR1"
 
 
 def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -90,11 +88,10 @@ def relation(store: Store) -> str | None:
     source = _source(files(store))
     if source is None:
         return None
-    shared = ("device_uuid", "device", "partition", "gpu", "ceiling", "intensity", "unit", "measured_at")
-    theory = ", ".join(shared)
+    shared = "device_uuid, device, partition, gpu, ceiling, intensity, unit, measured_at"
     return (
         f"(SELECT *, 'empirical' AS kind FROM ({source}) WHERE value IS NOT NULL UNION ALL BY NAME "
-        f"SELECT DISTINCT {theory}, theoretical AS value, 'theoretical' AS kind, 'units x rate x clock' AS method "
+        f"SELECT DISTINCT {shared}, theoretical AS value, 'theoretical' AS kind, 'units x rate x clock' AS method "
         f"FROM ({source}) WHERE theoretical IS NOT NULL)"
     )
 
@@ -114,11 +111,7 @@ def _source(paths: Iterable[Path]) -> str | None:
 def is_complete(path: Path) -> bool:
     """Whether a regular file starts and ends like Parquet; a truncated file would make every query fail."""
     try:
-        # A pipe with this name would block forever.
-        handle = os.open(path, OPEN_SAFELY)
-        with open(handle, "rb") as file:  # noqa: PTH123  the descriptor is read; a path could have been swapped
-            head = file.read(4)
-            file.seek(-4, os.SEEK_END)
-            return head == _MAGIC and file.read(4) == _MAGIC
-    except OSError:
+        refuse_unusual_table(path)
+    except StoreProblem:
         return False
+    return True

@@ -155,30 +155,37 @@ def further_names(manifests: Iterable[Manifest], words: Collection[str]) -> list
     return sorted(names)
 
 
-_pass_times_of_file: dict[str, list[str]] = {}
-"""A cache of the columns ``duration_ns@PASS`` of files; files never change."""
+_columns_of_file: dict[Path, list[str]] = {}
+"""A cache of the columns of files that no manifest lists: ``duration_ns@PASS`` and those of launches; files never
+change."""
+
+
+def _further_columns(files: Sequence[Path]) -> dict[Path, list[str]]:
+    """The columns of some files that manifests do not list."""
+    if new := [file for file in files if file not in _columns_of_file]:
+        import duckdb
+
+        known = ", ".join(map(sql_literal, ("launch", *COLUMNS)))
+        query = (
+            f"SELECT file_name, list(name) FILTER (starts_with(name, '{_PASS_TIME}') OR name IN ({known})) "
+            f"FROM parquet_schema([{', '.join(map(sql_path, new))}]) GROUP BY 1"
+        )
+        with connect() as con:
+            try:
+                rows = con.execute(query).fetchall()
+            except duckdb.Error as error:
+                raise unreadable_table_problem() from error
+        _columns_of_file.update({Path(file): names or [] for file, names in rows})
+    return {file: _columns_of_file[file] for file in files}
 
 
 def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
     """The columns ``duration_ns@PASS`` of the table counters, sorted; manifests do not list them."""
     holders = [m for m in manifests if "counters.parquet" in m.files]
     distant = store.distant(holders)
-    files = [str(path) for path in _files(store, _exclude(holders, distant), "counters")]
-    if new := [file for file in files if file not in _pass_times_of_file]:
-        import duckdb
-
-        listed = ", ".join(sql_path(Path(file)) for file in new)
-        with connect() as con:
-            try:
-                rows = con.execute(f"SELECT DISTINCT file_name, name FROM parquet_schema([{listed}])").fetchall()
-            except duckdb.Error as error:
-                raise unreadable_table_problem() from error
-        _pass_times_of_file.update({file: [] for file in new})
-        for file, name in rows:
-            if name.startswith(_PASS_TIME):
-                _pass_times_of_file[file].append(name)
-    further = [name for name in distant.columns("counters") if name.startswith(_PASS_TIME)] if distant else []
-    return sorted({*further, *(name for file in files for name in _pass_times_of_file[file])})
+    names = set(distant.columns("counters") if distant else ())
+    names.update(*_further_columns(_files(store, holders, distant, "counters")).values())
+    return sorted(name for name in names if name.startswith(_PASS_TIME))
 
 
 def unreadable_table_problem() -> StoreProblem:
@@ -202,8 +209,11 @@ def relation(
     """
     holders = [m for m in manifests if f"{table}.parquet" in m.files] if table in TABLES else []
     distant = store.distant(holders) if scratch_folder and names is not None else None
-    files = _files(store, _exclude(holders, distant), table)
-    older = _files_without_numbers(files) if table == "dispatches" and _names_configurations(names) else []
+    files = _files(store, holders, distant, table)
+    numbered = names is None or not {"launch", "configuration"}.isdisjoint(names)
+    known_columns = _further_columns(files) if table == "dispatches" and numbered else {}
+    # Files that were stored before launch configurations were numbered.
+    older = {file: stated for file, stated in known_columns.items() if "launch" not in stated}
     newer = [file for file in files if file not in older]
     sources = [_read_files_sql(newer)] if newer else []
     if older:
@@ -229,12 +239,7 @@ def relation(
     return f"SELECT {', '.join(picks)} FROM ({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
 
 
-def _exclude(manifests: Iterable[Manifest], others: DistantWorkloads | None) -> list[Manifest]:
-    left_out = {m.id for m in others.manifests} if others else set()
-    return [m for m in manifests if m.id not in left_out]
-
-
-def _read_files_sql(files: Sequence[Path]) -> str:
+def _read_files_sql(files: Iterable[Path]) -> str:
     """SQL for the rows of some files, each with the id of its workload."""
     listed = ", ".join(map(sql_path, files))
     return (
@@ -243,34 +248,9 @@ def _read_files_sql(files: Sequence[Path]) -> str:
     )
 
 
-def _names_configurations(names: Sequence[str] | None) -> bool:
-    return names is None or not {"launch", "configuration"}.isdisjoint(names)
-
-
-_launch_columns: dict[Path, frozenset[str]] = {}
-"""A cache of the columns of dispatches files; files never change."""
-
-
-def _files_without_numbers(files: Sequence[Path]) -> list[Path]:
-    """The files of workloads that were stored before launch configurations were numbered."""
-    if new := [file for file in files if file not in _launch_columns]:
-        import duckdb
-
-        listed = ", ".join(map(sql_path, new))
-        with connect() as con:
-            try:
-                rows = con.execute(
-                    f"SELECT file_name, list(name) FROM parquet_schema([{listed}]) GROUP BY 1"
-                ).fetchall()
-            except duckdb.Error as error:
-                raise unreadable_table_problem() from error
-        _launch_columns.update({Path(file): frozenset(columns) for file, columns in rows})
-    return [file for file in files if "launch" not in _launch_columns[file]]
-
-
-def _number_rows(files: Sequence[Path]) -> str:
-    """SQL for the rows of these files with their configurations numbered."""
-    stated = frozenset[str]().union(*(_launch_columns[file] for file in files))
+def _number_rows(files: Mapping[Path, Iterable[str]]) -> str:
+    """SQL for the rows of these files, which state these columns, with their configurations numbered."""
+    stated = set[str]().union(*files.values())
     lacking = "".join(f", NULL::BIGINT AS {name}" for name in COLUMNS if name not in stated)
     return number_configurations(f"SELECT *{lacking} FROM ({_read_files_sql(files)})", within="workload, kernel")
 
@@ -329,13 +309,12 @@ def render() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _files(store: Store, manifests: Iterable[Manifest], table: str) -> list[Path]:
-    """The files of one table."""
-    if table not in TABLES:
-        return []
-    holders = [m for m in manifests if f"{table}.parquet" in m.files]
-    store.prepare(holders)
-    return [path for m in holders if (path := store.file(m, table))]
+def _files(store: Store, holders: Iterable[Manifest], distant: DistantWorkloads | None, table: str) -> list[Path]:
+    """The files of one table of the workloads that have it, except of distant ones."""
+    left_out = {m.id for m in distant.manifests} if distant else set()
+    near = [m for m in holders if m.id not in left_out]
+    store.prepare(near)
+    return [path for m in near if (path := store.file(m, table))]
 
 
 def iso(created_ns: int) -> str:

@@ -24,7 +24,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -154,7 +154,7 @@ class Store:
                     broken.append(f"{entry.name}: not part of a store, ignored.")
                 continue
             try:
-                manifests.append(read_manifest(entry.path, linked=entry.is_symlink()))
+                manifests.append(read_manifest(Path(entry.path)))
             except StoreProblem as problem:
                 if os.path.lexists(entry.path):  # otherwise it was deleted in the meantime
                     broken.append(f"{entry.name}: {problem.text}")
@@ -222,7 +222,7 @@ class Store:
     def _direct(self, reference: str) -> Manifest | None:
         """The workload with this id, found without reading others."""
         folder = self.root / f"{PREFIX}{reference}"
-        return read_manifest(str(folder), linked=folder.is_symlink()) if folder.is_dir() else None
+        return read_manifest(folder) if folder.is_dir() else None
 
     def derived_folder(self, digest: str) -> Path:
         """The folder of files computed from workloads with the code and catalogue of ``digest``; it may not exist."""
@@ -308,8 +308,7 @@ class Store:
     def _add(self, folder: Path, manifest: Manifest) -> bool:
         target = self.root / f"{PREFIX}{manifest.id}"
         if target.is_dir():
-            there = read_manifest(str(target), linked=target.is_symlink())
-            refuse_other_workload(there, manifest, self.address)
+            refuse_other_workload(read_manifest(target), manifest, self.address)
             return False
         check_table_names(manifest)
         for name in manifest.files:
@@ -342,9 +341,13 @@ class Store:
                     (self.root / f"{PREFIX}{manifest.id}").rename(away)
                 remove(away)
 
-    def writing(self) -> AbstractContextManager[None]:
-        """A context in which disk errors are raised as StoreProblem about this store."""
-        return _disk_errors_as_problems(self.root)
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A context in which disk errors (full, read-only or forbidden) are raised as StoreProblem about this store."""
+        try:
+            yield
+        except OSError as error:
+            raise _disk_problem(self.root, error) from error
 
     def keep(self, draft: Path, target: Path) -> None:
         """Move a complete file of a draft to its place in the store in one step, replacing a file of that name."""
@@ -474,15 +477,6 @@ def _fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _disk_errors_as_problems(root: Path) -> Iterator[None]:
-    """Turn a full, read-only or forbidden disk into a StoreProblem."""
-    try:
-        yield
-    except OSError as error:
-        raise _disk_problem(root, error) from error
 
 
 def _disk_problem(root: Path, error: OSError) -> StoreProblem:

@@ -17,13 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...base.database import open_own_database, sql_literal, sql_name
+from ...base.database import column_names, open_own_database, sql_literal, sql_name
 from ...base.problems import BadArgument, StoreProblem, Unreachable
 from ...base.temporary_files import mark
 from ..manifest import PREFIX, Manifest
 from ..schema import columns, manifest_rows, schema
 from ..store import TABLES
-from .address import S3, Bucket, Lake, bucket, mask_secrets
+from .address import S3, Lake, bucket, mask_secrets
 from .extensions import load
 from .objects import Folder, Objects
 from .s3 import S3Objects
@@ -75,7 +75,7 @@ class Catalogue:
     def columns(self, table: str) -> list[str]:
         """The columns of one table."""
         with self._open(read_only=True) as con:
-            return _columns(con, table)
+            return column_names(con, f"{_LAKE}.{table}")
 
     def extract(self, table: str, ids: Sequence[str], names: Sequence[str], target: Path) -> None:
         """Write the columns ``names`` that exist in the table, for some workloads, to a new Parquet file.
@@ -86,7 +86,7 @@ class Catalogue:
         try:
             with self._open(read_only=True) as con:
                 self.room.mkdir(parents=True, exist_ok=True)
-                known = {name.lower() for name in _columns(con, table)}
+                known = {name.lower() for name in column_names(con, f"{_LAKE}.{table}")}
                 column_list = ", ".join(sql_name(name) for name in names if name.lower() in known)
                 id_list = ", ".join(map(sql_literal, ids))
                 con.execute(
@@ -390,15 +390,11 @@ def _unschedule(con: duckdb.DuckDBPyConnection) -> None:
 
 def _widen(con: duckdb.DuckDBPyConnection, table: str, paths: str) -> None:
     """Add the columns of files that a table lacks."""
-    there = {name.lower() for name in _columns(con, table)}
+    there = {name.lower() for name in column_names(con, f"{_LAKE}.{table}")}
     of_files = f"read_parquet({paths}, hive_partitioning = false, union_by_name = true)"
     for name, kind, *_ in con.execute(f"DESCRIBE FROM {of_files}").fetchall():
         if name.lower() not in there:
             con.execute(f"ALTER TABLE {_LAKE}.{table} ADD COLUMN {sql_name(name)} {kind}")
-
-
-def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
-    return [str(name) for name, *_ in con.execute(f"DESCRIBE {_LAKE}.{table}").fetchall()]
 
 
 def _is_private(path: Path) -> bool:
@@ -412,8 +408,7 @@ def _is_private(path: Path) -> bool:
 def _objects(path: str) -> Objects:
     """The files at the data path of a catalogue."""
     if path.startswith(S3):
-        place: Bucket = bucket(path)
-        return S3Objects(place)
+        return S3Objects(bucket(path))
     if not path.startswith("/"):
         raise StoreProblem(
             f"The catalogue keeps its files at {mask_secrets(path)[:200]}", "rooflens supports only S3 and folders"

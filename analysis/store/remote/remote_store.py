@@ -84,14 +84,9 @@ class RemoteStore(Store):
     # -- reading -----------------------------------------------------------------------------
 
     def scan(self) -> tuple[list[Manifest], list[str]]:
-        versions = self._manifest_versions()
-        manifests, broken = [], []
-        for one in self._manifests(versions):
-            if isinstance(one, Manifest):
-                manifests.append(one)
-            else:
-                broken.append(one)
-        return sorted(manifests, key=lambda m: (m.created_ns, m.id)), broken
+        known = list(self._manifests(self._manifest_versions()))
+        manifests = [one for one in known if isinstance(one, Manifest)]
+        return sorted(manifests, key=lambda m: (m.created_ns, m.id)), [one for one in known if isinstance(one, str)]
 
     def _direct(self, reference: str) -> Manifest | None:
         if len(reference) < _ID_LENGTH:
@@ -102,7 +97,7 @@ class RemoteStore(Store):
     def folder(self, manifest: Manifest) -> Path:
         folder = self.root / f"{PREFIX}{manifest.id}"
         try:
-            copy = read_manifest(str(folder), linked=folder.is_symlink())
+            copy = read_manifest(folder)
         except StoreProblem:
             copy = None
         if copy is None or copy.files != manifest.files or copy.sha256 != manifest.sha256:
@@ -134,7 +129,7 @@ class RemoteStore(Store):
             problem = error
             fix = f"{problem.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
             raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
-        return read_manifest(str(local), linked=False)
+        return read_manifest(local)
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
         self.check_writable()
