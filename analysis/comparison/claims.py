@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -292,10 +293,9 @@ def _amount_of_all(comparison: Comparison, name: str) -> float | None:
     if name == "bytes":
         wanted = [level for level in ("hbm", "l2", "vl1d", "vl1d.asked") if level in formulas]
     collected = work.collect_work(version.workload, list(version.kernels), formulas)
-    done = {one.kernel: one for one in collected.groups}
-    side = work.Side(tuple(version.kernels.values()), tuple(done.get(n) for n in version.kernels), version.runs)
-    amounts = [side.amount(one) for one in wanted]
-    known = [amount for amount in amounts if amount is not None]
+    everything = replace(version, done={one.kernel: one for one in collected.groups})
+    side = everything.side(list(version.kernels), version.runs)
+    known = [amount for one in wanted if (amount := side.amount(one)) is not None]
     if name == "bytes":
         return max(known, default=None)
     return sum(known) if known and len(known) == len(wanted) else None

@@ -193,6 +193,10 @@ class ComparedVersion:
         """The sum of all run times."""
         return sum(k.total_ns for k in self.kernels.values())
 
+    def share(self, names: Iterable[str]) -> float:
+        """The fraction of all run times, 0 to 1, that these kernels take."""
+        return sum(self.kernels[n].total_ns for n in names) / self.total_ns if self.total_ns else 0.0
+
     def find(self, pattern: str) -> list[str]:
         """The names of the selected kernels."""
         return self.workload.select(pattern).kernels
@@ -307,6 +311,9 @@ def _match_kernels(before: ComparedVersion, after: ComparedVersion, kernel: str 
 def _compare_pair(
     pair: Pair, first: ComparedVersion, second: ComparedVersion, other_gpu: Reason | None, checked: bool | None
 ) -> ComparedPair:
+    def doubt(quantity: str) -> Reason | None:
+        return first.doubt(pair.before, quantity) or second.doubt(pair.after, quantity)
+
     target = first.workload.arch
     rounds = _rounds(pair, first, second)
     before, after = first.side(pair.before, rounds[0]), second.side(pair.after, rounds[1])
@@ -319,29 +326,24 @@ def _compare_pair(
             in_total = judge(target, *whole, checked)
             if in_total.answer == "yes":
                 (before, after), same = whole, in_total
-    effect = _effect(pair, first, second, (before.rounds, after.rounds)) if before.time_ns and after.time_ns else None
-    timing = first.doubt(pair.before, DURATION) or second.doubt(pair.after, DURATION)
-    verdict, why = _verdict(effect, same, other_gpu, timing)
+    rounds = before.rounds, after.rounds
+    effect = _effect(pair, first, second, rounds) if before.time_ns and after.time_ns else None
     terms = explain(before, after, target, first.ceilings) if other_gpu is None else []
-    spent = sum(k.total_ns for k in before.kernels)
-    share = spent / first.total_ns if first.total_ns else 0.0
     launch_differences = differences(pair, first.launched, second.launched) + settings(target, before, after)
-    if other_gpu is None and not (first.doubt(pair.before, "clock") or second.doubt(pair.after, "clock")):
+    if other_gpu is None and not doubt("clock"):
         launch_differences += clocks(before, after)
     sides = ((pair.before, first), (pair.after, second))
     several = any(len(version.parts.get(name, {})) > 1 for names, version in sides for name in names)
-    quantities = dict.fromkeys(
-        [DURATION, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)]
-    )
-    reasons = {n: first.doubt(pair.before, n) or second.doubt(pair.after, n) for n in quantities}
-    doubts = {name: reason for name, reason in reasons.items() if reason}
-    rounds = before.rounds, after.rounds
+    quantities = [DURATION, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)]
+    doubts = {name: reason for name in quantities if (reason := doubt(name))}
+    verdict, why = _verdict(effect, same, other_gpu, doubts.get(DURATION))
     whole_runs = rounds == (first.runs, second.runs) and any(
         sum(k.timed for k in side.kernels) > version.runs for side, version in ((before, first), (after, second))
     )
     return ComparedPair(
-        pair, before, after, effect, same, verdict, why, terms, share, launch_differences, several, whole_runs, doubts
-    )
+        pair, before, after, effect, same, verdict, why, terms, first.share(pair.before), launch_differences, several,
+        whole_runs, doubts,
+    )  # fmt: skip
 
 
 def _verdict(

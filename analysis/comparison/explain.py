@@ -265,13 +265,12 @@ def _is_better(before: Figure, after: Figure) -> bool | None:
 
 def _change(before: Figure, after: Figure, normalised: bool) -> MetricChange | None:
     a, b = before.value or 0.0, after.value or 0.0
-    better, good = before.metric.better, _is_better(before, after)
     if before.unit == "%":
         weight = abs(b - a) / 100
     elif before.pct_of_peak is not None and after.pct_of_peak is not None:
         weight = abs(after.pct_of_peak - before.pct_of_peak) / 100
-    elif normalised or better == "none" or min(a, b) < 0 or max(a, b) == 0:
+    elif normalised or before.metric.better == "none" or min(a, b) < 0 or max(a, b) == 0:
         return None
     else:
         weight = (_STRONG if min(a, b) == 0 else min(abs(math.log(b / a)), _STRONG)) / 4
-    return MetricChange(before, after, good, weight) if weight >= _LEAST else None
+    return MetricChange(before, after, _is_better(before, after), weight) if weight >= _LEAST else None

@@ -209,8 +209,7 @@ def _kernels(
 
 
 def _share(pair: Pair, before: ComparedVersion, after: ComparedVersion) -> float:
-    sides = ((before, pair.before), (after, pair.after))
-    return max(sum(v.kernels[n].total_ns for n in names) / v.total_ns if v.total_ns else 0.0 for v, names in sides)
+    return max(before.share(pair.before), after.share(pair.after))
 
 
 def certain(effects: Sequence[Effect | None]) -> list[bool]:
@@ -343,27 +342,24 @@ def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: W
         if figure.value is None or figure.status != "ok":
             return replace(item, why=f"{limit.metric} is {figure.status}: {figure.reason or 'no value'}")
     a, b = one.value or 0.0, other.value or 0.0
-    moved = b - a
-    if limit.relative and a:
-        moved /= abs(a)
     change = (b - a) / abs(a) if a else None
+    moved = b - a if change is None or not limit.relative else change
     item = replace(item, baseline=a, candidate=b, change=change)
     if limit.relative and limit.allowed and not a and (moved < 0 if limit.down else moved > 0):
         why = f"{a:.6g} -> {b:.6g} {one.unit}: a percentage of 0 is undefined; give a limit in its unit"
         return replace(item, code="from_zero", why=why)
-    bad = moved < limit.allowed if limit.down else moved > limit.allowed
     how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed_percent(change)})" if change is not None else "")
-    if bad:
+    if moved < limit.allowed if limit.down else moved > limit.allowed:
         return replace(item, status="fail", code="beyond", why=f"{how}, beyond {limit}")
     return replace(item, status="pass", code="within", why=f"{how}, within {limit}")
 
 
 def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
-    known = catalog.select(workload.arch, [metric]) if workload.arch in catalog.targets_with_metrics() else []
-    if workload.arch in catalog.targets_with_metrics() and len(known) != 1:
-        raise BadArgument(
-            f"{metric!r} matches {len(known)} metrics", fix="Give the name of one metric; search_metrics finds them"
-        )
+    if workload.arch in catalog.targets_with_metrics():
+        known = catalog.select(workload.arch, [metric])
+        if len(known) != 1:
+            fix = "Give the name of one metric; search_metrics finds them"
+            raise BadArgument(f"{metric!r} matches {len(known)} metrics", fix=fix)
     return figures(workload, [metric], FigureRequest(kernel=[kernel], quartiles=False))[0]
 
 
@@ -377,8 +373,7 @@ def _describe_unmatched(
     shares = []
     for version, names, whose in ((before, vanished, "baseline"), (after, new, "candidate")):
         counted = [name for name, cap in limits.of_kernels(list(names)).items() if cap is not None]
-        share = sum(version.kernels[n].total_ns for n in counted) / version.total_ns if version.total_ns else 0.0
-        if share > _UNMATCHED:
+        if (share := version.share(counted)) > _UNMATCHED:
             shares.append(f"{share:.0%} of the {whose}'s time")
     if not shares:
         return ""
@@ -394,7 +389,7 @@ def _one_sided(version: ComparedVersion, names: Sequence[str], status: _OneSided
     """The items of kernels on one side only; their time is part of the whole program."""
     items = []
     for kernel in version.only(names):
-        share = kernel.total_ns / version.total_ns if version.total_ns else 0.0
+        share = version.share([kernel.name])
         if share >= limits.least_share:
             spent = kernel.total_ns / version.runs
             times = (None, spent) if status == "new" else (spent, None)

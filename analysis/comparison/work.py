@@ -172,12 +172,9 @@ def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
     floats = [o.name for o in both if o.kind == "flop"]
     stated: list[tuple[str, Role, list[str]]] = [("flop", "operations", floats)] if floats else []
     stated += [(o.name, "flop" if o.kind == "flop" else "iop", [o.name]) for o in both]
-    roles = target_quantities(target).roles
-    first: tuple[Role, ...] = ("asked", "written")
-    stated += [(name, role, [name]) for wanted in first for name, role in roles.items() if role == wanted]
-    stated.append((level_title("hbm"), "moved", ["hbm"]))
-    others: tuple[Role, ...] = ("moved", "instructions", "launch", "reuse", "atomics")
-    stated += [(name, role, [name]) for wanted in others for name, role in roles.items() if role == wanted]
+    roles: dict[str, Role] = {"hbm": "moved", **target_quantities(target).roles}
+    order: tuple[Role, ...] = ("asked", "written", "moved", "instructions", "launch", "reuse", "atomics")
+    stated += [(_LEVELS.get(n, n), role, [n]) for wanted in order for n, role in roles.items() if role == wanted]
     quantities = []
     for title, role, names in stated:
         amounts = [[v for name in names if (v := side.amount(name)) is not None] for side in (before, after)]
