@@ -22,7 +22,7 @@ import numpy as np
 
 from ....analysis.base.problems import NotFound, near
 from ....analysis.base.text import count_text
-from ..machine.sysfs import listing, read, whole_number
+from ..machine.sysfs import listing, memory_bytes, read, whole_number
 from .outcomes import CeilingOutcome, CeilingProgress, Mode
 
 CEILINGS = ("host.fma.f32", "host.fma.f64", "host.dram.read", "host.dram.copy", "host.dram.triad")
@@ -350,8 +350,8 @@ def last_level_bytes(used: list[int], root: Path = _CPUS) -> int:
 
 def free_bytes() -> int:
     """Return the memory available without swapping, within the cgroup's limit."""
-    lines = (read(Path("/proc/meminfo")) or "").splitlines()
-    available = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 1 << 30)
+    stated = memory_bytes(Path("/proc/meminfo"), "MemAvailable")
+    available = 1 << 30 if stated is None else stated
     most, used = (whole_number(read(_CGROUP / name)) for name in ("memory.max", "memory.current"))
     return max(available if most is None or used is None else min(available, most - used), 0)
 

@@ -232,31 +232,26 @@ def launch_times(runtime: Runtime, ready: ReadyKernel, count: int) -> dict[str, 
     """Return the microseconds of launches of an empty kernel, by the name of what is timed."""
     first, last = runtime.event(), runtime.event()
     settle(runtime)
-    latency, empty, interval = [], [], []
+    latency = []
     for _ in range(count):
         start = time.perf_counter_ns()
         ready.launch(0, 1)
         runtime.record(last)
         wait(runtime, last, eagerly=True)
         latency.append((time.perf_counter_ns() - start) / 1000)
-    for _ in range(count):
+
+    def time_row(launches: int) -> float:
         runtime.record(first)
-        ready.launch(0, 1)
-        runtime.record(last)
-        wait(runtime, last, eagerly=True)
-        empty.append(runtime.elapsed_ms(first, last) * 1000)
-    row = 200
-    for _ in range(max(5, count // 20)):
-        runtime.record(first)
-        for _ in range(row):
+        for _ in range(launches):
             ready.launch(0, 1)
         runtime.record(last)
         wait(runtime, last, eagerly=True)
-        interval.append(runtime.elapsed_ms(first, last) * 1000 / row)
+        return runtime.elapsed_ms(first, last) * 1000 / launches
+
     return {
         "launch.latency": tuple(latency),
-        "launch.empty_kernel": tuple(empty),
-        "launch.interval": tuple(interval),
+        "launch.empty_kernel": tuple(time_row(1) for _ in range(count)),
+        "launch.interval": tuple(time_row(200) for _ in range(max(5, count // 20))),
     }
 
 

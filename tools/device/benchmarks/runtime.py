@@ -154,18 +154,7 @@ class BenchmarkClocks:
     @property
     def state(self) -> ClockState | None:
         """Return the aggregated samples. All of them count: a benchmark never idles, even if a slow sensor shows it."""
-        return summary(
-            [
-                {
-                    "clock_mhz": one.clock_mhz,
-                    "power_w": one.power_w,
-                    "temperature_c": one.temperature_c,
-                    "busy_pct": None,
-                    "held_back": None if one.held_back is None else ",".join(sorted(one.held_back)),
-                }
-                for one in list(self._readings)
-            ]
-        )
+        return summary([{**one.as_row(), "busy_pct": None} for one in list(self._readings)])
 
     def _sample(self) -> None:
         assert self._read is not None

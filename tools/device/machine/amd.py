@@ -62,9 +62,8 @@ def limits(roots: Roots, tree: Topology) -> dict[int, dict[str, int]]:
         for cache in (properties(place / "properties") for place in listing(folder)):
             if cache.get("cache_line_size") and cache.get("level") in (1, 2) and cache.get("type", 0) & _DATA_CACHE:
                 stated.setdefault(f"line_bytes_of_level_{cache['level']}", cache["cache_line_size"])
-        banks = [properties(p / "properties") for p in listing(folder.with_name("mem_banks"))]
-        local = [bank for bank in banks if bank.get("heap_type") in _LOCAL_HEAPS]
-        stated |= {name: local[0][name] for name in ("width", "mem_clk_max") if local and local[0].get(name)}
+        for bank in _local_banks(roots, number)[:1]:
+            stated |= {name: bank[name] for name in ("width", "mem_clk_max") if bank.get(name)}
         by_index[index] = stated
     return by_index
 
@@ -101,9 +100,8 @@ def arch(gfx_target_version: int) -> str | None:
 
 
 def _device(roots: Roots, index: int, number: int, values: dict[str, int], driver: str | None) -> Device:
-    where = None
-    if values.get("location_id"):
-        where = sysfs.known_address(roots, values.get("domain", 0), values["location_id"])
+    place = values.get("location_id")
+    where = sysfs.known_address(roots, values.get("domain", 0), place) if place else None
     per_cu, unique = values.get("simd_per_cu", 0), values.get("unique_id", 0)
     modes = [sysfs.attribute(roots, where, f"current_{kind}_partition") for kind in ("compute", "memory")]
     return Device(
@@ -125,17 +123,20 @@ def _device(roots: Roots, index: int, number: int, values: dict[str, int], drive
 
 
 def _name(roots: Roots, where: str | None, device_id: int) -> str | None:
-    if stated := clean(sysfs.attribute(roots, where, "product_name") or ""):
-        return stated
-    return targets.product_name(device_id)
+    return clean(sysfs.attribute(roots, where, "product_name") or "") or targets.product_name(device_id)
 
 
 def _memory(roots: Roots, number: int, values: dict[str, int]) -> int | None:
     """Return the bytes of device memory, preferably from the memory banks: some kernels set local_mem_size to 0."""
-    folder = roots.at(f"sys/class/kfd/kfd/topology/nodes/{number}/mem_banks")
-    banks = [properties(bank / "properties") for bank in listing(folder)]
-    local = sum(bank.get("size_in_bytes", 0) for bank in banks if bank.get("heap_type") in _LOCAL_HEAPS)
+    local = sum(bank.get("size_in_bytes", 0) for bank in _local_banks(roots, number))
     return local or values.get("local_mem_size") or None
+
+
+def _local_banks(roots: Roots, number: int) -> list[dict[str, int]]:
+    """Return the banks of the GPU's own memory."""
+    folder = roots.at(f"sys/class/kfd/kfd/topology/nodes/{number}/mem_banks")
+    banks = (properties(bank / "properties") for bank in listing(folder))
+    return [bank for bank in banks if bank.get("heap_type") in _LOCAL_HEAPS]
 
 
 def _driver(roots: Roots) -> str | None:

@@ -16,7 +16,7 @@ from ....analysis.store.manifest import link
 from . import sysfs
 from .model import Device, Roots
 from .programs import ProgramAnswer, ask
-from .sysfs import clean, listing, path_exists, read
+from .sysfs import clean, fields, listing, path_exists
 
 _SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "usr/lib/wsl/lib/libnvidia-ml.so.1")
 """Signs of a driver: its module is loaded, a container has its device, or Windows provides it (WSL)."""
@@ -150,8 +150,7 @@ def _from_proc(roots: Roots) -> list[Device]:
     """Return GPUs with name, uuid and location, as the loaded driver lists them in /proc."""
     listed = []
     for index, folder in enumerate(listing(roots.at("proc/driver/nvidia/gpus"))):
-        pairs = (line.partition(":") for line in (read(folder / "information") or "").splitlines())
-        facts = {key.strip(): value.strip() for key, _, value in pairs}
+        facts = fields(folder / "information")
         gpu = _NvmlGpu(
             index=index,
             name=facts.get("Model"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import tomli
 
 from .model import Roots
-from .sysfs import listing, path_exists, read, whole_number
+from .sysfs import fields, listing, path_exists, read, whole_number
 
 SYS_PTRACE = 19
 _SYS_ADMIN, _PERFMON = 21, 38
@@ -115,5 +115,4 @@ def has_capability(roots: Roots, *capabilities: int) -> bool:
 
 def process_status(roots: Roots, name: str) -> str:
     """Return one line of /proc/self/status."""
-    lines = (line.partition(":") for line in (read(roots.at("proc/self/status")) or "").splitlines())
-    return next((value.strip() for key, _, value in lines if key == name), "")
+    return fields(roots.at("proc/self/status")).get(name, "")

@@ -69,26 +69,19 @@ def detect(program: ProfilerProgram, roots: Roots, timeout_s: float = _TIMEOUT_S
         return None
     answer = ask([str(paths[0]), "--version"], timeout_s)
     hit = re.search(program.version, answer.out + "\n" + answer.err, re.MULTILINE)
-    profiler = InstalledProfiler(
+    complaint = None if hit else f"{program.name} --version {answer.complaint or 'printed no version'}"
+    broken = complaint and (answer.failure or (program.must_answer and answer.code != 0))
+    return InstalledProfiler(
         name=program.name,
         vendor=program.vendor,
         path=str(paths[0]),
         version=clean(hit[1], 40) if hit else None,
         release=_release(paths[0]) if program.places == _ROCM else None,
+        usable=False if broken else None,
+        why=complaint,
+        fix=f"Run {paths[0]} --version by hand and repair the installation" if broken else None,
         others=[str(path) for path in paths[1 : 1 + _OTHERS]],
     )
-    if hit:
-        return profiler
-    complaint = f"{program.name} --version {answer.complaint or 'printed no version'}"
-    if answer.failure or (program.must_answer and answer.code != 0):
-        return profiler.model_copy(
-            update={
-                "usable": False,
-                "why": complaint,
-                "fix": f"Run {paths[0]} --version by hand and repair the installation",
-            }
-        )
-    return profiler.model_copy(update={"why": complaint})
 
 
 def find_installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[InstalledProfiler]:

@@ -28,6 +28,11 @@ class SensorReading:
     busy_pct: float | None = None
     held_back: frozenset[str] | None = None
 
+    def as_row(self) -> dict[str, Any]:
+        """Return the readings by their columns in the table clocks (launches/device_clocks.py)."""
+        causes = None if self.held_back is None else ",".join(sorted(self.held_back))
+        return {**asdict(self), "held_back": causes}
+
 
 Read = Callable[[], SensorReading]
 
@@ -53,10 +58,8 @@ def _nvidia(pci: str) -> Read | None:
 
     def read() -> SensorReading:
         reasons = answer_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-        power, use = (
-            answer_or_none(pynvml.nvmlDeviceGetPowerUsage, handle),
-            answer_or_none(pynvml.nvmlDeviceGetUtilizationRates, handle),
-        )
+        power = answer_or_none(pynvml.nvmlDeviceGetPowerUsage, handle)
+        use = answer_or_none(pynvml.nvmlDeviceGetUtilizationRates, handle)
         return SensorReading(
             clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
             memory_clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)),
@@ -244,11 +247,7 @@ class SensorSampler:
             self._over.wait(self._every_s)
 
     def _keep(self, sensor: Sensor, read: Read) -> None:
-        now = time.time_ns()
-        values = asdict(read())
-        cause_set = values.pop("held_back")
-        causes = None if cause_set is None else ",".join(sorted(cause_set))
-        row = {"t_ns": now, "step": self._step, "device_uuid": sensor.uuid, **values, "held_back": causes}
+        row = {"t_ns": time.time_ns(), "step": self._step, "device_uuid": sensor.uuid, **read().as_row()}
         if len(self.rows) >= self._most:
             self.rows = self.rows[::2]
             self._every_s *= 2

@@ -13,7 +13,7 @@ from . import host_settings, nvidia, permissions, profilers
 from .host_settings import HostSetting
 from .model import Device, InstalledProfiler, Roots, Vendor
 from .permissions import CounterPermission
-from .sysfs import clean, listing, read, whole_number
+from .sysfs import clean, listing, memory_bytes, read, whole_number
 
 _ARM_CORES = {
     (0x41, 0xD0C): "Neoverse N1", (0x41, 0xD49): "Neoverse N2", (0x41, 0xD8E): "Neoverse N3",
@@ -34,7 +34,7 @@ def device(roots: Roots) -> Device:
         compute_units=_cores(folders, records),
         threads=len(records) or len(folders) or None,
         clock_max_mhz=_clock_mhz(folders),
-        memory_bytes=_memory(roots),
+        memory_bytes=memory_bytes(roots.at("proc/meminfo"), "MemTotal") or None,
     )
 
 
@@ -69,14 +69,6 @@ def _clock_mhz(folders: list[Path]) -> int | None:
     """Return the highest clock of any core (cpuinfo_max_freq is in kHz); /proc/cpuinfo has only the current MHz."""
     clocks = [whole_number(read(folder / "cpufreq/cpuinfo_max_freq")) or 0 for folder in folders]
     return max(clocks, default=0) // 1000 or None
-
-
-def _memory(roots: Roots) -> int | None:
-    for line in (read(roots.at("proc/meminfo")) or "").splitlines():
-        if line.startswith("MemTotal:"):
-            kib = whole_number(line.split()[1])
-            return kib * 1024 if kib else None
-    return None
 
 
 def on_battery(roots: Roots) -> bool:

@@ -33,6 +33,18 @@ def properties(path: Path) -> dict[str, int]:
     return numbers
 
 
+def fields(path: Path) -> dict[str, str]:
+    """Return the values of a file of ``name: value`` lines; empty if it cannot be read."""
+    lines = (line.partition(":") for line in (read(path) or "").splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def memory_bytes(meminfo: Path, name: str) -> int | None:
+    """Return an amount that /proc/meminfo states in KiB, or None."""
+    kib = whole_number(fields(meminfo).get(name, "").partition(" ")[0])
+    return None if kib is None else kib * 1024
+
+
 def whole_number(text: str | None) -> int | None:
     """Return a non-negative integer, else None."""
     return int(text) if text is not None and text.isdecimal() else None
