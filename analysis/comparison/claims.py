@@ -31,7 +31,8 @@ from .work import DIFFERENT, SAME
 
 ClaimVerdict = Literal["holds", "not_shown", "contradicted"]
 _MEMORY = "memory_bytes_written"
-_Finding = tuple[str, dict[str, str | int]]
+_Figures = dict[str, str | int]
+_Finding = tuple[str, _Figures]
 """An outcome that claims.toml lists for a claim, with its verdict and sentence, and the figures of that sentence."""
 
 
@@ -59,7 +60,7 @@ def judge_claims(comparison: Comparison) -> list[ResultClaim]:
 
 
 def _claim(
-    comparison: Comparison, main: ComparedPair | None, name: str, outcome: str, figures: dict[str, str | int]
+    comparison: Comparison, main: ComparedPair | None, name: str, outcome: str, figures: _Figures
 ) -> ResultClaim:
     """The claim as claims.toml words the outcome."""
     entry = _claims()["judged"][name]
@@ -124,7 +125,7 @@ def _output_written(comparison: Comparison, main: ComparedPair) -> _Finding | No
     if ratio is None or len(main.pair.before) != len(main.pair.after):
         return None
     limits, title = _claims()["output"], name.replace("_", " ")
-    figures: dict[str, str | int] = {"quantity": name, "title": title, "share": figure(100 * ratio, 3)}
+    figures: _Figures = {"quantity": name, "title": title, "share": figure(100 * ratio, 3)}
     if ratio >= 1 - SAME:
         return "written", figures
     if ratio > limits["least_ratio"]:
@@ -149,7 +150,7 @@ def _launched_again(comparison: Comparison, main: ComparedPair) -> _Finding | No
     first, second = comparison.before.workload.manifest, comparison.after.workload.manifest
     if first.sampled or second.sampled:
         return None
-    figures: dict[str, str | int] = {"launches": count_text(after, "launch"), "before": before}
+    figures: _Figures = {"launches": count_text(after, "launch"), "before": before}
     if after >= before:
         return "as_often", figures
     scale = main.after.rounds / main.before.rounds

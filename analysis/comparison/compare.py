@@ -160,7 +160,7 @@ class ComparedVersion:
     """All of its kernels by name, longest total time first."""
     ceilings: Ceilings | None
     """The theoretical ceilings, whose ratios relate bytes to operations; None for a target without any."""
-    parts: dict[str, dict[time_ratio.LaunchShape, time_ratio.ShapeTimes]] = field(default_factory=dict)
+    parts: dict[str, time_ratio.ShapeParts] = field(default_factory=dict)
     collected: WorkSums = field(default_factory=lambda: WorkSums([], {}, 0, {}))
     done: dict[str, KernelWork] = field(default_factory=dict)
     launched: dict[str, Values] = field(default_factory=dict)

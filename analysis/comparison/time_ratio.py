@@ -40,6 +40,10 @@ class ShapeTimes:
     launches: int
 
 
+ShapeParts = dict[LaunchShape, ShapeTimes]
+"""The launches of one kernel by their shape."""
+
+
 @dataclass(frozen=True)
 class KernelTotals:
     """One kernel of a workload: the numbers of launches and of those with a usable time, and their total time in ns."""
@@ -60,7 +64,7 @@ def kernels(workload: Workload) -> list[KernelTotals]:
     return [KernelTotals(str(name), int(n), int(timed), float(total)) for name, n, timed, total in rows]
 
 
-def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[LaunchShape, ShapeTimes]]:
+def parts(workload: Workload, names: Sequence[str]) -> dict[str, ShapeParts]:
     """The timed launches of these kernels by kernel and launch configuration."""
     wanted = ", ".join(map(sql_literal, names)) or "NULL"
     timed = (
@@ -75,7 +79,7 @@ def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[LaunchShap
         f"SELECT {shape}, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM w "
         "WHERE floor(i * wanted / launches) > floor((i - 1) * wanted / launches) GROUP BY ALL ORDER BY ALL"
     )
-    by_kernel: dict[str, dict[LaunchShape, ShapeTimes]] = {}
+    by_kernel: dict[str, ShapeParts] = {}
     for kernel, configuration, grid, size, launches, times in rows:
         by_kernel.setdefault(str(kernel), {})[LaunchShape(configuration, grid, size)] = ShapeTimes(
             tuple(times), int(launches)
@@ -97,9 +101,9 @@ def pool_kernels(runs: Sequence[Sequence[KernelTotals]]) -> dict[str, KernelTota
     return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns)) if len(runs) > 1 else by_name
 
 
-def join_parts(runs: Sequence[dict[str, dict[LaunchShape, ShapeTimes]]]) -> dict[str, dict[LaunchShape, ShapeTimes]]:
+def join_parts(runs: Sequence[dict[str, ShapeParts]]) -> dict[str, ShapeParts]:
     """The launches of several runs of one program by kernel and launch configuration."""
-    by_kernel: dict[str, dict[LaunchShape, ShapeTimes]] = {}
+    by_kernel: dict[str, ShapeParts] = {}
     for run in runs:
         for kernel, shapes in run.items():
             for shape, part in shapes.items():
@@ -108,9 +112,7 @@ def join_parts(runs: Sequence[dict[str, dict[LaunchShape, ShapeTimes]]]) -> dict
     return by_kernel
 
 
-def comparable_parts(
-    one: dict[LaunchShape, ShapeTimes], other: dict[LaunchShape, ShapeTimes]
-) -> tuple[list[ShapeTimes], list[ShapeTimes]]:
+def comparable_parts(one: ShapeParts, other: ShapeParts) -> tuple[list[ShapeTimes], list[ShapeTimes]]:
     """The parts of a kernel in two workloads that are compared with each other.
 
     Parts are launch configurations, or else sizes, if both sides launched the same ones equally often. Otherwise each
@@ -129,9 +131,7 @@ def comparable_parts(
     return [whole(one)], [whole(other)]
 
 
-def _merge_shapes(
-    parts: dict[LaunchShape, ShapeTimes], key: Callable[[LaunchShape], Hashable]
-) -> dict[Hashable, ShapeTimes]:
+def _merge_shapes(parts: ShapeParts, key: Callable[[LaunchShape], Hashable]) -> dict[Hashable, ShapeTimes]:
     """The parts by a key, which several shapes may share."""
     shapes: dict[Hashable, list[LaunchShape]] = {}
     for shape in parts:
@@ -143,7 +143,7 @@ def _launches(parts: dict[Hashable, ShapeTimes]) -> dict[Hashable, int]:
     return {name: part.launches for name, part in parts.items()}
 
 
-def whole(parts: dict[LaunchShape, ShapeTimes]) -> ShapeTimes:
+def whole(parts: ShapeParts) -> ShapeTimes:
     """All launches of a kernel as one part, in whose samples every shape has the weight of its launches.
 
     Rare shapes are sampled more densely than frequent ones, so that each has enough samples.

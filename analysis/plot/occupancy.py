@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -113,43 +113,35 @@ def sweeps(resident: Occupancy) -> list[Sweep]:
     per_lane, per_group, size = f"{register} per {lane}", f"{memory} per {group}", f"{group} size"
     registers = range(1, rule.max_vgprs + 1)
     kib, dynamic = f"{number(launch.lds / _KIB)} KiB", launch.dynamic_lds_bytes
-    axes = (
-        _Along("vgprs", per_lane + extra, per_lane, f"{launch.vgprs} {register}", registers),
-        _Along("lds_bytes", per_group, f"{per_group} (KiB)", kib, static, _KIB, dynamic),
-        _Along("workgroup_size", size, f"{size} ({lane}s)", f"{launch.workgroup_size} {lane}s", sizes),
-    )
-    return [_sweep(resident, along) for along in axes]
+    titles = (per_lane + extra, per_lane), (per_group, f"{per_group} (KiB)"), (size, f"{size} ({lane}s)")
+    return [
+        _sweep(resident, "vgprs", titles[0], f"{launch.vgprs} {register}", registers),
+        _sweep(resident, "lds_bytes", titles[1], kib, static, lambda value: (value + dynamic) / _KIB),
+        _sweep(resident, "workgroup_size", titles[2], f"{launch.workgroup_size} {lane}s", sizes),
+    ]
 
 
-@dataclass(frozen=True)
-class _Along:
-    """An argument of a launch that is varied; it is shown in units of ``unit``, with ``added`` added to it."""
-
-    argument: str
-    title: str
-    label: str
-    words: str
-    values: Sequence[int]
-    unit: float = 1.0
-    added: int = 0
-
-    def to_axis(self, value: int) -> float:
-        """A value of the argument in units of the axis."""
-        return (value + self.added) / self.unit
-
-
-def _sweep(resident: Occupancy, along: _Along) -> Sweep:
-    now = getattr(resident.launch, along.argument)
-    waves = {v: n for v in sorted({*along.values, now}) if (n := _waves(resident, along.argument, v)) is not None}
+def _sweep(
+    resident: Occupancy,
+    argument: str,
+    titles: tuple[str, str],
+    words: str,
+    values: Iterable[int],
+    to_axis: Callable[[int], float] = float,
+) -> Sweep:
+    """Vary an argument of a launch, whose values ``to_axis`` converts to the unit of the axis."""
+    now = getattr(resident.launch, argument)
+    waves = {v: n for v in sorted({*values, now}) if (n := _waves(resident, argument, v)) is not None}
     single = [(what_if.changes[0], what_if.waves_per_cu) for what_if in resident.what_if if len(what_if.changes) == 1]
+    title, label = (text[0].upper() + text[1:] for text in titles)
     return Sweep(
-        title=along.title[0].upper() + along.title[1:],
-        label=along.label[0].upper() + along.label[1:],
-        xs=[along.to_axis(value) for value in waves],
+        title=title,
+        label=label,
+        xs=[to_axis(value) for value in waves],
         waves=list(waves.values()),
-        now=along.to_axis(now),
-        words=along.words,
-        options=[(along.to_axis(change.to), n) for change, n in single if change.argument == along.argument],
+        now=to_axis(now),
+        words=words,
+        options=[(to_axis(change.to), n) for change, n in single if change.argument == argument],
     )
 
 

@@ -145,6 +145,7 @@ def mark(index: int) -> str:
 _DOUBTFUL = ("suspect", "impossible")
 _ABOUT_CEILINGS = ("benchmarked", "stale", "from_other_workload", "about_operations")
 """The codes of the notes that every picture includes."""
+_CROSSES = "Small crosses: the measured roof, from kernels of increasing intensity ({})."
 _HOST = "host."
 _BEST_OF = ("read", "copy", "triad", "write")
 _UNITS = ("GB/s", "GFLOP/s")
@@ -180,7 +181,7 @@ def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePi
     statements = [_short(sentence, 260) for sentence in statements]
     sweeps = _sweeps(inputs.ceilings, unit)
     if sweeps:
-        statements.append("Small crosses: the measured roof, from kernels of increasing intensity (hbm).")
+        statements.append(_CROSSES.format("hbm"))
     known = "measured ceilings" if inputs.ceilings.kind == "empirical" else "theoretical ceilings"
     about = f"; data type {subject.datatype}" if subject.datatype else ""
     picture = RooflinePicture(
@@ -259,17 +260,16 @@ def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
         lost = [p for p in points if p.level == level and p.rank in drawn and (p.rank, level) not in placed]
         if lost:
             reason = _short(_why(lost), 110)
-            at = ranges(sorted({p.rank for p in lost}))
+            at = ranges([p.rank for p in lost])
             sentences.append(f"No point at {NAMES[level]} for kernel {at}: {reason}.")
     if any(d.doubtful and d.is_drawable for d in dots):
         sentences.append("Hollow points are doubtful (suspect or impossible counts).")
     doubted = dict.fromkeys(p.reason.text for p in points if p.reason and p.reason.code == "doubted")
     sentences += [f"Suspect: {text}." for text in list(doubted)[:2]]
     over = [p for p, d in zip(points, dots, strict=True) if d.is_drawable and (p.pct_of_attainable or 0) > 100]
-    reasons = [p.reason.text for p in over if p.reason]
-    if reasons:
-        which = ranges(sorted({p.rank for p in over if p.reason}))
-        sentences.append(f"Over 100 % (kernel {which}): {_short(reasons[0], 150)}.")
+    if reasons := [(p.rank, p.reason.text) for p in over if p.reason]:
+        which = ranges([rank for rank, _ in reasons])
+        sentences.append(f"Over 100 % (kernel {which}): {_short(reasons[0][1], 150)}.")
     return sentences
 
 
@@ -346,9 +346,7 @@ def of_device(rows: Sequence[Mapping[str, Any]]) -> tuple[RooflinePicture, list[
     host = first["gpu"] == "cpu"
     statements = ["These are the ceilings of this machine's host processors, not of a GPU."] if host else []
     if sweeps:
-        statements.append(
-            f"Small crosses: the measured roof, from kernels of increasing intensity ({', '.join(sweeps)})."
-        )
+        statements.append(_CROSSES.format(", ".join(sweeps)))
     picture = RooflinePicture(
         title=f"Measured roofline of {first['device'] or first['gpu']}",
         device=f"{first['gpu']}, {first['partition'] or first['device_uuid']}; measured ceilings",

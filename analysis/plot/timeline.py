@@ -29,7 +29,7 @@ _SHARES, _KEY, _STRIP, _ROW, _AXIS, _RANKS = 34, 16, 36, 19, 56, 190
 _SINGLE = 96
 """Up to this many ranks have separate bars; more are drawn as one silhouette with a column each."""
 _TICKS = 12
-_RANK_WORDS = {"computing": "kernels", "communication": "communication", "copies": "copies"}
+_RANK_WORDS = {"computing": "blue: kernels", "communication": "pink: communication", "copies": "orange: copies"}
 _RANK_COLOURS = {**COLOURS, "copies": COLOURS["copying"]}
 
 
@@ -138,8 +138,5 @@ def _ranks(axes: Axes, shown: RankBars) -> None:
     axes.set_xticks(range(0, count, step), [str(rank) for rank in shown.ranks[::step]])
     axes.set_title(shown.title, loc="left", fontsize=NORMAL)
     axes.set_ylabel("ms a device", fontsize=SMALL, color=FAINT)
-    key = ", ".join(f"{_RANK_NAMES[k]}: {_RANK_WORDS[k]}" for k in shown.parts)
+    key = ", ".join(_RANK_WORDS[k] for k in shown.parts)
     axes.set_xlabel(f"rank;  {key}; dashed: mean of kernels", loc="left", fontsize=SMALL, color=FAINT)
-
-
-_RANK_NAMES = {"computing": "blue", "communication": "pink", "copies": "orange"}

@@ -104,10 +104,8 @@ def of_timeline(analysed: Timeline) -> tuple[TimelinePicture, list[str]]:
     window = _visible_window(analysed)
     boxes = _boxes(analysed, window)
     shares = [(key, pct) for key, pct in _shares(analysed) if pct >= _LEAST_PCT]
-    statements = []
-    if len(analysed.trace.lanes) > _DEVICES:
-        statements.append(f"{len(analysed.trace.lanes) - _DEVICES} more devices are not drawn.")
-    wall = analysed.wall_ns / 1e6
+    hidden = len(analysed.trace.lanes) - _DEVICES
+    statements = [f"{hidden} more devices are not drawn."] if hidden > 0 else []
     picture = TimelinePicture(
         title=f"Timeline: {analysed.trace.workload.name}",
         subtitle=_subtitle(analysed),
@@ -122,7 +120,9 @@ def of_timeline(analysed: Timeline) -> tuple[TimelinePicture, list[str]]:
     )
     facts = [
         picture.subtitle,
-        f"Of {wall:.4g} ms of wall time: " + ", ".join(f"{label(key)} {pct:.1f} %" for key, pct in shares) + ".",
+        f"Of {analysed.wall_ns / 1e6:.4g} ms of wall time: "
+        + ", ".join(f"{label(key)} {pct:.1f} %" for key, pct in shares)
+        + ".",
         *(f.claim for f in analysed.findings),
         *([f"{picture.ranks.title}."] if picture.ranks else []),
         *statements,
@@ -149,25 +149,23 @@ def _subtitle(analysed: Timeline) -> str:
 
 def _shares(analysed: Timeline) -> list[tuple[str, float]]:
     total = analysed.total
-    wall = max(total.wall, 1)
     parts = [
         ("computing", total.computing),
         ("communication", total.exposed_communication),
         ("copying", total.exposed_copies),
         *((row.idle.cause, row.idle.ns) for row in analysed.causes),
     ]
-    return [(key, 100 * ns / wall) for key, ns in parts]
+    return [(key, 100 * ns / max(total.wall, 1)) for key, ns in parts]
 
 
 def _visible_window(analysed: Timeline) -> Window:
     """The first steps of the window, or the whole window."""
-    first, last = analysed.windows[0].start, analysed.windows[-1].end
-    if analysed.selected == "range":
-        return Window(first, analysed.windows[min(STEPS, len(analysed.windows)) - 1].end)
+    windows = analysed.windows
     if analysed.selected == "steady" and analysed.steps:
         starts = analysed.steps.starts[analysed.steps.warm_up :]
         return Window(starts[0], starts[min(STEPS, len(starts) - 1)])
-    return Window(first, last)
+    last = windows[:STEPS][-1] if analysed.selected == "range" else windows[-1]
+    return Window(windows[0].start, last.end)
 
 
 def _lane_title(analysed: Timeline, window: Window) -> str:

@@ -74,15 +74,12 @@ class DistantWorkloads(Protocol):
     @property
     def manifests(self) -> Sequence[Manifest]:
         """Their manifests."""
-        ...
 
     def extract(self, table: str, names: Sequence[str], target: Path) -> None:
         """Write the columns ``names`` that exist in ``table`` to a new Parquet file."""
-        ...
 
     def columns(self, table: str) -> list[str]:
         """The columns of ``table``."""
-        ...
 
 
 class Store:

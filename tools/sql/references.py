@@ -63,13 +63,14 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
         names = {str(node["table_name"]).lower() for node in own} - cte_names
         refs.foreign |= names - known.keys()
         refs.tables |= names & known.keys()
-        only = _workloads(query, inside)
+        only = _workloads(query, inside, own)
         for node in own:
             name = str(node["table_name"]).lower()
-            ids = only.get(str(node.get("alias") or name).lower())
+            alias = str(node.get("alias") or name).lower()
+            ids = only.get(alias)
             before = refs.workloads.get(name, set())
             refs.workloads[name] = None if ids is None or before is None else before | ids
-            aliases.setdefault(str(node.get("alias") or name).lower(), set()).add(name)
+            aliases.setdefault(alias, set()).add(name)
             if node.get("column_name_alias"):
                 refs.whole.add(name)
         for node in (query, *inside):
@@ -89,13 +90,14 @@ _ALL_ROWS_COUNT = {"ASOF", "POSITIONAL", "DEPENDENT"}
 _JOINS = {"INNER", "LEFT", "RIGHT", "OUTER", "FULL"}
 
 
-def _workloads(query: Node, inside: list[Node]) -> dict[str, set[str]]:
+def _workloads(query: Node, inside: list[Node], own: list[Node]) -> dict[str, set[str]]:
     """Map each table alias to the workloads to which the WHERE clause of one SELECT restricts its rows.
+
+    ``own`` are its tables among the nodes ``inside`` it.
 
     Only equality with text constants counts, and only if rows of other workloads are neither visible nor affect which
     rows are.
     """
-    own = [node for node in inside if node.get("type") == "BASE_TABLE"]
     joins = [node for node in inside if node.get("type") == "JOIN"]
     if any("sample" in node or node.get("column_name_alias") for node in (query, *own)) or any(
         node.get("ref_type") in _ALL_ROWS_COUNT or node.get("join_type") not in _JOINS for node in joins

@@ -237,11 +237,8 @@ def _describe_all(table: Table) -> tuple[Table, list[str]]:
         names = listed if isinstance(listed, list) else [part.strip(' "') for part in listed.strip("[").split(",")]
         long |= len(names) > _FIRST_OF_ALL
         rows.append([name, ", ".join(names[:_FIRST_OF_ALL]) + (", ..." if len(names) > _FIRST_OF_ALL else "")])
-    notes = ["DESCRIBE TABLE shows types."]
-    return _with_rows(table, ["name", "column_names"], rows), [
-        *notes,
-        *([f"Each counter is a column; {_SOME}."] * long),
-    ]
+    notes = ["DESCRIBE TABLE shows types.", *([f"Each counter is a column; {_SOME}."] * long)]
+    return _with_rows(table, ["name", "column_names"], rows), notes
 
 
 def _with_rows(table: Table, columns: list[str], rows: list[list[object]]) -> Table:

@@ -7,10 +7,8 @@ nothing; one query runs at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.base.database import connect, sql_name
@@ -21,7 +19,7 @@ from ...analysis.store.schema import SchemaColumn, columns, schema
 from ...analysis.store.store import Manifest, Store
 from . import errors
 from .errors import FailedQuery
-from .references import References, references, result_units
+from .references import References, Units, references, result_units
 from .sources import source, widen_counters
 from .statement_gate import StatementRefused, gate, query_relation
 
@@ -69,7 +67,10 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
     tables = {name: columns(name, manifests) for name in schema()}
     _refuse_names(frames, tables)
     used: frozenset[str] = frozenset()
-    with _session() as con, scratch() as folder:
+    with connect() as con, scratch() as folder:
+        con.execute("SET errors_as_json = true")
+        # Only tables of the store and the given frames are visible, never the caller's variables.
+        con.execute("SET python_enable_replacements = false")
         try:
             for name, frame in frames.items():
                 con.register(name, frame)
@@ -78,7 +79,10 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
             used = frozenset(named.tables)
             widen_counters(store, manifests, tables, named)
             for table, known in tables.items():
-                _view(con, table, known, _rows(store, manifests, table, known, named, folder))
+                only = named.workloads.get(table)
+                chosen = [m for m in manifests if only is None or m.id in only]
+                rows = source(store, chosen, table, list(known), folder) if table in named.tables else None
+                _view(con, table, known, rows)
             return _fetch_rows(con, text, explain, tree, _units(tables, named))
         except StatementRefused as refusal:
             raise errors.refusal_problem(str(refusal)) from None
@@ -94,16 +98,6 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
             raise errors.problem(error_data, FailedQuery(sql, {**tables, **dict.fromkeys(frames, ())}, used)) from error
 
 
-@contextmanager
-def _session() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a cursor with its own names and settings, closed at the end."""
-    with connect() as con:
-        con.execute("SET errors_as_json = true")
-        # Only tables of the store and the given frames are visible, never the caller's variables.
-        con.execute("SET python_enable_replacements = false")
-        yield con
-
-
 def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     for name in frames:
         if name.lower() in tables:
@@ -115,33 +109,16 @@ def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
             )
 
 
-def _rows(
-    store: Store,
-    manifests: Sequence[Manifest],
-    table: str,
-    known: Mapping[str, SchemaColumn],
-    named: References,
-    folder: Path,
-) -> str | None:
-    """Return SQL for the rows of a table; None if it is not read or has none."""
-    if table not in named.tables:
-        return None
-    only = named.workloads.get(table)
-    return source(store, [m for m in manifests if only is None or m.id in only], table, list(known), folder)
-
-
 def _view(con: duckdb.DuckDBPyConnection, table: str, known: Mapping[str, SchemaColumn], rows: str | None) -> None:
     empty = ", ".join(f"NULL::{column.type} AS {sql_name(name)}" for name, column in known.items())
     con.execute(f"CREATE TEMP VIEW {table} AS {rows or f'SELECT {empty} WHERE false'}")
 
 
-def _units(tables: Mapping[str, Mapping[str, SchemaColumn]], named: References) -> dict[str, dict[str, str | None]]:
+def _units(tables: Mapping[str, Mapping[str, SchemaColumn]], named: References) -> Units:
     return {t: {name.lower(): column.unit for name, column in tables[t].items()} for t in named.tables & tables.keys()}
 
 
-def _fetch_rows(
-    con: Any, sql: str, explain: str, tree: Any, units: Mapping[str, Mapping[str, str | None]]
-) -> QueryRows:
+def _fetch_rows(con: Any, sql: str, explain: str, tree: Any, units: Units) -> QueryRows:
     if explain:
         return QueryRows(con.execute(f"{explain} {sql}").fetchnumpy(), {}, frozenset())
     import duckdb

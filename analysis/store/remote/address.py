@@ -55,18 +55,11 @@ def parse_address(text: str) -> Bucket | Lake:
     if text.startswith(S3):
         return bucket(text)
     connection_text = text.removeprefix(DUCKLAKE)
-    if (
-        connection_text.startswith(_POSTGRES)
-        and not _URI.match(connection_text)
-        and not _URI.match(connection_text.removeprefix(_POSTGRES).strip())
-    ):
-        connection = connection_text.removeprefix(_POSTGRES).strip()
+    is_uri = _URI.match(connection_text)
+    connection = connection_text.removeprefix(_POSTGRES).strip()
+    if connection_text.startswith(_POSTGRES) and not is_uri and not _URI.match(connection):
         return Lake(connection, postgres=True)
-    if (
-        _URI.match(connection_text)
-        or not connection_text
-        or connection_text.startswith((_POSTGRES, "sqlite:", "mysql:", "duckdb:"))
-    ):
+    if is_uri or not connection_text or connection_text.startswith((_POSTGRES, "sqlite:", "mysql:", "duckdb:")):
         raise BadArgument(
             f"The store {text[:200]} is not the address of a catalogue",
             "a catalogue is in PostgreSQL or in a DuckDB file",

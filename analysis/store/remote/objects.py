@@ -31,29 +31,23 @@ class Objects(Protocol):
 
     def listing(self, prefix: str) -> list[StoredObject]:
         """All keys with this prefix."""
-        ...
 
     def read(self, key: str, most: int) -> bytes | None:
         """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``
         bytes."""
-        ...
 
     def fetch(self, key: str, target: Path, size: int) -> str:
         """Write an object to a new file and return its SHA-256. Raises StoreProblem if its size is not ``size``
         bytes."""
-        ...
 
     def upload(self, source: Path, key: str, sha256: str) -> None:
         """Store a file, unless the same content is already there."""
-        ...
 
     def create(self, key: str, content: bytes) -> bool:
         """Store a small object in one step; returns False without any change if the key exists."""
-        ...
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; missing ones are not an error."""
-        ...
 
 
 def missing(key: str) -> StoreProblem:

@@ -159,9 +159,7 @@ class CpuBench:
         return max(min(_BESIDE * (cache or _LEAST), free_bytes() // 2, self._effort.most_bytes), _LEAST)
 
     def _method(self, about: str = "") -> str:
-        return ", ".join(
-            word for word in (self._kernels.name, f"{count_text(len(self._cpus), 'thread')}", about) if word
-        )
+        return ", ".join(word for word in (self._kernels.name, count_text(len(self._cpus), "thread"), about) if word)
 
     def _measure(self, blank: CeilingOutcome, parts: list[CpuThreadWork]) -> CeilingOutcome:
         """Run every part once to check it, then sample the rate of all together until the budget is used up."""
@@ -338,10 +336,8 @@ def last_level_bytes(used: list[int], root: Path = _CPUS) -> int:
     sizes: dict[tuple[int, str], int] = {}
     for cpu in used:
         for index in listing(root / f"cpu{cpu}" / "cache"):
-            level, kib = (
-                whole_number(read(index / "level")),
-                whole_number((read(index / "size") or "").removesuffix("K")),
-            )
+            level = whole_number(read(index / "level"))
+            kib = whole_number((read(index / "size") or "").removesuffix("K"))
             if level and kib and read(index / "type") != "Instruction":
                 sizes[level, read(index / "shared_cpu_list") or str(cpu)] = kib << 10
     last = max((level for level, _ in sizes), default=0)

@@ -10,7 +10,6 @@ from typing import Any
 
 from ....analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem, join_sentences
 from ....analysis.base.text import count_text
-from ....analysis.launches.device_clocks import ClockState
 from ..machine.sensors import reader
 from . import cuda, hip, kernel_results
 from .measure import (
@@ -30,7 +29,6 @@ from .outcomes import (
     CeilingOutcome,
     CeilingProgress,
     Mode,
-    Theory,
     best_of_memory,
     compare_caches,
     held_back,
@@ -158,14 +156,13 @@ class BenchmarkSession:
             p95=timing.rate(0.95),
             n=len(timing.samples),
             clock_mhz=timing.clock_mhz,
-            **_sensor_fields(timing.state),
             grid=timing.groups,
             workgroup_size=fastest.spec.threads,
             work_per_launch=timing.work,
             method=f"{blank.method}, kernels {version()}, {sizes}, median of device events",
             reason="" if timing.steady else "the median was still changing when the time was up",
         )
-        theory_at_clock: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
+        theory_at_clock = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
         return held_back(judge_outcome(outcome, fastest.spec, self._theory, theory_at_clock), timing.state)
 
     def _skipped_outcome(self, blank: CeilingOutcome) -> CeilingOutcome | None:
@@ -183,13 +180,6 @@ class BenchmarkSession:
         if self._scale.effort is not None:
             size = max(size, _CACHES * (device.l2_bytes or 0))
         return max(1 << 20, min(size, device.free_bytes // _MEMORY_SHARE) >> 20 << 20)
-
-
-def _sensor_fields(state: ClockState | None) -> dict[str, Any]:
-    """Return the fields of an outcome that come from the sensors."""
-    if state is None:
-        return {}
-    return {"temperature_c": state.celsius, "power_w": state.watts, "held_back": ",".join(state.notable_causes)}
 
 
 def made_by(gpu: OpenGpu) -> str:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +49,11 @@ def compile_for(arch: str, source: str, defines: Mapping[str, str], version: int
     ``version`` is clang's code object version. Raises MissingTool with the error of each compiler if all of them fail.
     """
     refusals = []
-    try:
-        return by_hiprtc(arch, source, defines)
-    except MissingTool as problem:
-        refusals.append(problem.why)
-    try:
-        return by_clang(arch, source, defines, version)
-    except MissingTool as problem:
-        refusals.append(problem.why)
+    for compile_with in (by_hiprtc, partial(by_clang, version=version)):
+        try:
+            return compile_with(arch, source, defines)
+        except MissingTool as problem:
+            refusals.append(problem.why)
     raise MissingTool(
         f"Kernels cannot be compiled for {arch}",
         "; ".join(refusals),
@@ -264,10 +262,10 @@ class Hip:
             return 0 if int(status) else int(value)
 
         place = _text(hip.hipDeviceGetPCIBusId, index)
-        device = _kfd_device(place, index)
-        arch = self._arch(index) or (device.arch if device else None)
+        device = _kfd_device(place, index) or Device(vendor="amd", index=index)
+        arch = self._arch(index) or device.arch
         # HIP reports "AMD Radeon Graphics" if libdrm's list of names (amdgpu.ids) is missing.
-        names_told = [n for n in (device and device.name, _text(hip.hipDeviceGetName, index)) if n]
+        names_told = [n for n in (device.name, _text(hip.hipDeviceGetName, index)) if n]
         name = next((n for n in names_told if identify(n, arch, {})), names_told[0] if names_told else "AMD GPU")
         if arch is None:
             raise DeviceFailure(
@@ -280,8 +278,8 @@ class Hip:
             index=index,
             name=name,
             arch=arch,
-            uuid=(device.uuid if device else None) or f"amd-{place or index}",
-            compute_units=attribute("MultiprocessorCount") or (device and device.compute_units) or 1,
+            uuid=device.uuid or f"amd-{place or index}",
+            compute_units=attribute("MultiprocessorCount") or device.compute_units or 1,
             wave_size=attribute("WarpSize") or 64,
             memory_bytes=int(total),
             free_bytes=int(free),
@@ -289,9 +287,9 @@ class Hip:
             clock_max_mhz=attribute("ClockRate") / 1000 or None,
             memory_clock_mhz=attribute("MemoryClockRate") / 1000 or None,
             memory_bus_bits=attribute("MemoryBusWidth") or None,
-            partition=device.partition if device else None,
-            dies=device.xccs if device else None,
-            driver=device.driver if device else None,
+            partition=device.partition,
+            dies=device.xccs,
+            driver=device.driver,
             runtime=f"HIP {readable_version(version)}",
             pci=place,
         )

@@ -138,9 +138,16 @@ def judge_outcome(
 
 
 def held_back(outcome: CeilingOutcome, state: ClockState | None) -> CeilingOutcome:
-    """Add what limited the clock to an outcome. A rate limited by temperature, current or hardware is suspect, because
-    it is not what the device can do. The power limit is part of what it can do, so it is only reported."""
-    if state is None or not state.notable_causes:
+    """Add the sensor readings and what limited the clock to an outcome.
+
+    A rate limited by temperature, current or hardware is suspect, because it is not what the device can do. The power
+    limit is part of what it can do, so it is only reported.
+    """
+    if state is None:
+        return outcome
+    causes = ",".join(state.notable_causes)
+    outcome = replace(outcome, temperature_c=state.celsius, power_w=state.watts, held_back=causes)
+    if not causes:
         return outcome
     faults = outcome.status == "ok" and not FAULTS.isdisjoint(state.notable_causes)
     reason = _join(outcome.reason, f"the clock was limited by {state.causes_text}")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol
 
 import pynvml
 
 from ....analysis.base.problems import LimitExceeded, Problem
 from ....analysis.launches.device_clocks import ClockState, summary
-from ..machine.sensors import Read, SensorReading, answer_or_none, handle_at
+from ..machine.sensors import BackgroundSampler, Read, SensorReading, answer_or_none, handle_at
 
 MONITORS = {"amd": "amd-smi or rocm-smi", "nvidia": "nvidia-smi"}
 """Programs that show who is using a GPU, by vendor."""
@@ -133,23 +131,13 @@ def settle(runtime: Runtime, expected_s: float = 0.0) -> None:
 _EVERY_S = 0.02
 
 
-class BenchmarkClocks:
+class BenchmarkClocks(BackgroundSampler):
     """Samples clocks while its with block runs; without a reader there are no samples."""
 
     def __init__(self, read: Read | None) -> None:
-        self._read, self._over = read, threading.Event()
+        super().__init__(read is not None)
+        self._read = read
         self._readings: list[SensorReading] = []
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-
-    def __enter__(self) -> BenchmarkClocks:
-        if self._read:
-            self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        if self._read:
-            self._thread.join(1.0)
 
     @property
     def state(self) -> ClockState | None:

@@ -95,10 +95,9 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
         return NvidiaGpus(_from_proc(roots), [f"NVIDIA's NVML (pynvml) reports: {reason}{on_bus_too}. {advice}"])
     if not nvml.gpus:
         return NvidiaGpus(_from_proc(roots), [f"The NVIDIA driver shows no GPU to this process. {_NO_GPU}"])
-    of_gpus = {gpu.index: limits.get(gpu.uuid or "", {}) for gpu in nvml.gpus if not gpu.why}
-    found_devices = [
-        _device(roots, gpu, nvml.driver, of_gpus[gpu.index].get("sms")) for gpu in nvml.gpus if not gpu.why
-    ]
+    working = [gpu for gpu in nvml.gpus if not gpu.why]
+    of_gpus = {gpu.index: limits.get(gpu.uuid or "", {}) for gpu in working}
+    found_devices = [_device(roots, gpu, nvml.driver, of_gpus[gpu.index].get("sms")) for gpu in working]
     notes = [f"NVML reports for GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
     if any(gpu.mig for gpu in nvml.gpus):
         notes.append(
@@ -119,12 +118,9 @@ def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, dict[s
 
 
 def _explain_silence(answer: ProgramAnswer) -> str:
-    if answer.failure:
-        advice = f"The driver may be hanging: check dmesg for Xid messages; {_LACKING}"
-    else:
-        advice = f"Run nvidia-smi by hand; {_LACKING}"
+    advice = "The driver may be hanging: check dmesg for Xid messages" if answer.failure else "Run nvidia-smi by hand"
     complaint = answer.complaint or f"printed unreadable output ({clean(answer.out, 100)!r})"
-    return f"NVIDIA's library NVML, called in a child process, {complaint}. {advice}"
+    return f"NVIDIA's library NVML, called in a child process, {complaint}. {advice}; {_LACKING}"
 
 
 def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | None = None) -> Device:
