@@ -285,25 +285,26 @@ def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
 
 
 def _by_operations(flop: Quantity, quantities: list[Quantity], asked: list[Quantity], lost: list[str]) -> Graded:
-    ratio, data = flop.ratio, asked[0] if asked else None
-    if ratio is not None and abs(ratio - 1) <= SAME:
+    data = asked[0] if asked else None
+    ratio = flop.ratio or 0.0
+    if abs(ratio - 1) <= SAME:
         return _by_type(flop, [e for e in quantities if e.role == "flop"])
-    if ratio is not None and _near(ratio):
+    if _near(ratio):
         differ = f"floating-point operations differ by {ratio - 1:+.1%}"
         if data is None or not _near(_ratio(data)):
             return "unknown", f"{differ}: boundaries, or another algorithm"
         return "probably", f"{differ} and {_agree(data)}: boundaries, or partial results"
-    done = f"{_times(ratio)} floating-point operations"
+    done = f"{_times(flop.ratio)} floating-point operations"
     if size := _another_size(quantities):
         return "no", f"{done}: {size}"
-    if lost and not (ratio is not None and ratio > 1):
-        return "unknown", f"{_times(ratio)} of those counted, but not counted: {', '.join(lost)}"
+    if lost and ratio <= 1:
+        return "unknown", f"{_times(flop.ratio)} of those counted, but not counted: {', '.join(lost)}"
     less = "less was done, or it was computed in another way; check the results"
     if data is None:
-        if ratio is not None and ratio > 1:
+        if ratio > 1:
             return "probably_not", f"{done}, and memory requests were not counted: give checked, or collect them"
         return "no", f"{done}: {less}"
-    if ratio is not None and ratio > 1:
+    if ratio > 1:
         if not _near(_ratio(data)):
             return "unknown", f"{done} and {_agree(data)}: more work, but not of one kind"
         if ratio > _EXTRA:
@@ -361,9 +362,8 @@ def _by_the_rest(quantities: list[Quantity]) -> Graded:
     if more := _more_bytes(quantities):
         return "probably_not", more
     counted = ", ".join(e.quantity for e in quantities[:4])
-    if any(e.role == "instructions" for e in quantities) and all(
-        e.ratio is not None and abs(e.ratio - 1) <= SAME for e in quantities
-    ):
+    alike = all(abs((e.ratio or 0.0) - 1) <= SAME for e in quantities)
+    if alike and any(e.role == "instructions" for e in quantities):
         return "yes", f"all that was counted agrees to {SAME:.0%}: {counted}"
     return "unknown", f"neither operations nor requests were counted in both, only {counted}"
 
@@ -372,7 +372,7 @@ def _more_bytes(quantities: list[Quantity]) -> str:
     """Where as many requests, instructions or work-items move far more bytes: in words, else nothing."""
     moved = next((e for e in quantities if e.quantity == level_title("hbm") and (e.ratio or 0.0) >= _FAR), None)
     same = next((e for e in quantities if e.role in ("moved", "instructions", "launch") and e is not moved), None)
-    if moved is None or same is None or same.ratio is None or not _near(same.ratio):
+    if moved is None or same is None or not _near(same.ratio or 0.0):
         return ""
     return f"{_agree(same)}, but {_times(moved.ratio)} bytes of HBM traffic: more data, or scattered accesses"
 

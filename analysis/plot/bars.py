@@ -271,8 +271,8 @@ def _title(f: Figure) -> str:
 
 
 def _by_subsystem(rows: list[Row]) -> list[Row]:
-    order = {name: i for i, name in reversed(list(enumerate(r.subsystem for r in rows)))}
-    return sorted(rows, key=lambda r: order[r.subsystem])
+    order = list(dict.fromkeys(r.subsystem for r in rows))
+    return sorted(rows, key=lambda r: order.index(r.subsystem))
 
 
 def _missing(figures: Sequence[Figure]) -> list[str]:

@@ -96,8 +96,8 @@ class Sheet:
         bandwidths = [roof for roof in falling if roof.unit == "GB/s"]
         peaks = [roof for roof in falling if roof.unit != "GB/s"]
         places = [dot.place for dot in shown.dots if dot.is_drawable]
-        swept = [place for line in shown.sweeps for place in line]
-        xs, ys = [x for x, _ in [*places, *swept]], [y for _, y in [*places, *swept]]
+        drawn = [*places, *(place for line in shown.sweeps for place in line)]
+        xs, ys = [x for x, _ in drawn], [y for _, y in drawn]
         xs += [p.value / b.value for p in (peaks[:1] + peaks[-1:]) for b in (bandwidths[:1] + bandwidths[-1:])]
         x0, x1 = _pad_limits(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
         ys += [p.value for p in peaks] or [b.value * x1 / 10 for b in bandwidths]

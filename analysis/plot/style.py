@@ -127,7 +127,6 @@ def page(heading: Sequence[str], body: float, statements: Sequence[str], table: 
 
 def _table(axes: Axes, rows: Sequence[Sequence[str]]) -> None:
     """Fill axes with a table whose first row is its head, and whose columns are as wide as their longest text."""
-
     from matplotlib.transforms import Bbox
 
     axes.axis("off")

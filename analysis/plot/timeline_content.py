@@ -204,7 +204,6 @@ def _select_lanes(analysed: Timeline) -> list[Lane]:
 
 
 def _devices(analysed: Timeline, window: Window) -> list[Strip]:
-
     made = []
     trace = analysed.trace
     for lane in _select_lanes(analysed):

@@ -113,16 +113,13 @@ class Store:
 
     def verify(self) -> None:
         """Raise StoreProblem for a store of a newer rooflens, which may use the same names with another meaning."""
-        marker = self.root / _FORMAT
+        marker, layout, why = self.root / _FORMAT, None, "it does not state the layout of the store"
         try:
-            stated = json.loads(read_small(marker, _FORMAT_BYTES))
-            layout = stated["layout"]
+            layout = json.loads(read_small(marker, _FORMAT_BYTES))["layout"]
         except (FileNotFoundError, NotADirectoryError):
             return
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-            layout, why = None, getattr(error, "strerror", None) or "it does not state the layout of the store"
-        else:
-            why = "it does not state the layout of the store"
+            why = getattr(error, "strerror", None) or why
         if isinstance(layout, bool) or not isinstance(layout, int) or layout < 1:
             raise StoreProblem(f"{marker} cannot be read", why, f"Write {json.dumps({'layout': LAYOUT})} into it")
         if layout > LAYOUT:
@@ -175,15 +172,13 @@ class Store:
             if direct:
                 return direct
         known, broken = self.scan()
+        missing = f"There is no workload {reference!r}"
         if not known and broken:
-            what = f"There is no workload {reference!r}"
-            raise NotFound(what, f"nothing in the store can be read; {broken[0]}", "list_workloads lists all entries")
+            why = f"nothing in the store can be read; {broken[0]}"
+            raise NotFound(missing, why, "list_workloads lists all entries")
         if not known:
-            raise NotFound(
-                f"There is no workload {reference!r}",
-                f"the store {self.address} is empty",
-                "Import one with import_profile, or run `rooflens demo`",
-            )
+            fix = "Import one with import_profile, or run `rooflens demo`"
+            raise NotFound(missing, f"the store {self.address} is empty", fix)
         if reference == "latest":
             return known[-1]
         if by_name := [m for m in known if m.name == reference]:
@@ -198,7 +193,7 @@ class Store:
                 "Give more characters of the id",
             )
         hint = near(reference, [*(m.name for m in known), *(m.id for m in known)])
-        raise NotFound(f"There is no workload {reference!r}", hint, "list_workloads shows all")
+        raise NotFound(missing, hint, "list_workloads shows all")
 
     def file(self, manifest: Manifest, table: str) -> Path | None:
         """The Parquet file of one table of a workload, or None if the workload does not have the table."""
