@@ -133,7 +133,9 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
     if computed and not store.read_only:
         store.sweep_derived(home.name)
     elif files:
-        _mark_used(home)
+        with contextlib.suppress(OSError):  # read-only stores are not swept either
+            # Store.sweep_derived sees from the folder's time whether it is still in use.
+            os.utime(home)
     return files
 
 
@@ -171,12 +173,6 @@ def _ceilings_digest(store: Store) -> str:
     """Return a digest of the measured ceilings, on which verdicts depend."""
     names = ",".join(path.name for path in measured_ceilings.files(store))
     return hashlib.sha256(names.encode()).hexdigest()[:8]
-
-
-def _mark_used(home: Path) -> None:
-    """Update the folder's time, from which ``Store.sweep_derived`` sees whether it is still in use."""
-    with contextlib.suppress(OSError):  # read-only stores are not swept either
-        os.utime(home)
 
 
 # -- rows ------------------------------------------------------------------------------------------

@@ -111,11 +111,9 @@ def by_clang(arch: str, source: str, defines: Mapping[str, str], version: int = 
 def clangs() -> list[Path]:
     """Return the clang of ROCm first, then those of the system from the newest."""
     rocm = [Path(root, "llvm/bin/clang") for root in (os.environ.get("ROCM_PATH"), "/opt/rocm") if root]
-    names = sorted(
-        {p.name for folder in os.get_exec_path() for p in Path(folder).glob("clang-[0-9]*")},
-        key=lambda name: -int(m[1]) if (m := re.fullmatch(r"clang-(\d+)", name)) else 0,
-    )
-    system = [shutil.which(name) for name in [*(n for n in names if re.fullmatch(r"clang-\d+", n)), "clang"]]
+    files = (path for folder in os.get_exec_path() for path in Path(folder).glob("clang-[0-9]*"))
+    numbers = {int(match[1]) for path in files if (match := re.fullmatch(r"clang-(\d+)", path.name))}
+    system = [shutil.which(name) for name in [*(f"clang-{n}" for n in sorted(numbers, reverse=True)), "clang"]]
     return [p for p in rocm if p.is_file()] + [Path(p) for p in system if p]
 
 

@@ -7,7 +7,7 @@ import statistics
 import struct
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,13 +55,14 @@ class ReadyKernel:
     kernel: Any
     memory: Memory
     point: int = 1
-    arguments: tuple[int, int] = field(init=False)
     launched: int = 0
 
-    def __post_init__(self) -> None:
+    @property
+    def arguments(self) -> tuple[int, int]:
+        """Return the addresses of the buffers that the kernel reads."""
         memory, spec = self.memory, self.spec
         small = memory.operands
-        self.arguments = small if spec.data else (memory.a, small[1] if spec.kind == "sweep" else memory.b)
+        return small if spec.data else (memory.a, small[1] if spec.kind == "sweep" else memory.b)
 
     @property
     def tiles(self) -> int:

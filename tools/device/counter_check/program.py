@@ -51,23 +51,20 @@ def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) 
     codes = _build_kernels(runtime, launches, out)
     size = max(_ONES, *(max(launch.reads, launch.writes) for launch in launches)) + 4096
     a, ones, results = runtime.allocate(size), runtime.allocate(_ONES), runtime.allocate(size)
-    fill = runtime.kernel(runtime.load(codes["memory.cu"]), "prepare_fill", 0)
+    modules = {source: runtime.load(code) for source, code in codes.items()}
+    fill = runtime.kernel(modules["memory.cu"], "prepare_fill", 0)
     _fill(runtime, fill, a, size, 1)
-    runtime.upload(ones + 0, bytes(_ONES))
-    modules: dict[str, Any] = {}
+    runtime.upload(ones, bytes(_ONES))
     kernels: dict[str, Any] = {}
     for launch in launches:
-        code = codes[launch.source]
-        if launch.source not in modules:
-            modules[launch.source] = runtime.load(code)
         kernel = runtime.kernel(modules[launch.source], launch.name, launch.shared_bytes)
         _fill(runtime, fill, results, launch.writes, 0)
-        source = a
         if launch.data:
-            runtime.upload(ones, _packed_one(launch.data) * (_ONES // len(_packed_one(launch.data))))
-            source = ones
+            one = _packed_one(launch.data)
+            runtime.upload(ones, one * (_ONES // len(one)))
         settle(runtime)
-        runtime.launch(kernel, launch.groups, launch.threads, launch.shared_bytes, _arguments(launch, source, results))
+        arguments = _arguments(launch, ones if launch.data else a, results)
+        runtime.launch(kernel, launch.groups, launch.threads, launch.shared_bytes, arguments)
         settle(runtime, 5.0)
         fault = explain_wrong_result(launch, lambda offset, size: runtime.download(results + offset, size))
         right = None if fault is None else not fault
