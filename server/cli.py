@@ -16,6 +16,7 @@ from ..analysis.base.problems import BadArgument, Problem, StoreProblem, near
 from ..analysis.store.store import Store, is_store
 from .commands import NAMES, command
 from .commands.first_steps import first_steps
+from .commands.options import declare
 from .commands.verbs import BY_NAME, BY_TOOL
 from .terminal import log
 from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, misunderstood, refuse, tell, unread
@@ -116,27 +117,9 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
     With a ``chosen`` subcommand, only its arguments are defined, so that no tool but its own is imported.
     """
-    everywhere = _Parser(add_help=False)
-    everywhere.add_argument(
-        _STORE,
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help="the workload store (default: $ROOFLENS_STORE, else the user's data folder)",
-    )
-    everywhere.add_argument(
-        "-v",
-        "--verbose",
-        action="count",
-        default=argparse.SUPPRESS,
-        help="log every tool call to stderr (tool, outcome, time, size; never contents); twice for more",
-    )
-    for_programs = _Parser(add_help=False)
-    for_programs.add_argument(
-        _JSON,
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="print one JSON object on the standard output instead of text: the result, or the error",
-    )
+    everywhere, for_programs = (_Parser(add_help=False, argument_default=argparse.SUPPRESS) for _ in range(2))
+    declare(everywhere, "everywhere")
+    declare(for_programs, "programs")
     meanings = "\n".join(f"  {status:<4}{meaning}" for status, meaning in MEANINGS.items())
     whole = _Parser(
         prog="rooflens",

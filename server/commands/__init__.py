@@ -1,4 +1,4 @@
-"""The subcommands: each module or class is one, with HELP, arguments(parser) and execute(options, store).
+"""The subcommands: each is a function of its options and the store, which options.toml describes.
 
 Those that call one tool and show its answer are verbs (verbs/). A command returns its result as an Outcome, which is
 printed as text or, with --json, as JSON. To keep the start fast, a module imports what its command needs only when the
@@ -9,38 +9,19 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol
 
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
+from .options import declare, stated
 from .verbs import BY_NAME, VERBS
 
-_PLACES = {
-    "demo": "first_steps:DemoCommand",
-    "report": "exports:ReportCommand",
-    "gate": "gate",
-    "connect": "connect",
-    "serve": "serve",
-    "call": "call:CallCommand",
-    "tools": "call:ToolsCommand",
-    "doctor": "machine:DoctorCommand",
-    "check": "machine:CheckCommand",
-    "export-db": "exports:ExportDbCommand",
-    "export-trace": "exports:ExportTraceCommand",
-    "tag": "team:TagCommand",
-    "init": "team:InitCommand",
-    "push": "team:PushCommand",
-    "pull": "team:PullCommand",
-    "prune": "team:PruneCommand",
-    "completion": "completion",
-}
-"""Command -> the module of this package that is the command, or the module and class."""
-NAMES = (*(verb.name for verb in VERBS), *_PLACES)
+NAMES = (*(verb.name for verb in VERBS), *(name for name, facts in stated().items() if "function" in facts))
 """The subcommands in the order of the help."""
 
 
 class Subcommand(Protocol):
-    """The interface of a command: a module or a class of this package, or a verb."""
+    """The interface of a command: a function of this package, or a verb."""
 
     HELP: str
 
@@ -54,12 +35,27 @@ class Subcommand(Protocol):
         """
 
 
+class FunctionCommand:
+    """A command that is a function of this package; options.toml has its help and its arguments."""
+
+    def __init__(self, name: str) -> None:
+        self.HELP, self._name = stated()[name]["help"], name
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Define the arguments of the command."""
+        declare(parser, self._name)
+
+    def execute(self, options: Namespace, store: Store) -> int | Outcome:
+        """Import the module of the command and run it."""
+        module, _, function = stated()[self._name]["function"].partition(":")
+        outcome: int | Outcome = getattr(import_module(f".{module}", __name__), function)(options, store)
+        return outcome
+
+
 def command(name: str) -> Subcommand:
     """The command with this name."""
     if name in BY_NAME:
         from .verbs.answers import VerbCommand
 
         return VerbCommand(BY_NAME[name])
-    module, _, kind = _PLACES[name].partition(":")
-    place = import_module(f".{module}", __name__)
-    return cast(Subcommand, getattr(place, kind)() if kind else place)
+    return FunctionCommand(name)

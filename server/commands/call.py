@@ -6,7 +6,7 @@ import json
 import re
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +17,6 @@ from ..terminal.outcome import Misuse, Outcome
 
 _POLL_S = 2.0
 """How long one look at a run waits, in seconds: how often its progress is reported."""
-
-
-def source_roots(parser: ArgumentParser) -> None:
-    """Declare --source-root."""
-    parser.add_argument(
-        "--source-root",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="show hot lines from source files below this folder (repeatable; none by default)",
-    )
 
 
 def finish_call(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
@@ -134,62 +123,35 @@ def _kind(schema: Any) -> str:
     )
 
 
-class CallCommand:
-    """`rooflens call`: one tool by its name, its result as JSON, for scripts."""
+def call_tool(options: Namespace, store: Store) -> int:
+    """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
+    from ..mcp.toolbox import TOOLS
+    from .verbs import BY_TOOL, verb_of_call
+    from .verbs.answers import call_and_print, chosen_form
 
-    HELP = "call one tool for a script, with JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command."""
-        from .verbs.answers import declare_forms
-
-        declare_forms(parser)
-        parser.add_argument("tool", help="its name; `rooflens tools TOOL` describes its arguments")
-        parser.add_argument(
-            "arguments",
-            nargs="*",
-            help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin; or KEY=VALUE',
-        )
-        source_roots(parser)
-
-    def execute(self, options: Namespace, store: Store) -> int:
-        """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
-        from ..mcp.toolbox import TOOLS
-        from .verbs import BY_TOOL, verb_of_call
-        from .verbs.answers import call_and_print, chosen_form
-
-        form = chosen_form(options, terminal="json")
-        if options.tool not in BY_TOOL:
-            names = [tool.name for tool in TOOLS]
-            hint = near(options.tool, names)
-            raise NotFound(f"There is no tool {options.tool[:60]!r}", hint, "`rooflens tools` lists all tools")
-        given = _arguments(options)
-        return call_and_print(store, verb_of_call(options.tool, given), given, form, options.source_root)
+    form = chosen_form(options, terminal="json")
+    if options.tool not in BY_TOOL:
+        names = [tool.name for tool in TOOLS]
+        hint = near(options.tool, names)
+        raise NotFound(f"There is no tool {options.tool[:60]!r}", hint, "`rooflens tools` lists all tools")
+    given = _arguments(options)
+    return call_and_print(store, verb_of_call(options.tool, given), given, form, options.source_root)
 
 
-class ToolsCommand:
-    """`rooflens tools`: list the tools, or describe one tool with its arguments."""
+def list_tools(options: Namespace, store: Store) -> Outcome:
+    """List names and first sentences, or describe one tool."""
+    from ..mcp.toolbox import TOOLS
 
-    HELP = "list the tools, or the arguments of one tool with their meaning and defaults"
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command."""
-        parser.add_argument("tool", nargs="?", help="the tool whose arguments are shown")
-
-    def execute(self, options: Namespace, store: Store) -> Outcome:
-        """List names and first sentences, or describe one tool."""
-        from ..mcp.toolbox import TOOLS
-
-        if options.tool is not None:
-            known = {tool.name: tool for tool in TOOLS}
-            if options.tool not in known:
-                raise NotFound(
-                    f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all tools"
-                )
-            return _one(known[options.tool])
-        told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
-        width = max(map(len, told))
-        return Outcome(
-            {"tools": [{"name": name, "description": words} for name, words in told.items()]},
-            [f"{name:{width}} {words}" for name, words in told.items()],
-        )
+    if options.tool is not None:
+        known = {tool.name: tool for tool in TOOLS}
+        if options.tool not in known:
+            raise NotFound(
+                f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all tools"
+            )
+        return _one(known[options.tool])
+    told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
+    width = max(map(len, told))
+    return Outcome(
+        {"tools": [{"name": name, "description": words} for name, words in told.items()]},
+        [f"{name:{width}} {words}" for name, words in told.items()],
+    )

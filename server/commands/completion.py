@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -15,19 +15,6 @@ from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 from .verbs import Verb
-
-HELP = "print a script that completes subcommands, options, tools and workloads in your shell"
-_SHELLS = ("bash", "zsh", "fish")
-
-
-def arguments(parser: ArgumentParser) -> None:
-    """Define the arguments of the command."""
-    parser.add_argument(
-        "shell",
-        choices=_SHELLS,
-        help='bash, zsh: eval "$(rooflens completion bash)" in ~/.bashrc, or zsh in ~/.zshrc after compinit; '
-        "fish: rooflens completion fish | source, in its config.fish",
-    )
 
 
 def execute(options: Namespace, store: Store) -> Outcome:

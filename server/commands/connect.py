@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from ...analysis.base.problems import BadArgument, MissingTool, NotAllowed, StoreProblem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
-from .call import source_roots
 
 if TYPE_CHECKING:
     from ..connect.clients import Client, Scope, StartCommand, WrittenConfiguration
@@ -28,38 +27,6 @@ _OF_STORES = re.compile(r"AWS_\w+|PG[A-Z]+|ROOFLENS_(?:INSTALL_EXTENSIONS|CACHE_
 """The variables of the environment that shared stores are reached with: buckets, databases, and our own settings."""
 _LONGEST_S = 60
 """The maximum time in seconds that a client's own command may take."""
-
-HELP = "show what Claude Code, Codex, Gemini CLI, Cursor or VS Code need to use this server; --write configures it"
-
-
-def arguments(parser: ArgumentParser) -> None:
-    """Define the arguments of the command."""
-    parser.add_argument(
-        "client", metavar="CLIENT", nargs="?", help="one of the supported clients; without it, they are listed"
-    )
-    parser.add_argument(
-        "--write",
-        action="store_true",
-        help="add or update the entry in the client's configuration file, and change nothing else; a copy is kept",
-    )
-    parser.add_argument("--remove", action="store_true", help="remove the entry from the client's configuration again")
-    parser.add_argument(
-        "--project",
-        metavar="DIR",
-        nargs="?",
-        const=".",
-        help="configure one project (this folder, or DIR) instead of all your projects",
-    )
-    parser.add_argument(
-        "--command",
-        metavar="WORDS",
-        help='how the client starts rooflens, for instance "uvx --from FOLDER rooflens" (this program)',
-    )
-    parser.add_argument(
-        "--allow-exec", action="store_true", help="as for `rooflens serve`: the server may run programs as you"
-    )
-    parser.add_argument("--read-only", action="store_true", help="as for `rooflens serve`: the server writes nothing")
-    source_roots(parser)
 
 
 def execute(options: Namespace, store: Store) -> Outcome:

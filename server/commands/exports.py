@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.store.store import Store, write_atomically
 from ..terminal.outcome import OK, Misuse, Outcome
-from .call import source_roots
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
@@ -60,80 +59,39 @@ def _refuse_others(target: Path) -> None:
     raise BadArgument(f"{target} exists and is not a report", fix="Choose a new file, or delete the existing one first")
 
 
-class ReportCommand:
-    """`rooflens report`: write the HTML page about workloads."""
+def write_report(options: Namespace, store: Store) -> int | Outcome:
+    """Write the page, and print its path."""
+    if options.output == "-" and getattr(options, "json", False):
+        raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
+    from ...tools.answers.source_text import allowing, roots_of
 
-    HELP = "write one HTML page for people, which works offline"
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command."""
-        parser.add_argument(
-            "workloads",
-            metavar="WORKLOAD",
-            nargs="+",
-            help="id, unique id prefix, name or latest; the first is the baseline of the others",
-        )
-        parser.add_argument(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="the file to write (default: rooflens-WORKLOAD.html in this folder); - for the standard output",
-        )
-        source_roots(parser)
-
-    def execute(self, options: Namespace, store: Store) -> int | Outcome:
-        """Write the page, and print its path."""
-        if options.output == "-" and getattr(options, "json", False):
-            raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
-        from ...tools.answers.source_text import allowing, roots_of
-
-        with allowing(roots_of(options.source_root)):
-            written = write(store, options.workloads, options.output)
-        if written is None:
-            return OK
-        return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])
+    with allowing(roots_of(options.source_root)):
+        written = write(store, options.workloads, options.output)
+    if written is None:
+        return OK
+    return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])
 
 
-class ExportDbCommand:
-    """`rooflens export-db`: write the store as one DuckDB file."""
+def write_database(options: Namespace, store: Store) -> Outcome:
+    """Write the file, and print how many rows each table has."""
+    from ...tools.sql.export import export_db
 
-    HELP = "write the store as one .duckdb file for any DuckDB client"
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command."""
-        parser.add_argument("file", metavar="FILE")
-        parser.add_argument("--workload", help="only this workload: id, unique id prefix, name or latest")
-
-    def execute(self, options: Namespace, store: Store) -> Outcome:
-        """Write the file, and print how many rows each table has."""
-        from ...tools.sql.export import export_db
-
-        target = Path(options.file)
-        if target.exists():
-            raise BadArgument(f"{target} exists already", fix="Choose a new file, or delete the existing one first")
-        rows = export_db(store, target, options.workload)
-        return Outcome(
-            {"file": options.file, "rows": rows},
-            [f"{table}: {count} rows" for table, count in rows.items()],
-        )
+    target = Path(options.file)
+    if target.exists():
+        raise BadArgument(f"{target} exists already", fix="Choose a new file, or delete the existing one first")
+    rows = export_db(store, target, options.workload)
+    return Outcome(
+        {"file": options.file, "rows": rows},
+        [f"{table}: {count} rows" for table, count in rows.items()],
+    )
 
 
-class ExportTraceCommand:
-    """`rooflens export-trace`: write a timeline for Perfetto."""
+def write_trace(options: Namespace, store: Store) -> Outcome:
+    """Write the file, and print the number of events."""
+    from ...tools.report.trace_export import export_trace
 
-    HELP = "write a timeline with its findings as a Chrome trace, for Perfetto"
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command."""
-        parser.add_argument("workload", metavar="WORKLOAD", help="id, unique id prefix, name or latest")
-        parser.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
-
-    def execute(self, options: Namespace, store: Store) -> Outcome:
-        """Write the file, and print the number of events."""
-        from ...tools.report.trace_export import export_trace
-
-        written = export_trace(store, options.workload, Path(options.file))
-        return Outcome(
-            {"file": options.file, "events": written},
-            [f"{options.file}: {written} events. Open it in ui.perfetto.dev"],
-        )
+    written = export_trace(store, options.workload, Path(options.file))
+    return Outcome(
+        {"file": options.file, "events": written},
+        [f"{options.file}: {written} events. Open it in ui.perfetto.dev"],
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from ...analysis.base.text import count_text
@@ -42,19 +42,10 @@ def first_steps(store: Store) -> Outcome:
     return Outcome(facts, [what, *(f"  {step:{width}}  {purpose}" for step, purpose in steps.items())])
 
 
-class DemoCommand:
-    """`rooflens demo`: what rooflens answers about the shipped samples."""
+def run_demo(options: Namespace, store: Store) -> Outcome:
+    """Run the demonstration; the text appears while it works."""
+    from ..demo import demo
 
-    HELP = "show what rooflens answers about the shipped samples, without a GPU"
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Add the option that measures this machine too."""
-        parser.add_argument("--benchmark", action="store_true", help="also measure what this machine can reach")
-
-    def execute(self, options: Namespace, store: Store) -> Outcome:
-        """Run the demonstration; the text appears while it works."""
-        from ..demo import demo
-
-        facts: dict[str, Any] = {}
-        kept = store if getattr(options, "store", None) else None
-        return Outcome(facts, demo(kept, facts, benchmark=options.benchmark))
+    facts: dict[str, Any] = {}
+    kept = store if getattr(options, "store", None) else None
+    return Outcome(facts, demo(kept, facts, benchmark=options.benchmark))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -13,63 +13,16 @@ from typing import TextIO
 
 from ...analysis.base.problems import NotFound, StoreProblem, near
 from ...analysis.base.temporary_files import draft_of
-from ...analysis.comparison.gate_limits import DEFAULTS, StatedLimits, limits
+from ...analysis.comparison.gate_limits import StatedLimits, limits
 from ...analysis.store.store import Manifest, Store
 from ..terminal.outcome import INCONCLUSIVE, OK, REGRESSED, Misuse, Outcome
 
-HELP = (
-    "decide whether a candidate is slower than its baseline by more than allowed: exit status, and a summary for a CI"
-)
 _TAG = "tag:"
-_REFERENCE = "id, unique id prefix, name, latest, or tag:NAME for the newest with that tag"
 _STATUS = {"pass": OK, "fail": REGRESSED, "inconclusive": INCONCLUSIVE}
 _MOST_RUNS = 50
 _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable of GitHub Actions with the file that the page of a job shows; all commands of a step append to it."""
-
-
 _UNDECIDED = "Nothing was decided: --inconclusive {0} turns this result into a {0}."
-
-
-def arguments(parser: ArgumentParser) -> None:
-    """Define the arguments of the command."""
-    parser.add_argument("baseline", metavar="BASELINE", help=_REFERENCE)
-    parser.add_argument("candidate", metavar="CANDIDATE", help=_REFERENCE)
-    parser.add_argument(
-        "--max-regression", metavar="PCT", help=f"how much slower a kernel may be (default {DEFAULTS.allowed}%)"
-    )
-    parser.add_argument(
-        "--total", metavar="PCT", help="how much slower the whole program may be (default: like a kernel)"
-    )
-    parser.add_argument(
-        "--min-share",
-        metavar="PCT",
-        help=f"judge kernels with at least this share of either version's time (default {DEFAULTS.least_share}%)",
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME=+PCT",
-        action="append",
-        default=[],
-        help="how much a metric of every judged kernel may change: +5%% up, -5%% down, or -2 in its unit (repeatable)",
-    )
-    parser.add_argument("--limits", metavar="FILE", help="TOML with limits for kernels, groups and metrics")
-    parser.add_argument(
-        "--runs",
-        metavar="N",
-        type=int,
-        default=1,
-        help="pool the newest N workloads with this name or tag, of one program and GPU, which reduces the noise",
-    )
-    parser.add_argument(
-        "--by", choices=("kernel", "launch"), default="kernel", help="kernels, or launch configurations"
-    )
-    parser.add_argument(
-        "--inconclusive",
-        choices=("pass", "fail"),
-        help=f"let undecided comparisons pass or fail (default: exit status {INCONCLUSIVE})",
-    )
-    parser.add_argument("--markdown", metavar="FILE", help="write a summary, for instance to $GITHUB_STEP_SUMMARY")
 
 
 def execute(options: Namespace, store: Store) -> Outcome:

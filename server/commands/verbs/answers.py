@@ -18,6 +18,7 @@ from ....analysis.store.store import Store
 from ....tools.base.results import NextCall, Result, Table
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Misuse, Outcome, align_tables, print_line
+from ..options import declare
 from . import Verb, arguments, verb_of_call
 
 _LIMITS = ("limit", "top_n")
@@ -36,13 +37,6 @@ class Form:
     """Whether an option chose it; if not, errors are told on stderr."""
     store: str | None = None
     """The address given with --store, which the suggested commands repeat."""
-
-
-def declare_forms(parser: ArgumentParser) -> None:
-    """Add --text, --csv and --full; --json is an option of every command."""
-    parser.add_argument("--text", action="store_true", help="print words and tables, also in a pipe")
-    parser.add_argument("--csv", action="store_true", help="print the main table of the answer as CSV")
-    parser.add_argument("--full", action="store_true", help="do not limit the size of the answer")
 
 
 def chosen_form(options: Namespace, *, terminal: str = "text") -> Form:
@@ -156,21 +150,17 @@ class VerbCommand:
 
     def arguments(self, parser: ArgumentParser) -> None:
         """Define the arguments of the command, which imports the tool."""
-        from ..call import source_roots
-
         parser.usage = self.verb.usage
         parser.epilog = f"for example: rooflens {self.verb.example}"
         words = " ".join(one.name.upper() for one in self.verb.positionals if one.kind != "program")
         about = "in this order; every other argument is KEY=VALUE or an option" if words else "an argument as KEY=VALUE"
         place = parser.add_argument(arguments.WORDS, metavar=words or "KEY=VALUE", nargs="*", help=about)
         place.verb = self.verb  # type: ignore[attr-defined]
-        declare_forms(parser)
+        declare(parser, "forms")
         if self.verb.tool == _SHOWS_SOURCE:
-            source_roots(parser)
+            declare(parser, "source_roots")
         if self.verb.name == "plan":
-            from .files import declare_options
-
-            declare_options(parser)
+            declare(parser, "scripts")
         arguments.declare_options(parser, self._schemas())
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:

@@ -6,7 +6,7 @@ import glob
 import shlex
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,12 +187,6 @@ if TYPE_CHECKING:
 
 _SCRIPT, _README = "profile.sh", "profile-README.md"
 _FULL: dict[str, Any] = {"detail": "full"}
-
-
-def declare_options(parser: ArgumentParser) -> None:
-    """Add --write and --force."""
-    parser.add_argument("--write", metavar="DIR", help="write profile.sh for bash and sbatch, and its input files")
-    parser.add_argument("--force", action="store_true", help="let --write replace existing files")
 
 
 def write_scripts(store: Store, arguments: dict[str, Any], options: Namespace) -> Outcome:

@@ -7,14 +7,17 @@ import os
 import stat
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rooflens.analysis.comparison.gate_limits import DEFAULTS
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.server.cli import main
+from rooflens.server.commands import command
 from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import launches, workload
 from rooflens.tests.waiting import END_S
@@ -43,6 +46,15 @@ Filled = tuple[Store, dict[str, list[Manifest]]]
 def told(capsys: pytest.CaptureFixture[str], filled: Filled, *argv: str) -> tuple[int, dict[str, Any]]:
     status = main(["gate", *argv, "--json", "--store", str(filled[0].root)])
     return status, json.loads(capsys.readouterr().out)
+
+
+def test_the_help_states_the_defaults() -> None:
+    parser = ArgumentParser()
+    command("gate").arguments(parser)
+    told = " ".join(parser.format_help().split())
+    assert f"a kernel may be (default {DEFAULTS.allowed})" in told
+    assert f"time (default {DEFAULTS.least_share})" in told
+    assert f"(default: exit status {outcome.INCONCLUSIVE})" in told
 
 
 def test_exit_statuses(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
