@@ -9,7 +9,7 @@ from string import Formatter
 
 from . import files, targets
 from .files import CatalogueModel
-from .targets import changes, family_documents, find_target
+from .targets import family_table, find_target
 
 _ANY = "*"
 
@@ -20,11 +20,7 @@ def aliases(target: str) -> tuple[tuple[str, ...], ...]:
 
     ``*`` matches the same text in all of them. They are stated in the keys ``aliases`` of a family's files.
     """
-    stated: dict[str, list[str]] = {}
-    for document in family_documents(target):
-        for part in (document, *changes(document, target)):
-            stated |= part.get("aliases", {})
-    return tuple((formula, *names) for formula, names in stated.items())
+    return tuple((formula, *names) for formula, names in family_table(target, "aliases").items())
 
 
 @cache
@@ -44,11 +40,8 @@ def spelling(target: str, counter: str) -> str:
 @cache
 def canonical(target: str, counter: str) -> str:
     """The name in plans of a counter that a profile calls ``counter``."""
-    for formula, *known in aliases(target):
-        for pattern in (formula, *known):
-            if (text := _wildcard_text(counter, pattern)) is not None:
-                return known[0].replace(_ANY, text)
-    return counter
+    known = _every_name(target, counter)
+    return known[1] if known else counter
 
 
 @cache
@@ -56,11 +49,15 @@ def other_names(target: str | None, counter: str) -> tuple[str, ...]:
     """The other names of a counter that a profile calls ``counter``; empty for a target without a file."""
     if (known := find_target(target)) is None:
         return ()
-    for patterns in aliases(known.target):
+    return tuple(name for name in dict.fromkeys(_every_name(known.target, counter)) if name != counter)
+
+
+def _every_name(target: str, counter: str) -> tuple[str, ...]:
+    """All names of a counter that a profile calls ``counter``, in the order of ``aliases``; empty if none is known."""
+    for patterns in aliases(target):
         for pattern in patterns:
             if (text := _wildcard_text(counter, pattern)) is not None:
-                every = dict.fromkeys(name.replace(_ANY, text) for name in patterns)
-                return tuple(name for name in every if name != counter)
+                return tuple(name.replace(_ANY, text) for name in patterns)
     return ()
 
 

@@ -13,7 +13,7 @@ from . import files, targets
 from .counter_names import spelling
 from .files import CatalogueModel
 from .formula import references
-from .targets import Gpu, as_on_target, changes, family_documents, gpu, holds
+from .targets import Gpu, as_on_target, family_documents, family_table, gpu, holds
 
 # Launch columns of the table dispatches that formulas may name.
 LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes")
@@ -26,10 +26,7 @@ def alternatives(target: str) -> dict[str, tuple[str, ...]]:
     If a quantity has several expressions, the first one whose inputs a workload has is used; profiling collects the
     counters of the first.
     """
-    stated: dict[str, str | list[str]] = {}
-    for document in family_documents(target):
-        for part in (document, *changes(document, target)):
-            stated |= part.get("terms", {})
+    stated = family_table(target, "terms")
     return {name: (terms,) if isinstance(terms, str) else tuple(terms) for name, terms in stated.items()}
 
 
@@ -382,7 +379,7 @@ def _suggest_for_phrase(phrase: str, target: str) -> str:
 def _suggest_similar(lacking: Metric, known: dict[str, Metric]) -> str:
     """Metrics similar to one that a target lacks: those of the same unit with the closest names, preferably in the same
     subsystem."""
-    quantity = lacking.name.partition(".")[2]
+    quantity = _quantity(lacking)
     alike = [m for m in known.values() if m.unit == lacking.unit and not m.of]
     near_ones = get_close_matches(f"{quantity} {lacking.title}", [f"{_quantity(m)} {m.title}" for m in alike], 3, 0.6)
     with_close_titles = [m.name for text in near_ones for m in alike if f"{_quantity(m)} {m.title}" == text]

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
+from . import files
 from .metrics import Metric, counters_of
 
 _ALL_WORDS_SCORE, _NAME_SCORE, _SYNONYM_SCORE = 20.0, 100.0, 0.5
-_SYNONYMS = {
-    "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
-    "shared": ("lds",), "warp": ("wave",), "warps": ("waves",), "l1": ("vl1d",), "tensor": ("matrix", "mfma"),
-    "mfma": ("matrix",), "coalesced": ("coalescing",), "flops": ("flop",), "registers": ("vgpr",),
-    "vector": ("valu",), "scalar": ("salu",),
-}  # fmt: skip
-"""Synonyms used by the vendors and in the field."""
-_SMALL = {"a", "an", "and", "by", "for", "in", "of", "on", "per", "the", "to"}
-"""Words that are ignored in a search."""
+_WORDS = files.load(Path(__file__).with_suffix(".toml"))
 _PER = "per wave, work-item, kernel, launch, cycle, second"
 """Words that match metrics with a normalization."""
 
@@ -69,7 +63,7 @@ def _score(query: str, on: dict[str, Metric]) -> float:
         (_PER if metric.norm else "", 2.0),
     )
     words = word.replace("-", " ").split()
-    words = [t for t in words if t not in _SMALL] or words
+    words = [t for t in words if t not in _WORDS["small"]] or words
     hits = [max(w * _word_score(t, text) for text, w in fields) for t in words]
     # Matches of all words come before matches of some, whatever the weights.
     return _ALL_WORDS_SCORE * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
@@ -80,7 +74,7 @@ def _word_score(token: str, text: str) -> float:
     folded = text.casefold()
     if token in folded:
         return 1.0
-    return _SYNONYM_SCORE if any(one in folded for one in _SYNONYMS.get(token, ())) else 0.0
+    return _SYNONYM_SCORE if any(one in folded for one in _WORDS["synonyms"].get(token, ())) else 0.0
 
 
 def _plainness(every: dict[str, dict[str, Metric]], on: dict[str, Metric]) -> tuple[bool, int]:

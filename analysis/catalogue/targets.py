@@ -303,6 +303,15 @@ def family_documents(target: str) -> list[dict[str, Any]]:
     return [d for d in every if d["family"] == gpu(target).family and holds(d.get("gpus"), target)]
 
 
+def family_table(target: str, key: str) -> dict[str, Any]:
+    """A table that the files of metrics/ state for a target, with their changes for it."""
+    stated: dict[str, Any] = {}
+    for document in family_documents(target):
+        for part in (document, *changes(document, target)):
+            stated |= part.get(key, {})
+    return stated
+
+
 def why_event_absent(target: str, event: str) -> str | None:
     """Why a target cannot count an event according to AMD's definitions, or None."""
     lineage = _lineage(target) if target in targets() else ()
