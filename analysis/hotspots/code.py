@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tomli
 
@@ -197,20 +197,8 @@ class InstructionKind(NamedTuple):
 @cache
 def classes() -> dict[str, InstructionKind]:
     """All classes of instructions by name."""
-    return {
-        name: InstructionKind(facts["title"], facts["subsystem"], facts.get("stalls"))
-        for name, facts in _data().items()
-    }
-
-
-@cache
-def late() -> frozenset[str]:
-    """The classes of instructions with variable latency."""
-    return frozenset(name for name, facts in _data().items() if facts.get("late"))
-
-
-def _data() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))
+    stated = tomli.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))
+    return {name: InstructionKind(**facts) for name, facts in stated.items()}
 
 
 CODE = "no_lines"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate
@@ -380,20 +380,6 @@ def _span(inside: Sequence[KernelInstruction]) -> tuple[SourceLine, SourceLine] 
     return SourceLine(file, min(numbers)), SourceLine(file, max(numbers))
 
 
-_DATA_WAITS = frozenset({"memory", "memory_queue", "drain"})
-_SPEAKS: dict[str, Set[str]] = {
-    **dict.fromkeys(("hbm", "l2", "vl1d", "fabric", "scratch"), _DATA_WAITS),
-    "atomics": _DATA_WAITS | {"fence"},
-    "lds": {"lds", "lds_queue"},
-    "barrier": {"barrier", "fence"},
-    "matrix": {"matrix", "pipe", "dependency"},
-    "valu": {"pipe", "dependency"},
-    "sfu": {"pipe", "lds", "lds_queue", "dependency"},
-    "salu": {"constant"},
-    "instruction_fetch": {"instruction_fetch"},
-    "divergence": {"branch", "dependency"},
-}
-"""Subsystem of a verdict -> the stall reasons that it explains; for other subsystems, all waits count."""
 _LEAST_PCT = threshold("hotspots.quoted_line_pct")
 _TEXT = 60
 
@@ -409,7 +395,7 @@ def quotes(workload: Workload, one: HotKernel, subsystem: str, limit: int = 3) -
     ranking = rank(read(workload, one.kernel, one.launch), "line")
     if ranking.unit != "samples" or ranking.total < FEW:
         return []
-    speaking = _SPEAKS.get(subsystem)
+    speaking = _data()["speaks"].get(subsystem)
     weights = [(_weight_of_places(spot, speaking), spot) for spot in ranking.spots]
     using = [(weight, spot) for weight, spot in weights if _uses(spot, subsystem)]
     hottest = sorted(using if sum(w for w, _ in using) else weights, key=lambda pair: -pair[0])[:limit]
@@ -420,7 +406,7 @@ def quotes(workload: Workload, one: HotKernel, subsystem: str, limit: int = 3) -
     ]
 
 
-def _weight_of_places(spot: Spot, speaking: Set[str] | None) -> float:
+def _weight_of_places(spot: Spot, speaking: Sequence[str] | None) -> float:
     known = reasons()
     if speaking is None:
         return sum(n for reason, n in spot.reasons.items() if reason not in (ISSUED, READY))
