@@ -161,41 +161,22 @@ def limits(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> dict[str
     kernel-resource-usage, each limit per SIMD and LDS to the byte (LLVM AMDGPU backend, computeOccupancy).
     """
     n = -(-launch.workgroup_size // rule.wave_size)
-    grouped = n > 1 or rule.single_wave_groups_take_slots
     vgprs = allocated_vgprs(rule, launch)
-    scalar = _sgpr_waves(rule, launch.sgprs)
-    waves_by_resource = {}
-    if mode == "compiler" and rule.compiler_differs:
-        waves_by_resource["wave_slots"] = _whole_simds(rule, rule.slots // n * n)
-        if grouped:
-            waves_by_resource["workgroup_slots"] = _whole_simds(rule, rule.groups * n)
-        if vgprs:
-            waves_by_resource["vgprs"] = max(rule.lane_vgprs // vgprs, 1) * rule.simds
-        if scalar < rule.waves:
-            waves_by_resource["sgprs"] = scalar * rule.simds
-        if launch.lds:
-            waves_by_resource["lds"] = _whole_simds(rule, rule.lds // launch.lds * n)
-        return waves_by_resource
-    waves_by_resource["wave_slots"] = rule.slots // n * n
-    if grouped:
-        waves_by_resource["workgroup_slots"] = rule.groups * n
+    scalar = next((waves for most, waves in rule.sgpr_waves if launch.sgprs <= most), rule.waves)
+    compiler = mode == "compiler" and rule.compiler_differs
+    # The compiler fills every SIMD like the fullest one, and divides the registers of a SIMD among waves, not groups.
+    step, whole = (rule.simds, 1) if compiler else (1, n)
+    waves_by_resource = {"wave_slots": _round_up(rule.slots // n * n, step)}
+    if n > 1 or rule.single_wave_groups_take_slots:
+        waves_by_resource["workgroup_slots"] = _round_up(rule.groups * n, step)
     if vgprs:
-        waves_by_resource["vgprs"] = rule.simds * (rule.lane_vgprs // vgprs) // n * n
+        waves_by_resource["vgprs"] = rule.simds * max(rule.lane_vgprs // vgprs, int(compiler)) // whole * whole
     if scalar < rule.waves:
-        waves_by_resource["sgprs"] = rule.simds * scalar // n * n
+        waves_by_resource["sgprs"] = rule.simds * scalar // whole * whole
     if launch.lds:
-        waves_by_resource["lds"] = rule.lds // allocated_lds(rule, launch) * n
+        allocated = launch.lds if compiler else allocated_lds(rule, launch)
+        waves_by_resource["lds"] = _round_up(rule.lds // allocated * n, step)
     return waves_by_resource
-
-
-def _sgpr_waves(rule: OccupancyRule, sgprs: int) -> int:
-    """The waves per SIMD that the scalar registers allow."""
-    return next((waves for most, waves in rule.sgpr_waves if sgprs <= most), rule.waves)
-
-
-def _whole_simds(rule: OccupancyRule, waves: int) -> int:
-    """The waves per CU if every SIMD has as many as the fullest one."""
-    return -(-waves // rule.simds) * rule.simds
 
 
 def _round_up(value: int, step: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from .rule import LaunchResources, Mode, OccupancyRule, limits, registers
 
@@ -61,12 +62,12 @@ def per_simd(rule: OccupancyRule, waves_per_cu: int) -> float:
 Better = Callable[[LaunchResources], bool]
 
 
-def _vgprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
-    return _largest(launch.vgprs, lambda k: replace(launch, vgprs=k), better)
+def _shrink(name: str, rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
+    """Reduce one kind of registers."""
+    return _largest(asdict(launch)[name], lambda k: replace(launch, **{name: k}), better)
 
 
-def _agprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
-    return _largest(launch.agprs, lambda k: replace(launch, agprs=k), better)
+_vgprs, _agprs, _sgprs = (partial(_shrink, name) for name in ("vgprs", "agprs", "sgprs"))
 
 
 def _both_registers(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
@@ -74,17 +75,13 @@ def _both_registers(rule: OccupancyRule, launch: LaunchResources, better: Better
     if not launch.agprs or _vgprs(rule, launch, better) or _agprs(rule, launch, better):
         return None
     total = registers(rule, launch)
-    if rule.agprs == "separate":
-        return _largest(
-            total, lambda k: replace(launch, vgprs=min(launch.vgprs, k), agprs=min(launch.agprs, k)), better
-        )
-    return _largest(
-        total, lambda k: replace(launch, vgprs=launch.vgprs * k // total, agprs=launch.agprs * k // total), better
-    )
 
+    def with_registers(k: int) -> LaunchResources:
+        if rule.agprs == "separate":
+            return replace(launch, vgprs=min(launch.vgprs, k), agprs=min(launch.agprs, k))
+        return replace(launch, vgprs=launch.vgprs * k // total, agprs=launch.agprs * k // total)
 
-def _sgprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
-    return _largest(launch.sgprs, lambda k: replace(launch, sgprs=k), better)
+    return _largest(total, with_registers, better)
 
 
 def _lds(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
@@ -145,10 +142,11 @@ def _resize_workgroup(
 
 def _describe_change(rule: OccupancyRule, launch: LaunchResources, changed: LaunchResources, mode: Mode) -> WhatIf:
     waves = min(limits(rule, changed, mode).values())
-    names = ("vgprs", "agprs", "sgprs", "lds_bytes", "dynamic_lds_bytes", "workgroup_size")
-    pairs = [(name, getattr(launch, name), getattr(changed, name)) for name in names]
+    after = asdict(changed)
     return WhatIf(
-        changes=tuple(ArgumentChange(name, now, to) for name, now, to in pairs if now != to),
+        changes=tuple(
+            ArgumentChange(name, now, after[name]) for name, now in asdict(launch).items() if now != after[name]
+        ),
         waves_per_simd=per_simd(rule, waves),
         waves_per_cu=waves,
         occupancy_pct=100 * waves / rule.slots,
