@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from ..catalogue import files, metrics, targets
+from ..catalogue import files, targets
 from ..catalogue import metrics as catalog
 from ..catalogue.files import CatalogueModel
 from ..catalogue.formula import references
@@ -51,11 +51,11 @@ def meanings(target: str) -> dict[str, Meaning]:
         stated |= change.get("meaning", {})
     default = table["within"]["default"]
     known = {name: _meaning(name, entry, default) for name, entry in stated.items()}
-    of_metrics = {}
-    for metric in metrics.metrics(target):
-        if meaning := known.get(metric.name) or known.get(metric.of or ""):
-            of_metrics[metric.name] = meaning
-    return of_metrics
+    return {
+        metric.name: meaning
+        for metric in catalog.metrics(target)
+        if (meaning := known.get(metric.name) or known.get(metric.of or ""))
+    }
 
 
 def _changes(table: dict[str, Any], target: str) -> list[dict[str, Any]]:
@@ -178,12 +178,9 @@ def _judge_metric(
     most = max(abs(m.value or 0) for m in have.values())
     points = []
     for kernel, figure in have.items():
-        value = figure.value or 0.0
-        points.append(
-            CheckedFigure(
-                kernel, expected_here[kernel], value, _fits(metric, meaning, expected_here[kernel], value, most)
-            )
-        )
+        expected_value, value = expected_here[kernel], figure.value or 0.0
+        holds = _fits(metric, meaning, expected_value, value, most)
+        points.append(CheckedFigure(kernel, expected_value, value, holds))
     if all(point.holds for point in points):
         return MetricJudgement(metric, "holds", tuple(points))
     factor, cause = _cause(points, facts)

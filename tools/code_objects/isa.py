@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pydantic
 import tomli
 
 from ...analysis.base.database import sql_literal
@@ -38,9 +39,9 @@ class WaitCounter:
     name: str
     starts: tuple[str, ...]
     in_order: bool
-    stores: bool | None
+    stores: bool | None = None
     """Whether only stores count (True), or only other operations (False); None for both."""
-    only_loads_on: tuple[str, ...]
+    only_loads_on: tuple[str, ...] = ()
     """Prefixes of targets on which stores have a separate counter."""
     ordered: tuple[str, ...] = ()
     """Prefixes of operations that end in order among themselves, if the counter as a whole is not in order."""
@@ -68,33 +69,21 @@ class AmdInstruction:
 class _InstructionClass:
     name: str
     starts: tuple[str, ...]
-    holds: tuple[str, ...]
+    holds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _IsaTables:
     classes: tuple[_InstructionClass, ...]
     counters: dict[str, WaitCounter]
+    """By name."""
 
 
 @cache
 def _data() -> _IsaTables:
     table = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    classes = (
-        _InstructionClass(one["name"], tuple(one["starts"]), tuple(one.get("holds", ()))) for one in table["class"]
-    )
-    counters = (
-        WaitCounter(
-            one["name"],
-            tuple(one["starts"]),
-            one["in_order"],
-            one.get("stores"),
-            tuple(one.get("only_loads_on", ())),
-            tuple(one.get("ordered", ())),
-        )
-        for one in table["counter"]
-    )
-    return _IsaTables(tuple(classes), {one.name: one for one in counters})
+    counters = {one["name"]: one for one in table["counter"]}
+    return pydantic.TypeAdapter(_IsaTables).validate_python({"classes": table["class"], "counters": counters})
 
 
 def class_of(text: str) -> str | None:
