@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ import tomli
 
 from ...analysis.base.problems import BadInput, LimitExceeded, NotAllowed, NotFound, Problem, StoreProblem, near
 from ...analysis.base.temporary_files import draft_of
+from ...analysis.catalogue.files import CatalogueModel
 
 FILE = Path(__file__).with_name("clients.toml")
 NAME = "rooflens"
@@ -48,8 +49,7 @@ class StartCommand:
         return list(self.words[1:])
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(CatalogueModel):
     """A client as described in clients.toml, where a comment at the top explains each field."""
 
     name: str
@@ -147,13 +147,7 @@ def _compact(value: Any) -> str:
 @cache
 def clients() -> dict[str, Client]:
     """All clients by name, in the order of the file."""
-    known = {field.name for field in fields(Client)}
-    stated = tomli.loads(FILE.read_text(encoding="utf-8"))
-    for name, one in stated.items():
-        if unknown := set(one) - known:
-            raise ValueError(f"clients.toml: {name} has unknown keys {sorted(unknown)}")
-    lists = {key: {n: tuple(v) for n, v in one.items() if isinstance(v, list)} for key, one in stated.items()}
-    return {name: Client(name, **{**one, **lists[name]}) for name, one in stated.items()}
+    return {name: Client(name=name, **facts) for name, facts in tomli.loads(FILE.read_text(encoding="utf-8")).items()}
 
 
 def client(name: str) -> Client:
@@ -193,9 +187,7 @@ def write(client: Client, launch: StartCommand, file: Path, within: Path | None 
     cannot be read or written, and NotAllowed if links lead elsewhere. In these cases the file is unchanged.
     """
     by_hand = f"Add the entry by hand: `rooflens connect {client.name}` prints it"
-    file = file.resolve()  # a link to a file in another place stays a link
-    if within is not None and not file.is_relative_to(within.resolve()):
-        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
+    file = _resolve(file, within, by_hand)
     before = _read(file)
     renewed = _insert_entry(client, launch, before, file, by_hand)
     return _replace(file, before, renewed, by_hand)
@@ -204,9 +196,7 @@ def write(client: Client, launch: StartCommand, file: Path, within: Path | None 
 def remove(client: Client, file: Path, within: Path | None = None) -> WrittenConfiguration:
     """Remove the entry from ``file``, which otherwise keeps its content. Raises as `write` does."""
     by_hand = f"Remove the entry {NAME!r} under {client.servers!r} by hand"
-    file = file.resolve()
-    if within is not None and not file.is_relative_to(within.resolve()):
-        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
+    file = _resolve(file, within, by_hand)
     before = _read(file)
     stated, servers = _servers(client, before, file, by_hand)
     if NAME not in servers:
@@ -224,6 +214,14 @@ def remove(client: Client, file: Path, within: Path | None = None) -> WrittenCon
     if not _same(tomli.loads, text, wanted) and not _same(tomli.loads, text, without):
         raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
     return _replace(file, before, text, by_hand)
+
+
+def _resolve(file: Path, within: Path | None, by_hand: str) -> Path:
+    """The file that a path leads to: a link to a file in another place stays a link. Raises NotAllowed outside."""
+    file = file.resolve()
+    if within is not None and not file.is_relative_to(within.resolve()):
+        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
+    return file
 
 
 def existing_entry(client: Client, file: Path) -> dict[str, Any]:
