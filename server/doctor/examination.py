@@ -68,19 +68,19 @@ def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
         ),
         *(_profiler(p, machine) for p in machine.profilers),
         *(
-            Check(
-                name=f"known defect {defect.code}",
-                state="warning",
-                found=f"{profiler.name} {profiler.version}: {defect.what} ({defect.source})",
-                fix=join_sentences(defect.mending, defect.instead),
+            _judge_check(
+                f"known defect {defect.code}",
+                False,
+                f"{profiler.name} {profiler.version}: {defect.what} ({defect.source})",
+                join_sentences(defect.mending, defect.instead),
             )
             for profiler, defect in defects_here(machine)
         ),
-        *(Check(name="note", state="warning", found=note) for note in machine.notes),
+        *(_judge_check("note", False, note) for note in machine.notes),
         programs.hip("amd" in vendors),
         *([*programs.extras(programs.CUDA_EXTRAS), programs.nvcc(roots)] if "nvidia" in vendors else []),
         *(programs.kernels(gpu) for gpu in {gpu.arch: gpu for gpu in reversed(machine.gpus)}.values() if gpu.supported),
-        Check(name="without a GPU", state="ok", found=_WITHOUT_GPU),
+        _judge_check("without a GPU", True, _WITHOUT_GPU),
     ]
 
 
@@ -201,20 +201,19 @@ def _store(store: Store) -> list[Check]:
         place = place.parent
     copies = f"{store.address}, copies in " if store.address != str(store.root) else ""
     where = f"{copies}{store.root}" + ("" if place == store.root else " (made at the first import)")
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        checks = [Check(name="store", state="ok", found=f"{where}, writable")]
-    else:
-        checks = [Check(name="store", state="warning", found=f"{where}: {place} cannot be written", fix=elsewhere)]
+    writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    state = ", writable" if writable else f": {place} cannot be written"
+    checks = [_judge_check("store", writable, f"{where}{state}", "" if writable else elsewhere)]
     free = shutil.disk_usage(place).free / 1e9
     low = free < _LOW_GB
     checks.append(_judge_check("free space", not low, f"{free:.1f} GB", elsewhere if low else ""))
     try:
         known, broken = store.scan()
     except Problem as problem:
-        return [*checks, Check(name="workloads", state="warning", found=problem.text, fix=elsewhere)]
-    checks.append(Check(name="workloads", state="ok", found=f"{len(known)} readable"))
+        return [*checks, _judge_check("workloads", False, problem.text, elsewhere)]
+    checks.append(_judge_check("workloads", True, f"{len(known)} readable"))
     fix = "Import the profile again, or delete the entry"
-    return checks + [Check(name="damaged entry", state="warning", found=clean(line, 200), fix=fix) for line in broken]
+    return checks + [_judge_check("damaged entry", False, clean(line, 200), fix) for line in broken]
 
 
 def _extension(extension: Extension) -> Check:
@@ -223,9 +222,8 @@ def _extension(extension: Extension) -> Check:
     try:
         contents = _contents(extension)
     except Problem as problem:
-        return Check(name=name, state="warning", found=f"{problem.what}: {problem.why}", fix=problem.fix)
-    found = f"{extension.package} {extension.version}: {clean(str(contents), 200)}"
-    return Check(name=name, state="ok", found=found)
+        return _judge_check(name, False, f"{problem.what}: {problem.why}", problem.fix)
+    return _judge_check(name, True, f"{extension.package} {extension.version}: {clean(str(contents), 200)}")
 
 
 def _contents(extension: Extension) -> object:
@@ -256,12 +254,12 @@ def _gpu(device: Device) -> Check:
     facts_text = ", ".join(fact for fact in facts if fact) or "it is unknown"
     name = f"GPU {device.index} ({_VENDORS[device.vendor]})"
     if device.supported:
-        return Check(name=name, state="ok", found=facts_text)
+        return _judge_check(name, True, facts_text)
     facts_text = f"{facts_text}; rooflens has no metrics for it, only times, timelines and hotspots"
     fix = "The resource rooflens://metrics lists the known targets"
     if device.arch and device.arch not in targets.targets():
         fix = catalog.how_to_add(device.arch)
-    return Check(name=name, state="warning", found=facts_text, fix=fix)
+    return _judge_check(name, False, facts_text, fix)
 
 
 def _profiler(profiler: InstalledProfiler, machine: Machine) -> Check:
