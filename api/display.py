@@ -193,20 +193,21 @@ def _series(values: list[Any], numeric: bool) -> Any:
     import pandas as pd
 
     known = [v for v in values if v is not None]
-    missing = len(known) < len(values)
+    nullable = len(known) < len(values)
+    flags = [isinstance(v, bool) for v in known]
+    kind = "object"
     if not known:
-        return pd.Series(values, dtype="float64" if numeric else "object")
-    if all(isinstance(v, bool) for v in known):
-        return pd.Series(values, dtype="boolean" if missing else "bool")
-    if all(isinstance(v, int) and not isinstance(v, bool) for v in known):
-        if any(v not in _INT64 for v in known):
-            return pd.Series(values, dtype="object")
-        return pd.Series(values, dtype="Int64" if missing else "int64")
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
-        return pd.Series([float("nan") if v is None else float(v) for v in values], dtype="float64")
-    if all(isinstance(v, str) for v in known):
+        kind = "float64" if numeric else "object"
+    elif all(flags):
+        kind = "boolean" if nullable else "bool"
+    elif not any(flags) and all(isinstance(v, int) for v in known):
+        if all(v in _INT64 for v in known):
+            kind = "Int64" if nullable else "int64"
+    elif not any(flags) and all(isinstance(v, int | float) for v in known):
+        kind = "float64"
+    elif all(isinstance(v, str) for v in known):
         return pd.Series(values)
-    return pd.Series(values, dtype="object")
+    return pd.Series(values, dtype=kind)
 
 
 def _label_columns(frame: pd.DataFrame, units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:

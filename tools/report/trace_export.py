@@ -81,8 +81,8 @@ def _process(pid: int, name: str) -> _Event:
     return {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
 
 
-def _thread(pid: int, tid: int, name: str) -> _Event:
-    return {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+def _thread(tid: int, name: str) -> _Event:
+    return {"ph": "M", "name": "thread_name", "pid": _FOUND, "tid": tid, "args": {"name": name}}
 
 
 def _slice(name: str, span: tuple[int, int], place: tuple[int, int], category: str, **args: Any) -> _Event:
@@ -95,25 +95,25 @@ def _slice(name: str, span: tuple[int, int], place: tuple[int, int], category: s
 def _analysis_events(analysed: Timeline) -> Iterator[_Event]:
     """Yield what rooflens found: the verdict over the whole window, findings, steps, and idle stretches by cause."""
     yield _process(_FOUND, "rooflens")
-    yield _thread(_FOUND, 0, "verdict and findings")
+    yield _thread(0, "verdict and findings")
     window = (analysed.windows[0].start, analysed.windows[-1].end)
     verdict = analysed.verdict
     yield _slice(f"verdict: {verdict.height}", window, (_FOUND, 0), "verdict", share_pct=verdict.share_pct,
                  confidence=verdict.confidence, speedup_bound=verdict.speedup_bound)  # fmt: skip
     for number, finding in enumerate(analysed.findings, 1):
-        yield _thread(_FOUND, number, f"finding {number}: {finding.height}")
+        yield _thread(number, f"finding {number}: {finding.height}")
         yield _slice(finding.claim, window, (_FOUND, number), "finding", share_pct=finding.share_pct,
                      evidence=list(finding.evidence), advice=list(finding.advice), falsify=finding.falsify)  # fmt: skip
     if analysed.steps:
         own = len(analysed.findings) + 1
-        yield _thread(_FOUND, own, "steps")
+        yield _thread(own, "steps")
         starts = analysed.steps.starts
         for number, span in enumerate(pairwise(starts)):
             kind = "warm-up" if number < analysed.steps.warm_up else "step"
             yield _slice(f"{kind} {number + 1}", (int(span[0]), int(span[1])), (_FOUND, own), "step")
     places = {lane.number: 1000 + n for n, lane in enumerate(analysed.trace.lanes)}
     for lane in analysed.trace.lanes:
-        yield _thread(_FOUND, places[lane.number], f"idle: {lane_name(lane.rank, lane.device)}")
+        yield _thread(places[lane.number], f"idle: {lane_name(lane.rank, lane.device)}")
     for gap in analysed.all_gaps.longest(_MOST_GAPS):
         meaning = rules().causes[gap.cause].title
         yield _slice(gap.cause, (gap.start, gap.end), (_FOUND, places[gap.lane]), "idle", meaning=meaning)
@@ -133,8 +133,7 @@ def _recorded_events(trace: Trace) -> Iterator[_Event]:
             if value is not None and math.isfinite(value):
                 yield {"ph": "C", "name": visible(name), "pid": pid, "ts": start, "args": {"value": value}}
             continue
-        on_device = kind in ("kernel", "copy", "fill")
-        place = (lanes.get((rank, device), first), stream) if on_device else (pid, thread)
+        place = (lanes.get((rank, device), first), stream) if kind in _ON_DEVICE else (pid, thread)
         more = {"bytes": size, "direction": direction, "pinned": pinned, "correlation": correlation}
         yield _slice(name, (start, end), place, kind, **more)
 
