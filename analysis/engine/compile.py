@@ -198,14 +198,11 @@ _ROCPROF_COMPUTE = "rocprof-compute"
 
 def replayed_pass(workload: Workload, counters: Iterable[str]) -> str | None:
     """The pass of replayed kernels with any of these counters, or None if they belong to the times of the run."""
-    replayed_passes = workload.manifest.replayed
     wanted = {c.split("@")[0] for c in counters}
-    columns_of_pass = (
-        {name: {c.split("@")[0] for c in columns} for name, columns in workload.passes.items()}
-        if replayed_passes
-        else {}
-    )
-    return next((name for name in replayed_passes if wanted & columns_of_pass.get(name, set())), None)
+    for name in workload.manifest.replayed:
+        if wanted & {c.split("@")[0] for c in workload.passes.get(name, ())}:
+            return name
+    return None
 
 
 def remeasured_passes(workload: Workload) -> dict[str, frozenset[str]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..base.database import run_prepared, sql_name
 from ..catalogue import rules
 from ..catalogue.formula import paths
-from .evaluation import IMPOSSIBLE_PCT, Figure
+from .evaluation import IMPOSSIBLE_PCT, Figure, finite_value
 
 Values = Mapping[str, float | None]
 _GIVEN_PREFIX = "given."
@@ -56,9 +55,9 @@ def evaluate(
         f"FROM (SELECT *{f', {structure_items}' if structure_items else ''} "
         f"FROM (SELECT {', '.join(filter(None, ['place', structures(columns)]))} "
         f"FROM (SELECT {', '.join(filter(None, ['unnest($1::DOUBLE[]) AS place', lists]))}))) ORDER BY place",
-        [range(len(inputs)), *([_finite(value) for value in values] for values in rows.values())],
+        [range(len(inputs)), *([finite_value(value) for value in values] for values in rows.values())],
     )
-    return [dict(zip(wanted, map(_finite, row), strict=True)) for row in value_rows]
+    return [dict(zip(wanted, map(finite_value, row), strict=True)) for row in value_rows]
 
 
 def structures(columns: Mapping[str, str]) -> str:
@@ -78,7 +77,3 @@ def _pack_structures(columns: Mapping[str, str]) -> dict[str, str]:
         inner |= _pack_structures({name: sql for name, sql in fields.items() if "." in name})
         packed[head] = f"struct_pack({', '.join(f'{sql_name(name)} := {sql}' for name, sql in inner.items())})"
     return packed
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
