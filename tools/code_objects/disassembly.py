@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -99,17 +98,3 @@ def functions(file: Any) -> list[Function]:
     except (ELFError, KeyError, ValueError, AttributeError, TypeError, ZeroDivisionError) as error:
         raise BadInput("The symbols of the code object are damaged", plain_text(str(error), 160)) from error
     return [Function(name, span) for span, name in sorted(names_by_span.items())]
-
-
-class FunctionLookup:
-    """Finds functions by address."""
-
-    def __init__(self, parts: list[Function]) -> None:
-        self._parts = sorted(parts, key=lambda p: p.span)
-        self._starts = [p.span[0] for p in self._parts]
-
-    def __call__(self, address: int) -> Function | None:
-        """Return the function that contains an address."""
-        place = bisect_right(self._starts, address) - 1
-        function = self._parts[place] if place >= 0 else None
-        return function if function and address < function.span[1] else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from ..isolation.channel import Channel
 from ..isolation.child import Child, ChildBug, ChildLost
 from ..isolation.limits import Limits
 from .bundle import code_objects
-from .disassembly import Function, FunctionLookup, disassemblers, functions, instructions
+from .disassembly import Function, disassemblers, functions, instructions
 from .elf import Budget, Elf, FileWindow
 from .isa import at_fixed_place, class_of, producers, target_of
 from .kernels import CodeKernel, kernels_of
@@ -208,14 +209,15 @@ def _choose_elf(elves: Iterable[Elf], job: Mapping[str, Any]) -> tuple[Elf | Non
 
 
 def _functions_around(parts: list[Function], addresses: Sequence[int]) -> list[Function]:
-    """Return the functions around addresses, in the order of the addresses."""
+    """Return the functions around addresses, in the order of the addresses; ``parts`` are in the order of theirs."""
     result: dict[Function, None] = {}
-    around = FunctionLookup(parts)
+    starts = [part.span[0] for part in parts]
     for address in addresses:
         if len(result) >= MOST_FUNCTIONS:
             break
-        if part := around(address):
-            result[part] = None
+        place = bisect_right(starts, address)
+        if place and address < parts[place - 1].span[1]:
+            result[parts[place - 1]] = None
     return list(result)
 
 
