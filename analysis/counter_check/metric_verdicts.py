@@ -204,8 +204,7 @@ def _cause(points: Sequence[CheckedFigure], facts: Mapping[str, float]) -> tuple
     """A common factor with its likely cause, or else what the deviating kernels have in common."""
     ratios = [ratio for point in points if (ratio := point.ratio) is not None]
     off = [point for point in points if not point.holds]
-    if any(point.expected == 0 for point in off):
-        kernel = next(point.kernel for point in off if point.expected == 0)
+    if kernel := next((point.kernel for point in off if point.expected == 0), None):
         return None, f"it also counts something else: {kernel} does no such work"
     middle = median(ratios)
     if middle == 0:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from ..catalogue import targets
@@ -21,7 +20,7 @@ class OccupancyWords:
     unit: str
     group: str
     item: str
-    limiters: MappingProxyType[str, str]
+    limiters: Mapping[str, str]
 
     def limiter_names(self, limiters: Iterable[str]) -> str:
         """The limiters in the vendor's terms."""
@@ -43,8 +42,8 @@ _NVIDIA = {
     "lds": "shared memory",
 }
 _WORDS = {
-    "amd": OccupancyWords("wave", "CU", "work-group", "work-item", MappingProxyType(_AMD)),
-    "nvidia": OccupancyWords("warp", "SM", "block", "thread", MappingProxyType(_AMD | _NVIDIA)),
+    "amd": OccupancyWords("wave", "CU", "work-group", "work-item", _AMD),
+    "nvidia": OccupancyWords("warp", "SM", "block", "thread", _AMD | _NVIDIA),
 }
 
 

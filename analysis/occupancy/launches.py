@@ -79,19 +79,17 @@ def configurations(workload: Workload, kernel: str | None = None) -> Configurati
             f"FROM {apart.relation('dispatches')} d WHERE {selection.condition('d')} "
             "GROUP BY kernel ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
         )
-        achieved = _achieved_figures(apart, kernel)
+        achieved, unknown = _achieved_figures(apart, kernel)
         times = {label: apart.kernels[label] for label, *_ in rows}
     # A target with metrics has facts.
-    slots = 0.0 if isinstance(achieved, str) else workload.facts.get("max_waves_per_cu", 0.0)
+    slots = 0.0 if unknown else workload.facts.get("max_waves_per_cu", 0.0)
     result_rows = []
     for label, configuration, *resources in rows:
         name = kernel_of(label, configuration)
         doubt = workload.doubts.about(_RESOURCES, [name])
         row = replace(LaunchConfiguration(f"#{times[label].number}", name, configuration, *resources), doubt=doubt)
-        result_rows.append(row if isinstance(achieved, str) else _with_achieved(row, achieved.get(label), slots))
-    return Configurations(
-        result_rows, len({row.kernel for row in result_rows}), achieved if isinstance(achieved, str) else None
-    )
+        result_rows.append(_with_achieved(row, achieved.get(label), slots))
+    return Configurations(result_rows, len({row.kernel for row in result_rows}), unknown)
 
 
 def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
@@ -103,15 +101,16 @@ def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float
     return replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct, doubt=doubt)
 
 
-def _achieved_figures(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
-    """Configuration -> the metric of the achieved occupancy; a string says why there is none."""
+def _achieved_figures(apart: Workload, kernel: str | None) -> tuple[dict[str, Figure], str | None]:
+    """Configuration -> the metric of the achieved occupancy, or else why there is none."""
     if apart.arch not in targets_with_metrics() or ACHIEVED not in by_name(apart.arch):
-        return f"no metric for it is known on {apart.arch or None}"
+        return {}, f"no metric for it is known on {apart.arch or None}"
     view = FigureRequest(kernel, by_kernel=True)
     name = _ACHIEVED_PCT if _ACHIEVED_PCT in by_name(apart.arch) else ACHIEVED
     measured = replace_cycle_shares_by_time(apart, figures(apart, [name], view), view)
     usable = {f.kernel: f for f in measured if f.kernel and _achieved_pct(f) is not None and f.status in USABLE}
-    return usable or next((f.reason.text for f in measured if f.reason), "the counters have no value")
+    why = next((f.reason.text for f in measured if f.reason), "the counters have no value")
+    return usable, None if usable else why
 
 
 def _achieved_pct(figure: Figure) -> float | None:
