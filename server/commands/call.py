@@ -21,9 +21,9 @@ _POLL_S = 2.0
 
 def finish_call(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
     """Call a tool and return its answer. Wait for a run that it started, because no run may outlive this process."""
-    from ..mcp.toolbox import TOOLS, answer
+    from ..mcp.toolbox import answer, tool_named
 
-    if any(one.name == tool and one.executes for one in TOOLS):
+    if tool_named(tool).executes:
         return _finish_run(store, tool, arguments)
     return answer(store, tool, arguments)
 
@@ -36,12 +36,11 @@ def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | 
     from ...tools.get_run import LONGEST_WAIT_S, RunResult
     from ...tools.running import start as launch
     from ...tools.running.run_state import FINAL
-    from ..mcp.toolbox import TOOLS, answer
+    from ..mcp.toolbox import answer, tool_named
 
-    waits = any(one.name == tool and one.waits for one in TOOLS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        reply = answer(store, tool, {"wait_s": _POLL_S, **arguments} if waits else arguments)
+        reply = answer(store, tool, {"wait_s": _POLL_S, **arguments} if tool_named(tool).waits else arguments)
         while launch.live_runs() and isinstance(reply, RunResult) and reply.state not in FINAL:
             reply = answer(store, "get_run", {"run_id": reply.run_id, "wait_s": _POLL_S})
         return reply
@@ -65,11 +64,11 @@ def _arguments(options: Namespace) -> dict[str, Any]:
     if not words:
         return {}
     if len(words) > 1 or (words[0] != "-" and words[0][:1] not in "{[" and "=" in words[0]):
-        from ..mcp.toolbox import parameters, tool_named
+        from ..mcp.toolbox import tool_named
         from .verbs import BY_TOOL
         from .verbs.arguments import pairs
 
-        return pairs(words, parameters(tool_named(options.tool).arguments).get("properties", {}), BY_TOOL[options.tool])
+        return pairs(words, tool_named(options.tool).schemas, BY_TOOL[options.tool])
     try:
         arguments = json.loads(sys.stdin.read() if words[0] == "-" else words[0])
     except (json.JSONDecodeError, RecursionError) as error:
@@ -84,9 +83,7 @@ if TYPE_CHECKING:
 
 
 def _one(tool: Tool) -> Outcome:
-    from ..mcp.toolbox import parameters
-
-    properties = parameters(tool.arguments).get("properties", {})
+    properties = tool.schemas
     taken = [
         {
             "name": name,

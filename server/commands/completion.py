@@ -96,12 +96,11 @@ def _words(verb: Verb, prefix: str, parsed_args: argparse.Namespace, **_: Any) -
     names = {one.name for one in verb.positionals}
     if "path" in names:
         return FilesCompleter()(prefix)
-    first = not getattr(parsed_args, "words", None) and "kind" in names
-    if first:
-        from ..mcp.toolbox import parameters, tool_named
+    if not getattr(parsed_args, "words", None) and "kind" in names:
+        from ..mcp.toolbox import tool_named
         from .verbs.arguments import choices
 
-        return list(choices(parameters(tool_named(verb.tool).arguments)["properties"]["kind"]))
+        return list(choices(tool_named(verb.tool).schemas["kind"]))
     return _workloads(parsed_args) if names & _OF_STORE else []
 
 

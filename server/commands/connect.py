@@ -31,10 +31,8 @@ _LONGEST_S = 60
 
 def execute(options: Namespace, store: Store) -> Outcome:
     """List the clients, show what one of them needs, or write its configuration."""
-    facts, words = _client_report(options, store)
-    return Outcome(
-        facts, words, verbatim=True
-    )  # our folder, which is also the caller's; a symbolic link must be preserved
+    # Verbatim: our folder is also the caller's, and a symbolic link must be preserved.
+    return Outcome(*_client_report(options, store), verbatim=True)
 
 
 Told = tuple[dict[str, Any], list[str]]

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TextIO
@@ -57,13 +57,8 @@ def execute(options: Namespace, store: Store) -> Outcome:
         "decided_as": decided,
         "markdown": options.markdown,
     }
-
-    def words() -> Iterator[str]:
-        yield from gate_text.lines(judgement)
-        if remark:
-            yield remark
-
-    return Outcome({**facts, "exit_status": _STATUS[decided]}, words(), _STATUS[decided])
+    words = [*gate_text.lines(judgement), *([remark] if remark else [])]
+    return Outcome({**facts, "exit_status": _STATUS[decided]}, words, _STATUS[decided])
 
 
 def _select_workloads(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
@@ -100,12 +95,9 @@ def _write(target: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             return
-        if os.environ.get(_JOB_SUMMARY) == str(target) and target.is_file():
-            with target.open("a", encoding="utf-8") as opened:
-                opened.write(text)
-            return
-        if target.exists() and not target.is_file():
-            with target.open("w", encoding="utf-8") as opened:
+        appended = os.environ.get(_JOB_SUMMARY) == str(target) and target.is_file()
+        if appended or (target.exists() and not target.is_file()):
+            with target.open("a" if appended else "w", encoding="utf-8") as opened:
                 opened.write(text)
             return
         file = target.resolve()

@@ -53,6 +53,12 @@ class Tool:
         """The model of the arguments; unknown names are rejected."""
         return model(self.function)
 
+    @property
+    def schemas(self) -> dict[str, Any]:
+        """The schema of each argument by its name."""
+        schemas: dict[str, Any] = parameters(self.arguments).get("properties", {})
+        return schemas
+
     @cached_property
     def result(self) -> type[Result]:
         """The model of the result."""

@@ -150,6 +150,8 @@ class VerbCommand:
 
     def arguments(self, parser: ArgumentParser) -> None:
         """Define the arguments of the command, which imports the tool."""
+        from ...mcp.toolbox import tool_named
+
         parser.usage = self.verb.usage
         parser.epilog = f"for example: rooflens {self.verb.example}"
         words = " ".join(one.name.upper() for one in self.verb.positionals if one.kind != "program")
@@ -161,15 +163,15 @@ class VerbCommand:
             declare(parser, "source_roots")
         if self.verb.name == "plan":
             declare(parser, "scripts")
-        arguments.declare_options(parser, self._schemas())
+        arguments.declare_options(parser, tool_named(self.verb.tool).schemas)
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:
         """Call the tool and print its answer."""
         from ...mcp.toolbox import tool_named
 
         form = chosen_form(options)
-        given = arguments.words_of(self.verb, options, self._schemas())
         tool = tool_named(self.verb.tool)
+        given = arguments.words_of(self.verb, options, tool.schemas)
         if self.verb.name == "import":
             from .files import import_all
 
@@ -180,12 +182,6 @@ class VerbCommand:
 
             return write_scripts(store, given, options)
         return call_and_print(store, self.verb, given, form, getattr(options, "source_root", []))
-
-    def _schemas(self) -> dict[str, Any]:
-        from ...mcp.toolbox import parameters, tool_named
-
-        schemas: dict[str, Any] = parameters(tool_named(self.verb.tool).arguments).get("properties", {})
-        return schemas
 
 
 def call_and_print(store: Store, verb: Verb, given: dict[str, Any], form: Form, roots: list[str]) -> int:
