@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from ..base.notes import Reason
 from ..base.problems import BadArgument
@@ -391,7 +391,8 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
             if metric.chart and aggregation == "mean" and value is not None:
                 value = float(round(value))
             unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
-            figure = _figure(metric, key, value, aggregate, missing, limits.get(metric.name), unit, read[i])
+            verdict = _judge_against_peak(metric, value, aggregate, missing, limits.get(metric.name))
+            figure = _figure(metric, key, value, aggregate, _JudgedValue(unit, read[i], *verdict))
             judged.append(_with_caveat(_without_unseen(figure, aggregate), query.last_resort))
     return judged
 
@@ -436,15 +437,20 @@ def with_doubt(
     return status, Reason(reason.code if reason else doubt.code, text)
 
 
-def _figure(
-    metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, missing: Reason | None,
-    limit: float | Reason | None, unit: str, reads: frozenset[str],
-) -> Figure:  # fmt: skip
-    """One figure with its statistics; ``limit`` is the peak, or why there is none."""
+class _JudgedValue(NamedTuple):
+    """The judgement of a value, kept separate because figures are created only once: there are thousands of them."""
+
+    unit: str
+    reads: frozenset[str]
+    peak: float | None
+    pct_of_peak: float | None
+    status: Status
+    reason: Reason | None
+
+
+def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, judged: _JudgedValue) -> Figure:
+    """One figure with its statistics."""
     kernel, _, channel = key
-    peak = limit if isinstance(limit, float) else None
-    pct = 100 * value / peak if value is not None and peak else None
-    status, reason = judge(metric, value, pct, aggregate, missing)
     channelled = metric.per == "l2_channel"
     shown = aggregate if aggregate and value is not None else NO_AGGREGATE
     return Figure(
@@ -455,19 +461,34 @@ def _figure(
         value=value,
         min=shown.min,
         max=shown.max,
-        unit=unit,
-        peak=peak,
-        pct_of_peak=pct,
-        status=status,
-        reason=reason or (limit if isinstance(limit, Reason) else None),
+        unit=judged.unit,
+        peak=judged.peak,
+        pct_of_peak=judged.pct_of_peak,
+        status=judged.status,
+        reason=judged.reason,
         n=aggregate.n if aggregate else 0,
         q1=shown.q1,
         median=shown.median,
         q3=shown.q3,
         std=shown.std,
         combined=bool(shown.combined),
-        reads=reads,
+        reads=judged.reads,
     )
+
+
+def _judge_against_peak(
+    metric: Metric,
+    value: float | None,
+    aggregate: Aggregate | None,
+    missing: Reason | None,
+    limit: float | Reason | None,
+) -> tuple[float | None, float | None, Status, Reason | None]:
+    """A value's peak, its share of the peak, status and reason; ``limit`` is the peak, or why there is none."""
+    peak = limit if isinstance(limit, float) else None
+    pct = 100 * value / peak if value is not None and peak else None
+    status, reason = judge(metric, value, pct, aggregate, missing)
+    no_peak = limit if isinstance(limit, Reason) else None
+    return peak, pct, status, reason or no_peak
 
 
 def _channel(id: str) -> int:
