@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tomli
-
 from ..base.untrusted_text import bounded_name
 from .merging.contract import parquet, row_of
+from .parsing.module_data import module_data
 from .parsing.spool import Spool
 from .timelines.call_kinds import direction_of
 from .timelines.timeline_tables import EVENT, RANGE
@@ -28,7 +27,7 @@ class EventLayout:
     """
 
     def __init__(self, module: str) -> None:
-        self.stated: dict[str, Any] = tomli.loads(Path(module).with_name("layout.toml").read_text(encoding="utf-8"))
+        self.stated = module_data(module, "layout.toml")
 
     def columns(self, part: Mapping[str, Any], **words: str) -> dict[str, str]:
         """Return SQL by column of a part; ``words`` is SQL that the layout names in braces."""

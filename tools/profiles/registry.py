@@ -17,6 +17,7 @@ from ...analysis.base.extensions import READERS, extensions
 from ...analysis.base.problems import BadArgument, BadInput, Problem, near
 from ..base.profile_files import head
 from .merging.gather import RankProfile, units_of
+from .parsing.module_data import module_data
 from .reader import Profile, ProfileFiles, Reader
 from .rocprofv3.outputs import RAW_TRACE
 
@@ -59,51 +60,7 @@ class Format:
         return import_module(f".{name}", __package__)
 
 
-_OWN_FORMATS = (  # in the order in which format="auto" tries them
-    Format(
-        "rocprof-compute",
-        "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)",
-        "rocprof_compute.read",
-        by_rank=True,
-    ),
-    Format("torch", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)", "chrome.read:detect_torch"),
-    Format(
-        "rocprof-trace", "trace of rocprof v1 --hip-trace or --sys-trace (results.json)", "chrome.read:detect_rocprof"
-    ),
-    Format("rocprof", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read", by_rank=True),
-    Format(
-        "rocprofv3",
-        "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
-        "*_counter_collection.csv, *_pc_sampling_*.csv, ui_output_*/code.json)",
-        "rocprofv3.read",
-    ),
-    Format(
-        "rocprof-stats",
-        "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)",
-        "rocprof.stats",
-    ),
-    Format("ncu", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw)", "ncu.read", by_rank=True),
-    Format(
-        "nsys", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read", by_rank=True
-    ),
-    Format("cupti", "folder or file of the rooflens recorder of kernel times (HOST_PID.record)", "cupti.read"),
-    Format("xplane", "profile of JAX or XLA (HOST.xplane.pb)", "xplane.read"),
-    Format("perfetto", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)", "perfetto.read"),
-    Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
-)
 _LOOKED_AT = 200
-_SUFFIXES = {  # file name suffix -> description of a file that cannot be read
-    ".nsys-rep": "a report of NVIDIA Nsight Systems, which `nsys export --type sqlite` converts",
-    ".pftrace": "not a Perfetto trace, although its name says so",
-    ".otf2": "an OTF2 trace",
-    ".att": RAW_TRACE,
-    ".db.gz": "a compressed database: unpack it and import the result",
-    ".json.gz": "a compressed JSON file, but not a trace in Chrome's format",
-    ".zip": "an archive: unpack it and import the contents",
-    ".tar": "an archive: unpack it and import the contents",
-    ".tar.gz": "an archive: unpack it and import the contents",
-    ".tgz": "an archive: unpack it and import the contents",
-}
 _ANALYSED = (b"compute_workload", b"compute_metric_definition")
 """Tables in the database that ``rocprof-compute analyze`` writes; their names appear in its first pages."""
 _FIRST_PAGES = 1 << 18
@@ -119,7 +76,7 @@ def formats() -> dict[str, Format]:
 
     Extensions that cannot be loaded are skipped; `rooflens doctor` reports them.
     """
-    known = {own.name: own for own in _OWN_FORMATS}
+    known = {own["name"]: Format(**own) for own in module_data(__file__)["format"]}
     for extension in extensions(READERS):
         with suppress(BadInput):
             reader = extension.load()
@@ -180,7 +137,8 @@ def _unreadable(path: Path) -> str | None:
 
 
 def _kind(file: Path) -> str | None:
-    if name := next((what for end, what in _SUFFIXES.items() if file.name.endswith(end)), None):
+    suffixes: dict[str, str] = module_data(__file__)["suffixes"] | {".att": RAW_TRACE}
+    if name := next((what for end, what in suffixes.items() if file.name.endswith(end)), None):
         return name
     try:
         start = head(file, _FIRST_PAGES)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import tomli
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
@@ -19,6 +16,7 @@ from ....analysis.catalogue.thresholds import threshold, thresholds
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import MergedPass, StoredProfile
+from ..parsing.module_data import module_data
 from .imported_tables import WAVE, Check, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
 from .impossible_values import JUDGES, cause_of_cycles, contradictions
 
@@ -37,11 +35,6 @@ _ROUNDING = 1e-3
 """ncu computes some metrics as a difference, which may be below zero by a small share of the maximum."""
 
 
-@cache
-def _stated() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_name("checks.toml").read_text(encoding="utf-8"))
-
-
 def faults(
     con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile
 ) -> list[CheckResult]:
@@ -51,7 +44,7 @@ def faults(
         results += _known_defects(manifest)
     if merged.dispatches and merged.counters:
         tables = ImportedTables(con, folder, manifest, merged)
-        checks = [Check(**entry) for entry in _stated()["check"]]
+        checks = [Check(**entry) for entry in module_data(__file__, "checks.toml")["check"]]
         of_vendor = [check for check in checks if not check.vendors or manifest.vendor in check.vendors]
         results += [one for check in of_vendor for one in _evaluate(tables, check)]
     results = _summarise_contradictions(_drop_contradictions_of_uncounted(results))
@@ -97,7 +90,7 @@ def _of_pass(item: MergedPass, manifest: Manifest) -> CheckResults:
     Zero counts only if a counter is among them that counts in any kernel, and not in what a profiler states without
     counting.
     """
-    counted, slack = _stated()["counted"], _ROUNDING if manifest.vendor == "nvidia" else 0.0
+    counted, slack = module_data(__file__, "checks.toml")["counted"], _ROUNDING if manifest.vendor == "nvidia" else 0.0
     hardware = {c: b for c, b in item.bounds.items() if c in item.counters and not re.fullmatch(counted["software"], c)}
     failed = not hardware.keys().isdisjoint(counted["always"]) and all(b == (0, 0) for b in hardware.values())
     bounds = [(c, *item.bounds.get(c, (0.0, 0.0))) for c in item.counters]
@@ -108,7 +101,10 @@ def _of_pass(item: MergedPass, manifest: Manifest) -> CheckResults:
     }
     for code, counters in found.items():
         if counters:
-            check, words = Check(code, **_stated()["pass"][code]), {"names": some_names(counters), "pass": item.name}
+            check, words = (
+                Check(code, **module_data(__file__, "checks.toml")["pass"][code]),
+                {"names": some_names(counters), "pass": item.name},
+            )
             yield check.result(words, check.doubt(words, sorted(item.counters[c] for c in counters)))
 
 

@@ -16,6 +16,7 @@ from ...base import progress
 from ...base.profile_files import head, open_regular
 from ...base.untrusted_text import plain_text
 from ..merging.ranks import ProcessPlace, host_name
+from ..parsing.module_data import module_data
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,49 +27,7 @@ SUFFIX = ".record"
 MAGIC = b"RFLREC1\n"
 _CHUNK = struct.Struct("<4sIQ")
 _NAME = struct.Struct("<II")
-_LAYOUTS = {  # as in recorder.c: kind of chunk -> fields in order, with type and number of elements
-    "KERN": (
-        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("graph_node", "<u8", 1), ("name", "<u4", 1),
-        ("device", "<u4", 1), ("context", "<u4", 1), ("stream", "<u4", 1), ("correlation", "<u4", 1),
-        ("graph", "<u4", 1), ("grid", "<u4", 3), ("block", "<u4", 3), ("cluster", "<u4", 3), ("registers", "<u4", 1),
-        ("static_shared", "<u4", 1), ("dynamic_shared", "<u4", 1), ("local", "<u4", 1), ("reserved", "<u4", 1),
-    ),
-    "LNCH": (
-        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("correlation", "<u4", 1), ("thread", "<u4", 1),
-        ("cbid", "<u4", 1), ("driver", "<u4", 1),
-    ),
-    "MARK": (
-        ("time_ns", "<u8", 1), ("id", "<u4", 1), ("flags", "<u4", 1), ("name", "<u4", 1), ("domain", "<u4", 1),
-        ("object", "<u4", 1), ("process", "<u4", 1), ("thread", "<u4", 1), ("reserved", "<u4", 1),
-    ),
-    "CALL": (
-        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("correlation", "<u4", 1), ("thread", "<u4", 1),
-        ("name", "<u4", 1), ("driver", "<u4", 1),
-    ),
-    "COPY": (
-        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("bytes", "<u8", 1), ("device", "<u4", 1), ("context", "<u4", 1),
-        ("stream", "<u4", 1), ("correlation", "<u4", 1), ("way", "<u4", 1), ("source", "<u4", 1),
-        ("target", "<u4", 1), ("reserved", "<u4", 1),
-    ),
-    "FILL": (
-        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("bytes", "<u8", 1), ("device", "<u4", 1), ("context", "<u4", 1),
-        ("stream", "<u4", 1), ("correlation", "<u4", 1),
-    ),
-    "OVHD": (
-        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("kind", "<u4", 1), ("object", "<u4", 1), ("process", "<u4", 1),
-        ("thread", "<u4", 1),
-    ),
-    "FRAM": (
-        ("id", "<u4", 1), ("function", "<u4", 1), ("source", "<u4", 1), ("line", "<u4", 1), ("kind", "<u4", 1),
-        ("module", "<u4", 1), ("address", "<u8", 1),
-    ),
-    "NODE": (("id", "<u4", 1), ("parent", "<u4", 1), ("frame", "<u4", 1), ("reserved", "<u4", 1)),
-    "SITE": (("correlation", "<u4", 1), ("thread", "<u4", 1), ("node", "<u4", 1), ("reserved", "<u4", 1)),
-    "DEVC": (
-        ("id", "<u4", 1), ("name", "<u4", 1), ("major", "<u4", 1), ("minor", "<u4", 1), ("multiprocessors", "<u4", 1),
-        ("clock_khz", "<u4", 1), ("memory_bytes", "<u8", 1), ("uuid", "<u8", 2),
-    ),
-}  # fmt: skip
+_LAYOUTS: dict[str, dict[str, str]] = module_data(__file__)
 STAGED = ("KERN", "LNCH", "MARK", "CALL", "COPY", "FILL", "OVHD", "FRAM", "NODE", "SITE")
 """Kinds whose records are staged in Parquet; there are only few records of the others."""
 _BLOCK = 8 << 20
@@ -208,20 +167,13 @@ class Stage:
     def _records(self, recording: CuptiRecording, kind: str, record: int, blocks: Iterator[bytes]) -> None:
         import numpy
 
-        layout, offset, offsets = _LAYOUTS[kind], 0, []
-        for _, type_, count in layout:
-            offsets.append(offset)
-            offset += int(type_[2:]) * count
-        if not offset <= record <= _LONGEST:
-            raise BadInput(
-                f"{recording.file.name} is damaged",
-                f"records of {kind!r} have {count_text(record, 'byte')}, not {offset}",
-            )
+        fields = list(_LAYOUTS[kind].items())
+        size = numpy.dtype(fields).itemsize
+        if not size <= record <= _LONGEST:
+            what = f"records of {kind!r} have {count_text(record, 'byte')}, not {size}"
+            raise BadInput(f"{recording.file.name} is damaged", what)
         # Fields that a later recorder appends to a record are skipped.
-        formats = [(type_, (count,)) if count > 1 else type_ for _, type_, count in layout]
-        dtype: Any = numpy.dtype(
-            {"names": [name for name, *_ in layout], "formats": formats, "offsets": offsets, "itemsize": record}
-        )
+        dtype = numpy.dtype([*fields, ("appended", f"V{record - size}")])
         for block in blocks:
             records = numpy.frombuffer(block, dtype, count=len(block) // record)
             if kind == "DEVC":
@@ -256,15 +208,14 @@ class Stage:
         records = self._waiting[kind]
         if not records or not sum(map(len, records)):
             return
-        columns = {}
-        for name, _, count in _LAYOUTS[kind]:
-            for i in range(count):
-                parts = [r[name] if count == 1 else r[name][:, i] for r in records]
-                columns[name if count == 1 else f"{name}_{'xyz'[i]}"] = numpy.concatenate(parts)
+        first, columns = self.rows, dict[str, Any]()
+        self.rows += sum(map(len, records))
+        for name in _LAYOUTS[kind]:
+            values = numpy.concatenate([part[name] for part in records])
+            sides = zip("xyz", values.T.copy(), strict=True) if values.ndim > 1 else ()
+            columns |= {f"{name}_{axis}": side for axis, side in sides} or {name: values}
         records.clear()
-        length = len(columns[_LAYOUTS[kind][0][0]])
-        columns["row"] = numpy.arange(self.rows, self.rows + length, dtype="<i8")
-        self.rows += length
+        columns["row"] = numpy.arange(first, self.rows, dtype="<i8")
         self._add(recording, kind, columns)
 
     def _write_texts(self, recording: CuptiRecording) -> None:

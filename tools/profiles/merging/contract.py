@@ -19,18 +19,14 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.untrusted_text import plain_text
+from ..parsing.module_data import module_data
 from .ranks import ProcessPlace
 
 if TYPE_CHECKING:
     import duckdb
 
-LAUNCH = {  # column of launches -> SQL type; sizes may be any numbers; values that do not fit the type become NULL
-    "row": "BIGINT",  # from 0, in the order of the pass
-    "process": "INT",  # number of the process in the whole workload, where the reader knows it
-    "pid": "BIGINT", "dispatch_id": "BIGINT", "kernel": "VARCHAR", "device_id": "INT", "queue_id": "BIGINT",
-    "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "vgpr": "INT",
-    "agpr": "INT", "sgpr": "INT", "cluster": "INT", "start_ns": "BIGINT", "end_ns": "BIGINT", "duration_ns": "DOUBLE",
-}  # fmt: skip
+LAUNCH: dict[str, str] = module_data(__file__)["launch"]
+"""Column of launches -> SQL type."""
 SIZES = (
     "process", "pid", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr",
     "cluster",

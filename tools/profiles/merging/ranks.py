@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
-
-import tomli
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
+from ..parsing.module_data import module_data
 
 LARGEST = (1 << 31) - 1
 """The largest rank that the store can represent."""
@@ -199,16 +197,11 @@ def _stem(name: str) -> str:
 
 
 @cache
-def _data() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
-@cache
 def _patterns() -> list[re.Pattern[str]]:
-    return [re.compile(one["pattern"], re.ASCII) for one in _data()["name"]]
+    return [re.compile(one["pattern"], re.ASCII) for one in module_data(__file__)["name"]]
 
 
 @cache
 def _sequence() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    stated = _data()["sequence"]
+    stated = module_data(__file__)["sequence"]
     return re.compile(stated["pattern"], re.ASCII), re.compile(stated["unless"], re.ASCII)

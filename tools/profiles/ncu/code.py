@@ -14,14 +14,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import tomli
-
 from ....analysis.base.problems import BadInput, command_advice
 from ....analysis.base.text import count_text, visible
 from ...base import progress
 from ...base.profile_files import check_text, head, is_gzip, open_regular
 from ...base.untrusted_text import grouped_number, plain_text
 from ..merging.contract import parquet
+from ..parsing.module_data import module_data
 from ..parsing.spool import Spool
 from ..samples.sample_tables import COUNTS, INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .sass import SassInstruction, analyse
@@ -180,7 +179,7 @@ class _Columns:
         self.above: int | None = None
         self.address, self.text = at[ADDRESS], at[TEXT]
         self.file, self.line = at.get(FILE), at.get(LINE)
-        names = _data()
+        names = module_data(__file__)
         self.counts = {c: i for c, given in names["counts"].items() if (i := _first(at, given)) is not None}
         self.all = _first(at, names["samples"]["all"])
         self.stalls: dict[str, list[int | None]] = defaultdict(lambda: [None, None])
@@ -342,7 +341,7 @@ def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
 @cache
 def _meaningful_counts(kind: str) -> list[bool]:
     """Return which of COUNTS are meaningful for a class of instructions."""
-    classes = _data()["classes"]
+    classes = module_data(__file__)["classes"]
     return [column not in classes or kind in classes[column] for column in COUNTS]
 
 
@@ -355,8 +354,3 @@ def _code_name(rows: list[ListedInstruction]) -> str:
         text = re.sub(r"0x[0-9a-f]{9,}", lambda m: hex(int(m[0], 16) - base), row.text.strip())
         digest.update(f"{row.address - base:x} {text}\n".encode())
     return digest.hexdigest()[:12]
-
-
-@cache
-def _data() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
-
-import tomli
+from typing import BinaryIO, cast
 
 from ....analysis.base.problems import BadInput, command_advice
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import check_text, head, is_gzip, open_regular
 from ...base.untrusted_text import decimal, grouped_number, plain_text
+from ..parsing.module_data import module_data
 
 _HEADER = re.compile(rb'"?ID"?,"?Process ID"?,|"?Process ID"?,"?Process Name"?,"?Host Name"?,')
 _ROW = re.compile(rb'"?\d+"?,"?\d*"?,')
@@ -224,31 +223,26 @@ def scale(unit: str) -> float | None:
     None if the unit is unknown. ``scale("Kbyte/block")`` is 1000, ``scale("sector/ns")`` is 1e9. A prefix multiplies
     the value even in the denominator, as in ncu itself, which prints 2614 %/byte as 2.614 %/Kbyte.
     """
-    above, *below = unit.strip().split("/")
+    seconds, (above, *below) = module_data(__file__, "units.toml")["seconds"], unit.strip().split("/")
     factor = _unit_factor(above)
     if factor is None:
         return None
-    if above in _table()["seconds"]:
+    if above in seconds:
         factor *= _NS_PER_S
     for part in below:
         part_factor = _unit_factor(part) if part else None
         if part_factor is None:
             return None
-        factor = factor / part_factor if part in _table()["seconds"] else factor * part_factor
+        factor = factor / part_factor if part in seconds else factor * part_factor
     return factor
 
 
 def _unit_factor(part: str) -> float | None:
     """Return the factor of one part of a unit, with times in s; an empty part is a plain number."""
-    table = _table()
+    table = module_data(__file__, "units.toml")
     if part == "" or part in table["counted"]["names"]:
         return 1.0
     if part in table["seconds"]:
         return float(table["seconds"][part])
     prefix = table["prefixes"].get(part[0])
     return float(prefix) if prefix is not None and part[1:] in table["counted"]["names"] else None
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_name("units.toml").read_text())

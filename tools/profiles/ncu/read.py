@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import tomli
+from typing import TYPE_CHECKING
 
 from ....analysis.base.database import column_names, sql_name, sql_path
 from ....analysis.base.notes import Note
@@ -20,6 +18,7 @@ from ..cupti import read as recordings
 from ..cupti.records import TIMING
 from ..merging.contract import PassTable, one_row
 from ..merging.matching import read_counting_sample
+from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from ..reader import Profile, ProfileFiles
 from ..samples.sample_tables import HotspotQueries
@@ -274,7 +273,7 @@ def _values(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> 
 
 def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -> dict[str, float]:
     """Return the device facts of the first launch."""
-    stated = {fact: rule for fact, rule in _rules().items() if rule["metric"] in have}
+    stated = {fact: rule for fact, rule in module_data(__file__, "facts.toml").items() if rule["metric"] in have}
     if not stated:
         return {}
     picks = ", ".join(f"first({sql_name(rule['metric'])} ORDER BY file_row_number)" for rule in stated.values())
@@ -284,8 +283,3 @@ def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -
         for (fact, rule), value in zip(stated.items(), row, strict=True)
         if value is not None and math.isfinite(value)
     }
-
-
-@cache
-def _rules() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_name("facts.toml").read_text())

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import tomli
+from ..parsing.module_data import module_data
 
 _INSTRUCTION = re.compile(r"\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w:&|]+)*)\s*(.*?)\s*;?\s*$")
 _REGISTER = re.compile(r"\b(U?)R(\d{1,3})\b(\.64)?")
@@ -248,5 +247,5 @@ def _classes() -> dict[str, str]:
 
 @cache
 def _data() -> dict[str, Any]:
-    data = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    data = module_data(__file__)
     return data | {part: {k: frozenset(v) for k, v in data[part].items()} for part in ("late", "stores", "flow")}

@@ -15,38 +15,17 @@ from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
 from ..merging.contract import RESERVED, CounterColumns, PassTable, one_row
 from ..merging.merge import CHANNELS
+from .module_data import module_data
 
 if TYPE_CHECKING:
     import duckdb
 
 
-# Spellings of rocprof v1 (lower case, 6.0 also capitals), rocprof v2, rocprofv3 and rocprof-compute; case is ignored.
-_SPELLINGS = {
-    "dispatch_id": ("Dispatch_ID", "Index"),
-    "kernel": ("Kernel_Name", "KernelName"),
-    "device_id": ("GPU_ID", "gpu-id", "Agent_Id"),
-    "queue_id": ("Queue_ID", "queue-id"),
-    "pid": ("PID", "Process_Id"),
-    "grid": ("Grid_Size", "grd"),
-    "workgroup_size": ("Workgroup_Size", "wgr"),
-    "lds_bytes": ("LDS_Per_Workgroup", "lds", "LDS_Block_Size"),
-    "scratch_bytes": ("Scratch_Per_Workitem", "scr", "Scratch_Size"),
-    "vgpr": ("Arch_VGPR", "vgpr", "VGPR_Count"),
-    "agpr": ("Accum_VGPR", "Accum_VGPR_Count"),
-    "sgpr": ("SGPR", "SGPR_Count"),
-    "start": ("Start_Timestamp", "BeginNs"),
-    "end": ("End_Timestamp", "EndNs"),
-    "duration": ("DurationNs",),
-    "xcc": ("XCC_Index", "XCC_ID"),
-    "run": ("GUID",),
-    "counter_name": ("Counter_Name",),
-    "counter_value": ("Counter_Value",),
-    "ignored": (
-        "queue-index", "Queue_Index", "sig", "obj", "fbar", "wave_size", "Correlation_ID", "Kernel_ID",
-        "DispatchNs", "CompleteNs", "TID", "Thread_Id",
-    ),
-}  # fmt: skip
-_ROLE = {spelling.casefold(): role for role, spellings in _SPELLINGS.items() for spelling in spellings}
+_ROLE: dict[str, str] = {
+    spelling.casefold(): role
+    for role, spellings in module_data(__file__)["spellings"].items()
+    for spelling in spellings
+}
 _COUNTER = re.compile(r"[A-Z][A-Za-z0-9]*_[A-Za-z0-9_]+(\[\d+\])?")
 _PLAIN_COUNTER = re.compile(  # rocprof's derived metrics, whose names have no underscore
     r"Wavefronts|ALUStalledByLDS|LDSBankConflict|PartialWaveRate|Mem(Writes|Reads)32B"

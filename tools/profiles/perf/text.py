@@ -8,14 +8,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
-
-import tomli
 
 from ....analysis.base.problems import BadInput
 from ...base.untrusted_text import decimal
+from ..parsing.module_data import module_data
 
 _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
 DURATION = "duration_time"
@@ -54,7 +51,7 @@ class PerfRun:
 
     def add(self, event: PerfEvent, unit: str) -> None:
         """Add an event whose value is in ``unit``; a repeated event is ignored."""
-        factor = 1.0 if not unit else _units().get(unit)
+        factor = 1.0 if not unit else module_data(__file__, "units.toml").get(unit)
         if factor is None:
             self.unknown_units.add(unit)
         elif event.value is not None:
@@ -66,7 +63,7 @@ class PerfRun:
 
 def is_unit(text: str) -> bool:
     """Return whether perf prints ``text`` as a unit."""
-    return text in _units()
+    return text in module_data(__file__, "units.toml")
 
 
 def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
@@ -79,11 +76,6 @@ def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
         for event in run.events:
             spelled[_MODIFIER.sub("", event.name)].add(event.name)
     return {name: bare if len(names) == 1 else name for bare, names in spelled.items() for name in names}
-
-
-@cache
-def _units() -> dict[str, float]:
-    return {k: float(v) for k, v in tomli.loads(Path(__file__).with_name("units.toml").read_text()).items()}
 
 
 _MARK = "Performance counter stats for"

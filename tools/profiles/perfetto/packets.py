@@ -17,15 +17,14 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress
 from ...base.profile_files import open_text
+from ..event_layout import EventLayout
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
-from ..parsing.spool import NumberedTexts, Spool
+from ..parsing.spool import NumberedTexts
 
 if TYPE_CHECKING:
     import duckdb
 
-MARK = [(c, "BIGINT") for c in ("mark", "track", "time_ns", "begins", "name", "category", "correlation", "bytes",
-                                "device_id", "stream")]  # fmt: skip
-SAMPLE = [("track", "BIGINT"), ("time_ns", "BIGINT"), ("value", "DOUBLE")]
+LAYOUT = EventLayout(__file__)
 _BATCH = 20_000
 _LARGEST = 1 << 62
 _TRACKS, _INTERNED, _SEQUENCES = 1_000_000, 1_000_000, 100_000
@@ -37,11 +36,6 @@ _CLEARED = 1
 _OWN_CLOCKS = 64
 """Clocks with at least this number belong to one sequence of packets."""
 _BOOT = 6
-_NUMBERS = {  # name of an annotation -> column of MARK
-    "corr_id": "correlation", "correlation_id": "correlation", "stack_id": "correlation", "copy_bytes": "bytes",
-    "size": "bytes", "bytes": "bytes", "allocation_size": "bytes", "device": "device_id", "device_id": "device_id",
-    "agent": "device_id", "queue": "stream", "queue_id": "stream", "stream": "stream", "stream_id": "stream",
-}  # fmt: skip
 
 
 @dataclass
@@ -84,8 +78,8 @@ class Packets:
     """The spools of one trace."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
-        self.marks = Spool(con, work / "perfetto_marks", MARK)
-        self.samples = Spool(con, work / "perfetto_samples", SAMPLE)
+        self.marks = LAYOUT.spool(con, work, "perfetto_marks")
+        self.samples = LAYOUT.spool(con, work, "perfetto_samples")
         self.names = NumberedTexts(con, work / "perfetto_names")
         self.tracks: dict[int, Track] = {}
         self.instants = 0
@@ -230,7 +224,7 @@ class Packets:
         stated = [*map(text, event.categories), *(texts["categories"].get(n, "") for n in event.category_numbers), ""]
         for one in event.annotations:
             key = text(one.name) or texts["keys"].get(one.key, "")
-            column = _NUMBERS.get(key.casefold())
+            column = LAYOUT.stated["annotations"].get(key.casefold())
             value = _stated(one, "unsigned", _stated(one, "signed", None))
             if column and value is not None and abs(value) < _LARGEST:
                 by_column.setdefault(column, value)

@@ -11,14 +11,13 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, head
-from ..event_layout import EventLayout
 from ..merging.contract import parquet
 from ..parsing.protobuf import WireError, parse, varint
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import is_call
 from ..timelines.nesting import pair
 from ..timelines.timeline_tables import TimelineQueries, kernel_launches
-from .packets import Packets, Track, types
+from .packets import LAYOUT, Packets, Track, types
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,7 +28,6 @@ _OTHER = "perfetto"
 _LEVELS = 16
 _FIELDS = 2000
 """Packets have no fields with larger numbers."""
-_LAYOUT = EventLayout(__file__)
 _DEVICE = "regexp_extract(k.name, '(?i)(?:device|agent|gpu)\\D{0,24}(\\d{1,4})', 1)"
 _QUEUE = "regexp_extract(k.name, '(?i)(?:queue|stream)\\D{0,3}(\\d{1,9})', 1)"
 
@@ -88,7 +86,7 @@ def read(files: ProfileFiles) -> Profile:
         vendor="amd" if amd.fetchone() else None,
         passes=[launches],
         timeline=TimelineQueries(
-            *_LAYOUT.timeline(decided, kernels, {"samples": samples}, DEVICE=_DEVICE),
+            *LAYOUT.timeline(decided, kernels, {"samples": samples}, DEVICE=_DEVICE),
             refusal=lambda _: refusal,
             notes=[Note("not_read", instants)] if packets.instants else [],
         ),
@@ -98,7 +96,7 @@ def read(files: ProfileFiles) -> Profile:
 
 def _tracks(con: duckdb.DuckDBPyConnection, work: Path, tracks: dict[int, Track]) -> str:
     """Return a FROM item with number, pid, thread, name, unit of every track; missing ids come from its parents."""
-    spool = _LAYOUT.spool(con, work, "perfetto_tracks")
+    spool = LAYOUT.spool(con, work, "perfetto_tracks")
     for track in tracks.values():
         pid, thread, above, levels = track.pid, track.thread, track.parent, 0
         while above is not None and above in tracks and levels < _LEVELS and (pid is None or thread is None):
@@ -115,7 +113,7 @@ def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
     """Return SQL for every slice with its times and its role."""
     cases = " ".join(
         f"WHEN regexp_full_match(c.text, {sql_literal(one['pattern'])}) THEN {sql_literal(one['role'])}"
-        for one in _LAYOUT.stated["category"]
+        for one in LAYOUT.stated["category"]
     )
     role = f"CASE {cases} WHEN {is_call('n.text')} THEN 'call' ELSE {sql_literal(_OTHER)} END"
     return (

@@ -12,13 +12,10 @@ from ...base.profile_files import is_inside
 from ...base.untrusted_text import plain_kernel_name, visible_name
 from ..merging.contract import PassTable, one_row
 from ..parsing.csv_file import read_headers, stage
+from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from ..reader import Profile, ProfileFiles
 
-_ROLES = {
-    "name": "kernel", "calls": "calls", "totaldurationns": "total_ns", "averagens": "mean_ns", "minns": "min_ns",
-    "maxns": "max_ns", "stddev": "std_ns", "percentage": "ignored",
-}  # fmt: skip
 _NEEDED = {"kernel", "calls", "total_ns"}
 _FILES = (
     "results.stats.csv",
@@ -102,7 +99,8 @@ def _kernel_totals(sheet: LaunchSheet) -> str:
 
 
 def _classify(headers: list[str]) -> list[SheetColumn]:
-    return [SheetColumn(h, _ROLES.get(h.casefold(), "unknown")) for h in headers]
+    roles = module_data(__file__)["roles"]
+    return [SheetColumn(h, roles.get(h.casefold(), "unknown")) for h in headers]
 
 
 def _file(path: Path) -> Path | None:

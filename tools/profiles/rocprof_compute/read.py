@@ -13,6 +13,7 @@ from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import head, is_inside, plain_or_packed, small_table
 from ...base.untrusted_text import decimal, plain_text
+from ..parsing.module_data import module_data
 from ..reader import Profile, ProfileFiles
 from ..rocprofv3 import read as rocprofv3
 from .passes import files_of, operator_ranges, read_passes, recordings, replays, sample_records, workload_folder
@@ -70,32 +71,6 @@ def _plain(value: str) -> str:
     return "" if text in _NOTHING else plain_text(text, _SHOWN)
 
 
-FACTS = {  # fact of analysis/catalogue/gpus -> its names in sysinfo.csv, newest first
-    "cu_per_gpu": ("cu_per_gpu", "numCU"),
-    "simd_per_cu": ("simd_per_cu", "numSIMD"),
-    "se_per_gpu": ("se_per_gpu", "numSE"),
-    "wave_size": ("wave_size", "waveSize"),
-    "max_waves_per_cu": ("max_waves_per_cu", "maxWavesPerCU"),
-    "max_sclk": ("max_sclk", "sclk"),
-    "max_mclk": ("max_mclk", "mclk"),
-    "total_l2_chan": ("total_l2_chan", "L2Banks"),
-    "lds_banks_per_cu": ("lds_banks_per_cu", "LDSBanks"),
-    "sqc_per_gpu": ("sqc_per_gpu", "numSQC"),
-    "pipes_per_gpu": ("pipes_per_gpu", "numPipes"),
-    "num_xcd": ("num_xcd",),
-    "num_hbm_channels": ("num_memory_channels", "num_hbm_channels"),
-    "num_gl1c": ("num_gl1c",),
-}
-_TEXTS = {  # field of the manifest -> its names in sysinfo.csv
-    "name": ("workload_name",),
-    "command": ("command",),
-    "arch": ("gpu_arch", "gpu_soc"),
-    "device": ("gpu_model", "gpu_series", "name"),
-    "host": ("hostname", "host_name"),
-    "tool_version": ("rocm_version", "host_rocmver"),
-    "timestamp": ("timestamp", "date"),
-    "version": ("version",),
-}
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}")
 _HBM_BYTES_PER_CLOCK = 32
 _WHOLE = 1e-6
@@ -116,7 +91,9 @@ def _unknown_device(state: str) -> Note:
 
 def text_of(info: dict[str, str], field: str) -> str | None:
     """Return one text of sysinfo.csv under any of its names, safe to show; None if it is empty or N/A."""
-    text = next((plain_text(info[n], 500) for n in _TEXTS[field] if info.get(n)), "")
+    text = next(
+        (plain_text(info[n], 500) for n in module_data(__file__, "sysinfo.toml")["texts"][field] if info.get(n)), ""
+    )
     return None if text.upper() in ("", "N/A", "NA", "NONE", "NAN") else text
 
 
@@ -129,7 +106,7 @@ def arch_of(info: dict[str, str]) -> str | None:
 def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
     """Return device facts as positive numbers, with notes; absent, zero or non-numeric facts are unknown."""
     facts: dict[str, float] = {}
-    for fact, names in FACTS.items():
+    for fact, names in module_data(__file__, "sysinfo.toml")["facts"].items():
         value = _number(next((info[n] for n in names if info.get(n)), ""))
         if value > 0:
             facts[fact] = value

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from ..parsing.module_data import module_data
 
-import tomli
-
-_ALL: dict[str, Any] = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_ALL = module_data(__file__)
 STAGED, JSON, CSV = (_ALL[name] for name in ("staged", "json", "csv"))
 FILES: dict[str, str] = _ALL["files"]
 EVENTS: dict[str, dict[str, str]] = _ALL["events"]

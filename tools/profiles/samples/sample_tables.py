@@ -22,37 +22,15 @@ from ...base.untrusted_text import NO_NAME, bounded_name, plain_kernel_name, vis
 from ..merging.contract import one_row, parquet, row_of
 from ..merging.demangled_names import with_readable
 from ..merging.matching import pair_repeated_launches
+from ..parsing.module_data import module_data
 
 if TYPE_CHECKING:
     import duckdb
 
-_PLACE = {  # column of both kinds of rows -> SQL type
-    "row": "BIGINT",  # of the launch in the main pass, from 0: its place in dispatches
-    "dispatch_id": "BIGINT",  # if the row is unknown: as in dispatches, or the profiler's if there are none
-    "kernel": "VARCHAR",  # as the profiler writes it; NULL if the launch determines it
-    "code_object": "VARCHAR",  # what offset refers to; the same name means the same code
-    "offset": "BIGINT",
-    "instruction": "VARCHAR",
-    "source_file": "VARCHAR",
-    "source_line": "BIGINT",
-}
-SAMPLE = _PLACE | {
-    "stall_raw": "VARCHAR",
-    "issued": "BOOLEAN",
-    "count": "BIGINT",
-    "lanes": "BIGINT",  # active work-items, summed over the samples
-}
-_STATIC = {
-    "class": "VARCHAR", "inlined": "VARCHAR", "target": "BIGINT", "waits_for": "VARCHAR", "spill": "BOOLEAN",
-}  # fmt: skip
-COUNTS = (
-    "executed", "lanes", "lanes_active", "sectors_global", "sectors_global_ideal", "sectors_local",
-    "sectors_local_ideal", "wavefronts_lds", "wavefronts_lds_ideal", "divergent", "latency_cycles", "stall_cycles",
-    "idle_cycles", "hidden_cycles", "exposed_cycles",
-)  # fmt: skip
-"""What is counted per instruction; counts of the launches of one configuration add up."""
-INSTRUCTION = _PLACE | _STATIC | dict.fromkeys(COUNTS, "BIGINT")
-SOURCE_LINE = {"source_file": "VARCHAR", "source_line": "BIGINT", "text": "VARCHAR"}
+_STATED: dict[str, dict[str, str]] = module_data(__file__)
+_STATIC, SOURCE_LINE, COUNTS = _STATED["static"], _STATED["source_line"], tuple(_STATED["counts"])
+SAMPLE, INSTRUCTION = _STATED["place"] | _STATED["sample"], _STATED["place"] | _STATIC | _STATED["counts"]
+"""Column -> SQL type, and the names of what is counted per instruction."""
 MOST_TEXT = 1000
 """Maximum characters that are stored of an instruction, a path or a chain of calls."""
 MOST_LINE = 400

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import tomli
+from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
+from ..parsing.module_data import module_data
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,30 +17,25 @@ HOST = ("api", "sync", "alloc")
 _OTHER = "host"
 
 
-@cache
-def _table() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
 def categories() -> frozenset[str]:
     """Return the closed set of categories of host calls."""
-    return frozenset(_table()["categories"])
+    return frozenset(module_data(__file__)["categories"])
 
 
 def kind_of(name: str) -> str:
     """Return SQL for the kind (api, sync or alloc) of the host call whose function is the expression ``name``."""
-    return _case(name, _table()["kinds"], HOST[0])
+    return _case(name, module_data(__file__)["kinds"], HOST[0])
 
 
 def category_of(name: str) -> str:
     """Return SQL for the category of the host call whose function is the expression ``name``."""
-    table = _table()
+    table = module_data(__file__)
     return _case(name, {**table["purposes"], **table["libraries"]}, _OTHER)
 
 
 def is_call(name: str) -> str:
     """Return SQL for whether the expression ``name`` is a function of one of the GPU libraries."""
-    known = [pattern for patterns in _table()["libraries"].values() for pattern in patterns]
+    known = [pattern for patterns in module_data(__file__)["libraries"].values() for pattern in patterns]
     return _fits(name, known)
 
 
@@ -72,23 +64,13 @@ def vendor_of(con: duckdb.DuckDBPyConnection, device: str | None, calls: str) ->
     return None if amd == nvidia else "amd" if amd > nvidia else "nvidia"
 
 
-_WAYS = {
-    "h2d": "htod|host_?to_?device|h2d",
-    "d2h": "dtoh|device_?to_?host|d2h",
-    "p2p": "ptop|peer_?to_?peer|p2p",
-    "d2d": "dtod|device_?to_?device|d2d",
-    "h2h": "htoh|host_?to_?host|h2h",
-}
-_CUDA = {1: "h2d", 2: "d2h", 3: "h2d", 4: "d2h", 5: "d2d", 6: "d2d", 7: "d2d", 8: "d2d", 9: "h2h", 10: "p2p",
-         11: "h2d", 12: "d2h", 13: "d2d"}  # fmt: skip
-"""CUpti_ActivityMemcpyKind; from 11 on, the kinds that Nsight Systems defines for migrations of unified memory."""
 _PAGEABLE, _PINNED = 1, 2
 """CUpti_ActivityMemoryKind."""
 
 
 def cuda_copy(number: str) -> str:
     """Return SQL for the direction of the CUpti_ActivityMemcpyKind ``number``."""
-    cases = " ".join(f"WHEN {way} THEN '{name}'" for way, name in _CUDA.items())
+    cases = " ".join(f"WHEN {way} THEN '{name}'" for way, name in module_data(__file__)["cuda"].items())
     return f"CASE {number} {cases} ELSE 'other' END"
 
 
@@ -100,7 +82,10 @@ def cuda_pinned(number: str, source: str, target: str) -> str:
 
 def direction_of(name: str) -> str:
     """Return SQL for the direction that a name of a copy states, h2d, d2h, d2d, p2p, h2h or other."""
-    cases = " ".join(f"WHEN regexp_matches(lower({name}), '{fits}') THEN '{way}'" for way, fits in _WAYS.items())
+    cases = " ".join(
+        f"WHEN regexp_matches(lower({name}), '{fits}') THEN '{way}'"
+        for way, fits in module_data(__file__)["ways"].items()
+    )
     return f"CASE {cases} ELSE 'other' END"
 
 

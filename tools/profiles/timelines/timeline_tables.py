@@ -19,48 +19,22 @@ from ...base.untrusted_text import bounded_name, plain_kernel_name, visible_name
 from ..merging.contract import PassTable, launch_pass, parquet
 from ..merging.demangled_names import with_readable
 from ..merging.ranks import plain_pid
+from ..parsing.module_data import module_data
 from .call_kinds import HOST, category_of, kind_of
 from .nesting import NestedRanges, nest
 
 if TYPE_CHECKING:
     import duckdb
 
-EVENT = {  # column of the events that a reader provides -> SQL type; unknown values are NULL
-    "kind": "VARCHAR",  # NULL: a host call, classified by its function
-    "name": "VARCHAR", "device_id": "BIGINT", "stream": "BIGINT", "pid": "BIGINT", "thread": "BIGINT",
-    "rank": "BIGINT", "host": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT", "bytes": "BIGINT",
-    "direction": "VARCHAR",
-    "pinned": "BOOLEAN", "correlation": "BIGINT", "value": "DOUBLE",
-    "category": "VARCHAR",  # NULL: the category of its function
-    "row": "BIGINT",  # of a kernel: its row in the main pass
-    "arguments": "VARCHAR",  # of a collective: its kind, sizes, type and group, as JSON
-    "graph": "BIGINT", "graph_node": "BIGINT",  # the graph, and its node that the work is
-    "stack": "BIGINT",  # of a call: where the host made it, as in Profile.stacks
-}  # fmt: skip
-RANGE = {
-    "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
-    "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
-    "correlation": "BIGINT",  # id with which device work may refer to the range directly
-    "arguments": "VARCHAR",  # of an operator: sizes, types and values, as JSON
-    "forward_thread": "BIGINT", "forward_ns": "BIGINT",  # where the operator ran whose gradient this one computes
-}  # fmt: skip
+_STATED: dict[str, dict[str, str]] = module_data(__file__)
+EVENT, RANGE, _FAULTS, _WORDS = (_STATED[part] for part in ("event", "range", "faults", "words"))
+"""Columns of events and ranges -> SQL types; what is wrong with them -> SQL; and kinds of events in words."""
 _NAME = 1000
 _GROUP = 6144
 """Rows of the table ranges that are in memory at a time."""
 _LATEST = 1 << 62
 _DEVICE = "('kernel', 'copy', 'fill')"
 _HOST = f"({', '.join(map(sql_literal, HOST))})"
-_FAULTS = {  # what is wrong with an event or a range -> SQL; the first match counts
-    "have no start": "start_ns IS NULL",
-    "have no end": "end_ns IS NULL",
-    "end before they start": "end_ns < start_ns",
-    "have impossible times": f"greatest(abs(start_ns::DOUBLE), abs(end_ns::DOUBLE)) > {_LATEST}",
-    "were not timed": "start_ns = 0 AND end_ns = 0 AND device",
-}
-_WORDS = {
-    "kernel": "kernels", "copy": "copies", "fill": "fills", "api": "calls", "sync": "waits", "alloc": "allocations",
-    "sample": "samples", "barrier": "barriers of events", "driver": "events of the kernel driver",
-}  # fmt: skip
 
 
 def kernel_launches(con: duckdb.DuckDBPyConnection, source: Path, path: Path, decided: str, *columns: str) -> PassTable:
