@@ -23,12 +23,11 @@ from ...device.machine.profilers import PROGRAMS
 from ...device.machine.programs import find
 from ...isolation.child import Child, ChildBug, ChildLost
 from ...isolation.limits import Limits
+from ..parsing.protobuf import WireError, message_types, parse
 from .pages import NcuPage, read_pages
 
 MAGIC = b"NVR\x00"
 _HEADER_LIMIT = 64 << 20
-_PAYLOAD = 5
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def is_cut(path: Path) -> bool:
@@ -54,33 +53,11 @@ def is_cut(path: Path) -> bool:
 
 
 def _payload(header: bytes) -> int | None:
-    """Return the size in field 5, or 0 if it is missing; None if the bytes are not a message."""
-    at, size = 0, 0
-    while at < len(header):
-        key, at = _varint(header, at)
-        kind = key & 7
-        if key >> 3 == 0 or kind not in (_VARINT, _FIXED64, _BYTES, _FIXED32):
-            return None
-        if kind in (_FIXED64, _FIXED32):
-            at += 8 if kind == _FIXED64 else 4
-            continue
-        value, at = _varint(header, at)
-        if kind == _BYTES:
-            at += value
-        elif key >> 3 == _PAYLOAD:
-            size = value
-    return size if at == len(header) else None
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a base-128 number and the position after it, which is beyond the data if the number is incomplete."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
-        if byte < 128:
-            return value, at
-    return value, len(data) + 1
+    """Return the size of the data after a header, or 0 if it states none; None if the bytes are not a message."""
+    try:
+        return int(parse(message_types(Path(__file__).with_suffix(".toml"))["Header"], header).payload)
+    except WireError:
+        return None
 
 
 SUFFIX = ".ncu-rep"
