@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ....analysis.base.database import sql_literal
 from ....analysis.store.store import write_table
@@ -18,7 +17,8 @@ from ...code_objects.host_code import host_sources
 from ...code_objects.lines import NAME_LIMIT, PATH_LIMIT
 from ..merging.contract import parquet
 from ..merging.demangled_names import demangle_name
-from .records import CuptiRecording, Stage, write_columns
+from ..parsing.spool import write_rows
+from .records import CuptiRecording, Stage
 
 _NATIVE = 2
 """Kind of a frame, as in recorder.c; the other one is Python."""
@@ -76,8 +76,6 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
 
 def _write_frames(stage: Stage, path: Path) -> None:
     """Write file, id, function, source, line and module of the frames."""
-    import numpy
-
     texts = f"SELECT file, id, any_value(text) AS text FROM {stage.relation('NAME')} GROUP BY file, id"
     if not stage.parts["NAME"]:
         texts = "SELECT 0 AS file, 0 AS id, '' AS text LIMIT 0"
@@ -96,10 +94,9 @@ def _write_frames(stage: Stage, path: Path) -> None:
         texts_shown = (plain_text(function or "", NAME_LIMIT), plain_text(source or "", PATH_LIMIT))
         shown_module = plain_text(module or "(no file)", PATH_LIMIT) if kind == _NATIVE else None
         made.append((file, number, *texts_shown, line if 0 < (line or 0) < 1 << 31 else 0, shown_module))
-    columns = [*zip(*made, strict=True)]
-    kinds: tuple[Any, ...] = ("<i8", "<i8", object, object, "<i8", object)
-    names = ("file", "id", "function", "source", "line", "module")
-    table = {n: numpy.array(c, k) for n, c, k in zip(names, columns, kinds, strict=True)}
+    texts_of = dict.fromkeys(("function", "source", "module"), "VARCHAR")
+    columns = dict.fromkeys(("file", "id", "function", "source", "line", "module"), "BIGINT") | texts_of
+    made_rows = write_rows(stage.con, path.with_name("cupti_made_frames"), columns, made)
     shown = "file, id, nullif(any_value(function), '') AS function, nullif(any_value(source), '') AS source, "
     shown += "nullif(any_value(line), 0)::INTEGER AS line, any_value(module)::VARCHAR AS module"
-    write_columns(stage.con, table, f"SELECT {shown} FROM cupti_columns GROUP BY file, id", path)
+    write_table(stage.con, f"SELECT {shown} FROM {made_rows} GROUP BY file, id", path)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
-from ..merging.contract import one_row
+from ..merging.contract import one_row, parquet
 from ..merging.ranks import ProcessPlace, sql_place
-from .records import Stage, write_columns
+from ..parsing.spool import Spool
+from .records import Stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,6 +22,11 @@ _START, _END = 1 << 1, 1 << 2
 _ANY = -1
 """Pseudo thread: the steps of the only thread that has an open range."""
 _ROWS = 100_000
+_RANGE = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "domain", "file")
+"""Columns of ranges; the domain is empty for the default one."""
+_STEP = ("thread", "time_ns", "range_id", "file")
+"""Columns of steps: the range of a thread from that time on, 0 if no range is open."""
+_TEXTS = ("name", "path", "domain")
 LONGEST_NAME, _PATH = 200, 1000
 """Maximum characters that are stored of a name and of a path."""
 
@@ -51,10 +55,10 @@ class _NvtxSweep:
     """Open ranges by the id of their marks."""
     threads: dict[int, list[_Range]] = field(default_factory=dict)
     """Open ranges of each thread that has any, the innermost last."""
-    ranges: list[tuple[int, str, str, int, int, int, int, str]] = field(default_factory=list)
-    """range_id, name, path, thread, start, end, depth, domain (empty: the default one)."""
-    steps: list[tuple[int, int, int]] = field(default_factory=list)
-    """thread, time, and the range_id from then on; 0 if no range is open."""
+    ranges: list[tuple[int | str, ...]] = field(default_factory=list)
+    """The columns _RANGE without the last one."""
+    steps: list[tuple[int | str, ...]] = field(default_factory=list)
+    """The columns _STEP without the last one."""
 
     def mark(self, time_ns: int, mark: int, flags: int, name: int, thread: int, domain: int = 0) -> None:
         """Process the next mark."""
@@ -86,6 +90,12 @@ class _NvtxSweep:
             self._close(begun, max(self.last_ns, last_ns))
         return len(unfinished)
 
+    def spool(self, file: int, ranges: Spool, steps: Spool) -> None:
+        """Move the waiting rows into spools."""
+        for rows, spool in ((self.ranges, ranges), (self.steps, steps)):
+            spool.add([(*row, file) for row in rows])
+            rows.clear()
+
     def _close(self, one: _Range, end_ns: int) -> None:
         stack = self.threads[one.thread]
         if stack[-1] is one:
@@ -113,17 +123,18 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
     if not stage.parts["MARK"]:
         return NvtxRanges()
     con = stage.con
-    columns = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "domain", "file")
-    ranges = _RowBuffer(con, stage.folder, "ranges", columns)
-    steps = _RowBuffer(con, stage.folder, "steps", ("thread", "time_ns", "range_id", "file"))
+    ranges, steps = (
+        Spool(con, stage.folder / f"cupti_{name}", [(c, "VARCHAR" if c in _TEXTS else "BIGINT") for c in columns])
+        for name, columns in (("ranges", _RANGE), ("steps", _STEP))
+    )
     unfinished = _sweep(con, stage, ranges, steps)
-    if not ranges.parts:
+    if not ranges.rows:
         return NvtxRanges()
     processes = ", ".join(f"({file}, {sql_place(place)})" for file, place in places.items())
     table = (
         "SELECT range_id, name, path, NULL::VARCHAR AS call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS "
         f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid, nullif(domain, '') AS domain, p.rank::INT AS rank, "
-        f"p.host::VARCHAR AS host FROM {ranges.relation()} JOIN (VALUES {processes}) p(file, rank, host, pid) "
+        f"p.host::VARCHAR AS host FROM {parquet(ranges.close())} JOIN (VALUES {processes}) p(file, rank, host, pid) "
         "USING (file) ORDER BY start_ns, range_id"
     )
     (count,) = one_row(con, f"SELECT count(*) FROM ({table})")
@@ -131,7 +142,7 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
     if unfinished:
         text = f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
         notes.append(Note("ranges", text + "recording."))
-    return NvtxRanges(table, steps.relation(), notes)
+    return NvtxRanges(table, parquet(steps.close()), notes)
 
 
 def ranges_of_launches(calls: str, steps: str) -> str:
@@ -148,45 +159,17 @@ def ranges_of_launches(calls: str, steps: str) -> str:
     return query + f"ASOF LEFT JOIN {alone} a ON o.file = a.file AND o.host_ns >= a.time_ns"
 
 
-class _RowBuffer:
-    """Buffers rows and writes them to Parquet files once there are many."""
-
-    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, name: str, columns: Sequence[str]) -> None:
-        self.con, self.folder, self.name, self.columns = con, folder, name, columns
-        self.parts: list[Path] = []
-
-    def write(self, rows: list[Any], *added: int, least: int = 1) -> None:
-        """Write ``rows``, each extended by ``added``, and empty the list; does nothing if there are fewer than
-        ``least``."""
-        import numpy
-
-        if len(rows) < least:
-            return
-        values = [*zip(*rows, strict=True), *([n] * len(rows) for n in added)]
-        kinds = [object if isinstance(column[0], str) else "<i8" for column in values]
-        table = {n: numpy.array(v, k) for n, v, k in zip(self.columns, values, kinds, strict=True)}
-        path = self.folder / f"cupti_{self.name}_{len(self.parts)}.parquet"
-        write_columns(self.con, table, "FROM cupti_columns", path)
-        self.parts.append(path)
-        rows.clear()
-
-    def relation(self) -> str:
-        """Return a FROM item over the files written."""
-        return f"read_parquet([{', '.join(map(sql_path, self.parts))}], hive_partitioning = false)"
-
-
-def _sweep(con: duckdb.DuckDBPyConnection, stage: Stage, ranges: _RowBuffer, steps: _RowBuffer) -> int:
+def _sweep(con: duckdb.DuckDBPyConnection, stage: Stage, ranges: Spool, steps: Spool) -> int:
     """Write the ranges and steps of all processes; return the number of ranges that never ended."""
     first, unfinished = 1, 0
     for (file,) in con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
         sweep = _NvtxSweep(first, _names(con, stage, file))
         for mark in _marks(con, stage, file):
             sweep.mark(*mark)
-            ranges.write(sweep.ranges, file, least=_ROWS)
-            steps.write(sweep.steps, file, least=_ROWS)
+            if len(sweep.steps) >= _ROWS:
+                sweep.spool(file, ranges, steps)
         unfinished += sweep.finish(_last_time(con, stage, file))
-        ranges.write(sweep.ranges, file)
-        steps.write(sweep.steps, file)
+        sweep.spool(file, ranges, steps)
         first += sweep.count
     return unfinished
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.database import sql_path
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import head, open_regular
 from ...base.untrusted_text import plain_text
+from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, host_name
 from ..parsing.module_data import module_data
 
@@ -133,8 +133,7 @@ class Stage:
 
     def relation(self, kind: str) -> str:
         """Return a FROM item with the records of a kind, which must not be empty."""
-        files = ", ".join(map(sql_path, self.parts[kind]))
-        return f"read_parquet([{files}], hive_partitioning = false)"
+        return parquet(self.parts[kind])
 
     def text(self, recording: CuptiRecording, number: int) -> str:
         """Return the text with a number in a recording; empty if there is no such text."""
@@ -229,16 +228,11 @@ class Stage:
 
     def _add(self, recording: CuptiRecording, kind: str, columns: dict[str, Any]) -> None:
         path = self.folder / f"cupti_{kind}_{len(self.parts[kind])}.parquet"
-        write_columns(self.con, columns, f"SELECT {recording.number} AS file, * FROM cupti_columns", path)
+        cursor = self.con.cursor()  # separate, since a registration invalidates open results
+        cursor.register("cupti_columns", columns)
+        write_table(cursor, f"SELECT {recording.number} AS file, * FROM cupti_columns", path)
+        cursor.close()
         self.parts[kind].append(path)
-
-
-def write_columns(con: duckdb.DuckDBPyConnection, columns: dict[str, Any], select: str, path: Path) -> None:
-    """Write ``select`` to Parquet; in it, the table ``cupti_columns`` refers to the arrays ``columns``."""
-    cursor = con.cursor()  # separate, since a registration invalidates open results
-    cursor.register("cupti_columns", columns)
-    write_table(cursor, select, path)
-    cursor.close()
 
 
 def _blocks(stream: Any, length: int, record: int) -> Iterator[bytes]:

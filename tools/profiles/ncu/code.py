@@ -21,7 +21,7 @@ from ...base.profile_files import check_text, head, is_gzip, open_regular
 from ...base.untrusted_text import grouped_number, plain_text
 from ..merging.contract import parquet
 from ..parsing.module_data import module_data
-from ..parsing.spool import Spool
+from ..parsing.spool import Spool, write_rows
 from ..samples.sample_tables import COUNTS, INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .sass import SassInstruction, analyse
 
@@ -332,10 +332,9 @@ def _without_repeats(launch_listings: Iterable[LaunchListing]) -> Iterator[Launc
 
 def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
     """Return SQL for the source text that the worker wrote: rows of file, line and text."""
-    spooled = Spool(con, work / f"{text.stem}_lines", list(SOURCE_LINE.items()))
     with text.open(encoding="utf-8", errors="replace", newline="") as file:
-        spooled.add([(name, int(line), line_text) for name, line, line_text in csv.reader(file)])
-    return f"SELECT * FROM {parquet(spooled.close())}"
+        rows = [(name, int(line), line_text) for name, line, line_text in csv.reader(file)]
+    return f"SELECT * FROM {write_rows(con, work / f'{text.stem}_lines', SOURCE_LINE, rows)}"
 
 
 @cache

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....analysis.store.store import write_table
+from ..merging.contract import parquet
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,6 +64,15 @@ class Spool:
             write_table(con, f"SELECT {picks} FROM spooled", file)
         self.files.append(file)
         self._held, self._cells = [], 0
+
+
+def write_rows(
+    con: duckdb.DuckDBPyConnection, stem: Path, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
+) -> str:
+    """Write rows with the given columns, each with its SQL type, to Parquet files; return a FROM item with them."""
+    spool = Spool(con, stem, list(columns.items()))
+    spool.add(rows)
+    return parquet(spool.close())
 
 
 def _concatenate(parts: Sequence[Any]) -> Any:

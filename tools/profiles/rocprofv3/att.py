@@ -24,7 +24,7 @@ from ...base import progress
 from ...base.profile_files import head, is_inside, open_regular
 from ...base.untrusted_text import plain_text
 from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
-from ..merging.contract import one_row, parquet, row_of
+from ..merging.contract import one_row, parquet
 from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
@@ -194,10 +194,7 @@ def trace_queries(
 
     ``launches_by_number`` maps dispatch ids to launches of the main pass.
     """
-    spools = {
-        name: Spool(con, work / f"att_{name}", [(_spool_column(c), _type(kind)) for c, kind in columns.items()])
-        for name, columns in _TABLES.items()
-    }
+    spools = {name: Spool(con, work / f"att_{name}", list(columns.items())) for name, columns in _TABLES.items()}
     traces_read, warnings = 0, list[Note]()
     for trace in traces:
         try:
@@ -217,10 +214,7 @@ def trace_queries(
         warnings += _doubts_about_waves(trace)
     if not traces_read:
         return None, None, warnings
-    code, samples, lines, waves = (
-        f"SELECT {row_of(columns, {c: _spool_column(c) for c in columns})} FROM {parquet(spools[name].close())}"
-        for name, columns in _TABLES.items()
-    )
+    code, samples, lines, waves = (f"SELECT * FROM {parquet(spool.close())}" for spool in spools.values())
     (resident,) = one_row(con, f"SELECT count(*) FROM ({waves})")
     text = (
         f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
@@ -277,15 +271,6 @@ _NO_WAVE = (
     "no instruction was executed where the trace was taken; trace another compute unit (--att-target-cu), more shader "
     "engines (--att-shader-engine-mask), or a larger launch."
 )
-
-
-def _spool_column(column: str) -> str:
-    """Return the name of a spooled column, with a prefix because SQL reserves some names."""
-    return f"c_{column}"
-
-
-def _type(kind: str) -> str:
-    return "BIGINT" if kind == "BOOLEAN" else kind
 
 
 def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, ...]:

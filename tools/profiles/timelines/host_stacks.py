@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.database import sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, command_advice
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
 from ...base.untrusted_text import plain_text
+from ..merging.contract import one_row, parquet
+from ..parsing.spool import write_rows
 from .py_spy import Frame, PySpyRecording, StackSpan, read_recording
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _FOREIGN = f"{_PACKAGE}|{_STANDARD}|{_GENERATED}|{_SYSTEM}"
 _SOURCE = r"^/.*\.(py|c|cc|cpp|cxx|cu|cuh|h|hpp|hip)$"
 """Files whose lines are stored: the program has just been run from them."""
 _MOST_LINES = 50_000
+_SOURCE_LINE = {"file": "VARCHAR", "line": "INTEGER"}
 _FAILED_PCT = 5
 """With more failed samples than this, a warning says so."""
 _NO_CLOCK = (
@@ -99,9 +101,7 @@ def write_host_stacks(
         if recording.began is None or shift is None:
             warnings.append(Note("host_stacks", _NO_CLOCK))
         else:
-            (last,) = (
-                con.execute(f"SELECT coalesce(max(stack), 0) FROM ({calls})").fetchone() or (0,) if calls else (0,)
-            )
+            (last,) = one_row(con, f"SELECT coalesce(max(stack), 0) FROM ({calls})") if calls else (0,)
             # A stack changed between the last sample with the old one and the first with the new one.
             late = 1_000_000_000 // run.facts["rate"] // 2
             sampler = run.facts.get("sampler", "py-spy")
@@ -135,44 +135,33 @@ def _write_samples(
     con: duckdb.DuckDBPyConnection, spans: Sequence[StackSpan], zero: int, out: Path, first: int, sampler: str
 ) -> str:
     """Write host_samples, with stacks numbered from ``first``; return SQL for the frames of these stacks."""
-    import numpy as np
-
     numbers: dict[tuple[Frame, ...], int] = {}
     for span in spans:
         numbers.setdefault(span.stack, first + len(numbers))
     rows = [(zero + s.start, zero + s.end, s.pid, s.thread, numbers[s.stack]) for s in spans]
-    times = zip(("start_ns", "end_ns", "pid", "thread", "stack"), np.array(rows, "<i8").T, strict=True)
-    select = f"SELECT *, '{plain_text(sampler, _LINE)}' AS source FROM host_columns ORDER BY pid, thread, start_ns"
-    _write_columns(con, dict(times), select, out / "host_samples.parquet")
+    columns = dict.fromkeys(("start_ns", "end_ns", "pid", "thread", "stack"), "BIGINT")
+    spooled = write_rows(con, out / WORK / "host_samples", columns, rows)
+    select = f"SELECT *, '{plain_text(sampler, _LINE)}' AS source FROM {spooled} ORDER BY pid, thread, start_ns"
+    write_table(con, select, out / "host_samples.parquet")
     frames = [
         (number, depth, plain_text(function, _TEXT), plain_text(file, _TEXT), line)
         for stack, number in numbers.items()
         for depth, (function, file, line) in enumerate(stack)
     ]
-    kinds: tuple[Any, ...] = ("<i8", "<i4", object, object, "<i4")
-    names = ("stack", "depth", "function", "file", "line")
-    columns = {n: np.array(v, k) for n, v, k in zip(names, zip(*frames, strict=True), kinds, strict=True)}
-    staged = out / WORK / "host_frames.parquet"
-    _write_columns(con, columns, "SELECT *, NULL::VARCHAR AS module FROM host_columns", staged)
-    return f"SELECT * FROM read_parquet({sql_path(staged)})"
+    columns = {"stack": "BIGINT", "depth": "INTEGER", "function": "VARCHAR", **_SOURCE_LINE}
+    return f"SELECT *, NULL::VARCHAR AS module FROM {write_rows(con, out / WORK / 'host_frames', columns, frames)}"
 
 
 def _write_stacks(con: duckdb.DuckDBPyConnection, frames: str, out: Path) -> None:
     """Write host_stacks from ``frames``, SQL for stack, depth, function, file, line and module (of native code)."""
-    import numpy as np
-
     places = con.execute(
         f"SELECT DISTINCT file, line FROM ({frames}) WHERE line > 0 AND regexp_matches(file, '{_SOURCE}') "
         f"LIMIT {_MOST_LINES}"
     ).fetchall()
-    texts = [(file, line, text) for file, line in places if (text := linecache.getline(file, line).strip())]
-    texts = texts or [("", 0, "")]
+    lines = ((file, line, linecache.getline(file, line).strip()) for file, line in places)
+    texts = [(file, line, plain_text(text, _LINE)) for file, line, text in lines if text]
     linecache.clearcache()
-    known = {
-        "file": np.array([file for file, _, _ in texts], object),
-        "line": np.array([line for _, line, _ in texts], "<i4"),
-        "text": np.array([plain_text(text, _LINE) for _, _, text in texts], object),
-    }
+    known = write_rows(con, out / WORK / "host_lines", _SOURCE_LINE | {"text": "VARCHAR"}, texts)
     where = "coalesce(f.module, f.file, '')"
     package = f"nullif(regexp_extract({where}, '{_PACKAGE}', 1), '')"
     library = (
@@ -183,16 +172,9 @@ def _write_stacks(con: duckdb.DuckDBPyConnection, frames: str, out: Path) -> Non
     select = (
         f"SELECT f.stack, f.depth, f.function, nullif(f.file, '') AS file, nullif(f.line, 0) AS line, "
         f"{library} AS module, NOT regexp_matches({where}, '{_FOREIGN}') AS own, t.text "
-        f"FROM ({frames}) f LEFT JOIN host_columns t ON t.file = f.file AND t.line = f.line ORDER BY stack, depth"
+        f"FROM ({frames}) f LEFT JOIN {known} t ON t.file = f.file AND t.line = f.line ORDER BY stack, depth"
     )
-    _write_columns(con, known, select, out / "host_stacks.parquet")
-
-
-def _write_columns(con: duckdb.DuckDBPyConnection, columns: dict[str, Any], select: str, path: Path) -> None:
-    cursor = con.cursor()
-    cursor.register("host_columns", columns)
-    write_table(cursor, select, path)
-    cursor.close()
+    write_table(con, select, out / "host_stacks.parquet")
 
 
 def _clock_shift(
@@ -202,8 +184,8 @@ def _clock_shift(
     events = out / "events.parquet"
     if not events.is_file() or recording.began is None:
         return None
-    found = con.execute(f"SELECT min(start_ns), max(end_ns) FROM read_parquet({sql_path(events)})").fetchone()
-    if found is None or found[0] is None:
+    found = one_row(con, f"SELECT min(start_ns), max(end_ns) FROM {parquet([events])}")
+    if found[0] is None:
         return None
     first, last = (recording.began + at for at in (recording.spans[0].start, max(s.end for s in recording.spans)))
     clocks = facts["clocks"]
