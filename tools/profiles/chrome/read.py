@@ -17,7 +17,7 @@ from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import plain_text
-from ..merging.contract import PassTable, launch_pass, parquet
+from ..merging.contract import PassTable, launch_pass, one_row, parquet
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -319,8 +319,8 @@ class _ChromeTables:
         if not count:
             return PassTable("main", self.files[0])
         calls = f"{self.decided} WHERE what = 'call'"
-        alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
-        (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
+        alone = "SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END"
+        (pid,) = one_row(self.con, f"{alone} FROM {calls}")
         process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
         file = f"list_position({self.fused}, rank) - 1" if self.fused else "file"
         columns = LAYOUT.columns(LAYOUT.stated["launches"], FILE=file, PROCESS=process)
@@ -386,7 +386,7 @@ class _ChromeTables:
         )
         ordered = f"SELECT track, time_ns, begins, seq FROM {parquet([marks])} ORDER BY track, time_ns, seq"
         spans, notes = pair(con, work, ordered, "chrome")
-        (lost,) = con.execute(f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL").fetchone() or (0,)
+        (lost,) = one_row(con, f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL")
         if lost:
             notes.append(Note("events_left_out", f"{lost} begins or ends have no time, so they were skipped."))
         rows["begun"] = (

@@ -7,9 +7,11 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...base.untrusted_text import KERNEL_LIMIT
+from ...base.untrusted_text import KERNEL_LIMIT, bounded_name, plain_kernel_name, visible_name
+from .contract import parquet
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,6 +55,19 @@ def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
         "(SELECT m.* REPLACE (coalesce(d.readable, m.kernel) AS kernel) "
         "FROM mangled_rows m LEFT JOIN demangled_names d USING (kernel))"
     )
+
+
+def kernel_names(con: duckdb.DuckDBPyConnection, out: Path, names: str) -> str:
+    """Return SQL for name and shown of the kernels in the SELECT ``names``: shown as in the table dispatches, if there.
+
+    The table is that below ``out``, if the profile has launches.
+    """
+    shown, stored = bounded_name(visible_name("name")), out / "dispatches.parquet"
+    kernels = with_readable(con, f"SELECT name, {shown} AS raw, {plain_kernel_name(shown)} AS kernel FROM ({names})")
+    if not stored.exists():
+        return f"SELECT name, kernel AS shown FROM {kernels}"
+    known = f"SELECT DISTINCT ON (kernel_raw) kernel_raw AS raw, kernel AS known FROM {parquet([stored])}"
+    return f"SELECT name, coalesce(known, kernel) AS shown FROM {kernels} LEFT JOIN ({known}) USING (raw)"
 
 
 def _shorten_name(name: str) -> str:

@@ -18,9 +18,9 @@ from ....analysis.hotspots.ranking import reason_sql
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK
-from ...base.untrusted_text import NO_NAME, bounded_name, plain_kernel_name, visible_name
+from ...base.untrusted_text import NO_NAME, visible_name
 from ..merging.contract import one_row, parquet, row_of
-from ..merging.demangled_names import with_readable
+from ..merging.demangled_names import kernel_names
 from ..merging.matching import pair_repeated_launches
 from ..parsing.module_data import module_data
 
@@ -160,19 +160,9 @@ def _is_plausible_count() -> str:
 
 def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None:
     """Create the table hotspot_names: every kernel once, with its display name."""
-    shown = bounded_name(visible_name("name"))
     distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({one})" for one in rows)
-    kernels = with_readable(
-        con,
-        f"SELECT name, {shown} AS raw, {plain_kernel_name(shown)} AS kernel FROM ({distinct}) WHERE name IS NOT NULL",
-    )
-    stored = out / "dispatches.parquet"
-    known = f"SELECT DISTINCT ON (kernel_raw) kernel_raw AS raw, kernel AS known FROM {parquet([stored])}"
-    known_names = f"LEFT JOIN ({known}) USING (raw)" if stored.exists() else ""
-    con.execute(
-        "CREATE OR REPLACE TABLE hotspot_names AS "
-        f"SELECT name, {'coalesce(known, kernel)' if known_names else 'kernel'} AS shown FROM {kernels} {known_names}"
-    )
+    kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE name IS NOT NULL")
+    con.execute(f"CREATE OR REPLACE TABLE hotspot_names AS {kernels}")
 
 
 def _launches(out: Path) -> str:

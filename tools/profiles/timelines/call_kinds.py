@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
+from ..merging.contract import one_row
 from ..parsing.module_data import module_data
 
 if TYPE_CHECKING:
@@ -57,10 +58,11 @@ def vendor_of(con: duckdb.DuckDBPyConnection, device: str | None, calls: str) ->
         return "amd"
     if device and re.search(r"NVIDIA|GeForce|Tesla|Quadro", device):
         return "nvidia"
-    amd, nvidia = con.execute(
+    amd, nvidia = one_row(
+        con,
         "SELECT count(*) FILTER (starts_with(text, 'hip') OR starts_with(text, 'hsa_')), "
-        f"count(*) FILTER (starts_with(text, 'cu')) {calls}"
-    ).fetchone() or (0, 0)
+        f"count(*) FILTER (starts_with(text, 'cu')) {calls}",
+    )
     return None if amd == nvidia else "amd" if amd > nvidia else "nvidia"
 
 

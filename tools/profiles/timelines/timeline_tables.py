@@ -15,9 +15,9 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK, rows_in_order
-from ...base.untrusted_text import bounded_name, plain_kernel_name, visible_name
-from ..merging.contract import PassTable, launch_pass, parquet
-from ..merging.demangled_names import with_readable
+from ...base.untrusted_text import bounded_name, visible_name
+from ..merging.contract import PassTable, launch_pass, one_row, parquet
+from ..merging.demangled_names import kernel_names
 from ..merging.ranks import plain_pid
 from ..parsing.module_data import module_data
 from .call_kinds import HOST, category_of, kind_of
@@ -94,8 +94,8 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     events = f"SELECT *, coalesce(kind IN {_DEVICE}, false) AS device FROM ({timeline.events})"
     warnings = _faults(con, events, "events")
     _name_events(con, out, timeline.events)
-    alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM ({timeline.events}))"
-    (pid,) = con.execute(f"FROM {alone}").fetchone() or (None,)
+    alone = "SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END"
+    (pid,) = one_row(con, f"{alone} FROM ({timeline.events})")
     pid_of = "pid" if pid is None else f"coalesce(pid, {pid})"
     if pid is None:
         events = _with_callers(events)
@@ -179,17 +179,11 @@ def _faults(con: duckdb.DuckDBPyConnection, rows: str, what: str) -> list[Note]:
 
 def _name_events(con: duckdb.DuckDBPyConnection, out: Path, events: str) -> None:
     """Create the table event_names: every name once, with its display name and the kind and category of a call."""
-    shown = bounded_name(visible_name("name"))
     distinct = f"SELECT DISTINCT coalesce(name, '') AS name, kind AS given FROM ({events})"
-    kernels = f"SELECT name, given, {shown} AS raw, {plain_kernel_name(shown)} AS kernel FROM ({distinct}) "
-    kernels = with_readable(con, f"{kernels} WHERE given = 'kernel'")
-    stored = out / "dispatches.parquet"
-    known = f"SELECT DISTINCT ON (kernel_raw) kernel_raw AS raw, kernel AS known FROM {parquet([stored])}"
-    known_names = f"LEFT JOIN ({known}) USING (raw)" if stored.exists() else ""
+    kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE given = 'kernel'")
     con.execute(
         "CREATE OR REPLACE TABLE event_names AS "
-        f"SELECT name, given, 'kernel' AS kind, {'coalesce(known, kernel)' if known_names else 'kernel'} AS shown, "
-        f"NULL AS category FROM {kernels} {known_names} UNION ALL "
+        f"SELECT name, 'kernel' AS given, 'kernel' AS kind, shown, NULL AS category FROM ({kernels}) UNION ALL "
         f"SELECT name, given, coalesce(given, {kind_of('name')}), left({visible_name('name')}, {_NAME}), "
         f"{category_of('name')} FROM ({distinct}) WHERE given IS DISTINCT FROM 'kernel'"
     )
@@ -317,9 +311,7 @@ def _events_note(con: duckdb.DuckDBPyConnection, out: Path) -> Note:
 
 def _count_in_ranges(con: duckdb.DuckDBPyConnection, out: Path) -> int:
     """Return the number of device events that belong to a range."""
-    (count,) = con.execute(
-        f"SELECT count(range_id) FROM {parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE}"
-    ).fetchone() or (0,)
+    (count,) = one_row(con, f"SELECT count(range_id) FROM {parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE}")
     return int(count)
 
 
