@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_literal, sql_name, sql_path
+from ....analysis.base.database import sql_literal, sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import RESERVED
-from ..parsing.csv_file import write_text
+from ..parsing.csv_file import text_table, write_text
+from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .pages import NOTHING, NcuPage, clean_numbers, damaged_page, number, scale
 
@@ -24,18 +24,11 @@ if TYPE_CHECKING:
     import duckdb
 
 
-LAUNCH = {
-    "ID": "dispatch_id",
-    "Process ID": "pid",
-    "Kernel Name": "kernel",
-    "Stream": "queue_id",
-    "Device": "device_id",
-}
+LAUNCH: dict[str, str] = module_data(__file__)["launch"]
 """Column of a page -> column of the store."""
 SIZES = ("Block Size", "Grid Size")
 _SIZE = r"(\d+)\D+(\d+)\D+(\d+)"
-_TIMES = ("sum", "avg", "max", "min")
-_SHARED = "launch__shared_mem_per_block"
+_NAMES = re.compile(r'"([^"]+)"')
 
 
 def own_column(role: str) -> str:
@@ -52,27 +45,12 @@ def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
         role: f"TRY_CAST({sql_by_role[role]} AS BIGINT)" for role in ("pid", "queue_id") if role in sql_by_role
     }
 
-    def add(role: str, *choices: tuple[str, ...]) -> None:
-        """Use the first choice with a value; a choice is its SQL and the columns that it needs."""
-        terms = [sql for sql, *needs in choices if have.issuperset(needs)]
-        if terms:
-            sql_by_role[role] = f"coalesce({', '.join(terms)})"
-
     # Reports of ncu 2023.1 and older state sizes of 0 beside the metrics that hold them.
     block, grid = (f"nullif({_product(size)}, 0)" for size in SIZES)
-    add("workgroup_size", (block, "Block Size"), ('"launch__block_size"', "launch__block_size"))
-    add(
-        "grid",
-        (f"{block} * {grid}", "Block Size", "Grid Size"),
-        ('"launch__thread_count"', "launch__thread_count"),
-        ('"launch__grid_size" * "launch__block_size"', "launch__grid_size", "launch__block_size"),
-    )
-    add("vgpr", ('"launch__registers_per_thread"', "launch__registers_per_thread"))
-    static, dynamic, driver = (f"{_SHARED}_{part}" for part in ("static", "dynamic", "driver"))
-    add("lds_bytes", (f'"{static}" + "{dynamic}"', static, dynamic), (f'"{_SHARED}" - "{driver}"', _SHARED, driver))
-    add("cluster", ('nullif(nullif(TRY_CAST("launch__cluster_size" AS INT), 0), 1)', "launch__cluster_size"))
-    times = [f"gpu__time_duration.{roll}" for roll in _TIMES]
-    add("duration", *((sql_name(t), t) for t in times))
+    for role, choices in module_data(__file__)["choices"].items():
+        terms = [choice.format(block=block, grid=grid) for choice in choices]
+        if known := [sql for sql in terms if have.issuperset(_NAMES.findall(sql))]:
+            sql_by_role[role] = f"coalesce({', '.join(known)})"
     return sql_by_role
 
 
@@ -140,8 +118,6 @@ def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str
 
     Metrics that are text in every launch, or that have no value in any launch, are skipped.
     """
-    if twice := [h for h, n in Counter(h.casefold() for h in page.headers).items() if n > 1]:
-        raise BadInput(f"{page.source.name} has duplicate columns", ", ".join(sorted(twice)[:8]), "Remove one of each")
     factors, sheet = _factors(page), LaunchSheet(name, page.source, folder / f"stage_{name}.parquet")
     kinds = _kinds(page, factors)
     numbers = {i for i, kind in kinds.items() if kind == "number"}
@@ -227,13 +203,8 @@ def _select(page: NcuPage, kinds: dict[int, str], factors: dict[int, float | Non
 
 def _csv(page: NcuPage, kinds: dict[int, str]) -> str:
     typed = {i: "DOUBLE" if kind == "number" else "VARCHAR" for i, kind in kinds.items()}
-    columns = ", ".join(f"c{i}: '{kind}'" for i, kind in typed.items())
     nothing = ", ".join(sql_literal(text) for text in NOTHING)
-    return (
-        f"read_csv({sql_path(page.body)}, auto_detect = false, header = false, delim = ',', quote = '\"', "
-        f"escape = '\"', thousands = ',', compression = 'none', hive_partitioning = false, nullstr = [{nothing}], "
-        f"columns = {{{columns}}})"
-    )
+    return text_table(page.body, typed, f"header = false, thousands = ',', nullstr = [{nothing}]")
 
 
 def _clean_page(page: NcuPage, numbers: set[int]) -> list[Note]:

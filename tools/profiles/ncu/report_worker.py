@@ -11,6 +11,8 @@ import csv
 import importlib
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +60,7 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
         for name in action.metric_names():
             if name not in units and ":" not in name:
                 units[name] = action.metric_by_name(name).unit() or ""
-    with Path(page).open("w", encoding="utf-8", errors="replace", newline="") as file:
-        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    with _table_file(Path(page)) as out:
         out.writerow([*_OWN, *units])
         out.writerow([*[""] * len(_OWN), *units.values()])
         for number, action in enumerate(actions):
@@ -70,6 +71,13 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
         _write_code(sampled, Path(job["code"]), mangled=job["mangled"])
         _write_text(sampled, Path(job["text"]))
     return None, ""
+
+
+@contextmanager
+def _table_file(path: Path) -> Iterator[Any]:
+    """Open a CSV file to write; yield what writes its rows."""
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        yield csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
 
 
 # -- per-instruction data ------------------------------------------------------------------------
@@ -86,8 +94,7 @@ def _places(action: Any) -> list[int]:
 
 
 def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
-    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    with _table_file(path) as out:
         for action in actions:
             columns = {name: _by_place(action, name) for name in action.metric_names() if _PER_PLACE.fullmatch(name)}
             sizes = [_size(action, "grid") * _size(action, "block"), _size(action, "block")]
@@ -135,8 +142,7 @@ def _write_text(actions: list[Any], path: Path) -> None:
             if name not in files and text and len(text) <= left:
                 files[name] = text
                 left -= len(text)
-    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    with _table_file(path) as out:
         for name, text in files.items():
             out.writerows((name, number, line[:_MOST_LINE]) for number, line in enumerate(text.split("\n"), 1) if line)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -109,14 +109,9 @@ def stage_columns(
     headers = read_headers(source)
     if lacking := [name for name in names if name not in headers]:
         raise BadInput(f"{source.name} has no column {lacking[0]}")
-    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(headers)))
     known = {name: f"c{headers.index(name)}" for name in (*names, *optional) if name in headers}
     picks = ", ".join(f"{known.get(name, 'NULL::VARCHAR')} AS {name}" for name in (*names, *optional))
-    select = (
-        f"SELECT {picks} FROM read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', "
-        f"quote = '\"', escape = '\"', compression = '{'gzip' if is_gzip(source) else 'none'}', "
-        f"hive_partitioning = false, columns = {{{columns}}})"
-    )
+    select = f"SELECT {picks} FROM {text_table(source, dict.fromkeys(range(len(headers)), 'VARCHAR'), 'header = true')}"
     write_text(con, target, lambda _: select, partial(_damage_problem, source))
 
 
@@ -199,12 +194,17 @@ def _select(sheet: LaunchSheet, lenient: bool) -> str:
 
 
 def _csv(sheet: LaunchSheet, types: dict[int, str]) -> str:
-    source, nulls = sheet.source, ", ".join(map(sql_literal, (*_NULLS, *sheet.nulls)))
+    nulls = ", ".join(map(sql_literal, (*_NULLS, *sheet.nulls)))
+    return text_table(sheet.source, types, f"header = true, nullstr = [{nulls}]")
+
+
+def text_table(source: Path, types: Mapping[int, str], options: str) -> str:
+    """Return a FROM item with the columns c0, c1 and so on of a CSV file, read with further ``options`` of DuckDB."""
     columns = ", ".join(f"c{i}: '{kind}'" for i, kind in types.items())
-    compression = "gzip" if is_gzip(source) else "none"
     return (
-        f"read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
-        f"compression = '{compression}', hive_partitioning = false, nullstr = [{nulls}], columns = {{{columns}}})"
+        f"read_csv({sql_path(source)}, auto_detect = false, delim = ',', quote = '\"', escape = '\"', "
+        f"compression = '{'gzip' if is_gzip(source) else 'none'}', hive_partitioning = false, {options}, "
+        f"columns = {{{columns}}})"
     )
 
 
