@@ -202,11 +202,7 @@ class _Pairing:
             f"SELECT DISTINCT ON (process) process, more FROM ({differences}) ORDER BY process, n DESC, abs(more), more"
         )
         shifted = f"SELECT o.* REPLACE (given_id - more AS given_id) FROM {self.other} o JOIN ({more}) USING (process)"
-        self.con.execute(
-            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
-            f"FROM {self.main} m JOIN ({shifted}) o USING ({kernel}, given_id)"
-        )
-        return self._count(f"FROM {self.pairs}")
+        return self._write_pairs(f"{self.main} m JOIN ({shifted}) o USING ({kernel}, given_id)")
 
     def pair_sample(self, sample: CountingSample, rows: int) -> int:
         """Pair the launches of a pass that counted some launches of each configuration, by the method it specifies."""
@@ -235,13 +231,11 @@ class _Pairing:
     def _pair_expected(self, ids: tuple[int, ...]) -> int:
         """Pair the counted launches of each configuration with those that were to be counted, both in order."""
         wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
-        self.con.execute(
-            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
-            f"FROM (SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
+        return self._write_pairs(
+            f"(SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
             f"USING ({_SAME}, turn)",
-            [list(ids)],
+            list(ids),
         )
-        return self._count(f"FROM {self.pairs}")
 
     def _pair_sampled(self, skip: int) -> int:
         """Pair the launches of a pass that skipped the first ``skip`` launches of each configuration.
@@ -252,19 +246,19 @@ class _Pairing:
         shifted = f"SELECT *, {turn} + {skip} AS turn FROM {self.other}"
         every = f"SELECT *, {turn} AS turn FROM {self.main}"
         counts = f"SELECT {same}, count(*) AS launches FROM {self.main} GROUP BY ALL"
-        self.con.execute(
-            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns FROM (SELECT "
-            f"* REPLACE (CASE WHEN turn > launches THEN turn - {skip} ELSE turn END AS turn) "
+        return self._write_pairs(
+            f"(SELECT * REPLACE (CASE WHEN turn > launches THEN turn - {skip} ELSE turn END AS turn) "
             f"FROM ({shifted}) JOIN ({counts}) USING ({same})) o JOIN ({every}) m USING ({same}, turn) "
             "QUALIFY row_number() OVER (PARTITION BY m.row ORDER BY o.row) = 1"
         )
-        return self._count(f"FROM {self.pairs}")
 
     def _pair_by(self, key: str) -> int:
-        self.con.execute(
-            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT k.row AS main_row, o.row, o.duration_ns "
-            f"FROM {self.main} k JOIN {self.other} o USING ({key})"
-        )
+        return self._write_pairs(f"{self.main} m JOIN {self.other} o USING ({key})")
+
+    def _write_pairs(self, joined: str, *parameters: list[int]) -> int:
+        """Write the pairs of ``joined``, launches m of the main pass and o of the other; return their number."""
+        select = f"SELECT m.row AS main_row, o.row, o.duration_ns FROM {joined}"
+        self.con.execute(f"CREATE OR REPLACE TABLE {self.pairs} AS {select}", parameters)
         return self._count(f"FROM {self.pairs}")
 
     def _is_partial(self, kernel: str) -> bool:
