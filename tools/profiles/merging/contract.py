@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 LAUNCH: dict[str, str] = module_data(__file__)["launch"]
 """Column of launches -> SQL type."""
-SIZES = (
-    "process", "pid", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr",
-    "cluster",
-)  # fmt: skip
+SIZES: list[str] = module_data(__file__)["sizes"]
 """Numeric columns of launches whose minimum and maximum are measured."""
 RESERVED = {"file_row_number", "kernel_id", "workload", "filename", "rank", "host", *LAUNCH}
 """Names that a counter must not have."""

@@ -14,6 +14,7 @@ from ....analysis.catalogue.targets import find_target
 from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
+from ..parsing.module_data import module_data
 from .contract import PassTable, one_row, parquet
 from .matching import LaunchMatching, match, places_of
 from .ranks import ProcessPlace, sql_place
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     import duckdb
 
 ACCUMULATE = "SQ_ACCUM_PREV_HIRES"
-_LAUNCH = {  # column of the table dispatches -> SQL type
-    "pid": "BIGINT", "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "INT", "vgpr": "INT", "agpr": "INT",
-    "sgpr": "INT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "cluster": "INT",
-}  # fmt: skip
+_LAUNCH: dict[str, str] = module_data(__file__, "contract.toml")["dispatches"]
+"""Column of the table dispatches -> SQL type."""
 _LENDABLE = ("vgpr", "agpr", "sgpr", "cluster")
 """Columns that are taken from another pass if the main pass does not state them."""
 _LARGEST = {"INT": 2**31 - 1, "BIGINT": 2**63 - 1}

@@ -202,16 +202,12 @@ class LaunchSheet:
         )
 
 
-_LAUNCH_ROLES = (  # roles that are columns of launches without conversion
-    "pid", "dispatch_id", "kernel", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr",
-    "sgpr", "cluster",
-)  # fmt: skip
+_LAUNCH_ROLES: list[str] = module_data(__file__)["launch_roles"]
+"""Roles that are columns of launches without conversion."""
 
 
 _MOST_XCDS = 64
-_SHARES = (
-    "Busy", "Hit", "Stalled", "Util", "Utilization", "Percent", "BankConflict", "PerCU", "PerActiveCU", "Latency",
-)  # fmt: skip
+_SHARES = tuple(module_data(__file__)["shares"])
 """Ends of the names of counters that are shares or means, not sums."""
 _OF_DISPATCH = ("pid", "device_id", "dispatch_id", "kernel")
 

@@ -37,6 +37,7 @@ MOST_LINE = 400
 _LAST_LINE = 10**8
 _MOST = 1 << 52
 """Largest valid count: sums of larger ones would not be exact, and no profile has them."""
+_IS_PLAUSIBLE_COUNT = f"coalesce(count BETWEEN 1 AND {_MOST}, false)"
 
 
 @dataclass(frozen=True)
@@ -146,16 +147,12 @@ def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
 
 
 def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
-    (bad,) = one_row(con, f"SELECT count(*) FROM ({samples}) WHERE NOT {_is_plausible_count()}")
+    (bad,) = one_row(con, f"SELECT count(*) FROM ({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}")
     if not bad:
         return []
     return [
         Note("samples_left_out", f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.")
     ]
-
-
-def _is_plausible_count() -> str:
-    return f"coalesce(count BETWEEN 1 AND {_MOST}, false)"
 
 
 def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None:
@@ -167,13 +164,9 @@ def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None
 
 def _launches(out: Path) -> str:
     """Return a FROM item with the launches by their row and id; without rows if the profile has no launches."""
-    stored = out / "dispatches.parquet"
-    if not stored.exists():
-        return "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
-    return (
-        "(SELECT file_row_number AS at, dispatch_id AS id, kernel AS of, launch "
-        f"FROM {parquet([stored], numbered=True)})"
-    )
+    if stored := stored_launches(out):
+        return f"(SELECT row AS at, dispatch_id AS id, kernel AS of, launch FROM {stored})"
+    return "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
 
 
 _FILE = f"regexp_replace(left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT}), '/(\\./)+', '/', 'g')"
@@ -219,7 +212,7 @@ def _summed_samples(samples: str, launches: str, code: str) -> str:
     return (
         f"SELECT {keys}, s.dispatch_id, {texts}, stall_raw, issued, sum(count) AS count, "
         f"CASE WHEN count(s.lanes) = count(*) THEN sum(s.lanes) END AS lanes "
-        f"FROM ({_with_launches(f'SELECT * FROM ({samples}) WHERE {_is_plausible_count()}', launches)}) s "
+        f"FROM ({_with_launches(f'SELECT * FROM ({samples}) WHERE {_IS_PLAUSIBLE_COUNT}', launches)}) s "
         f'LEFT JOIN {code} c ON s."offset" IS NOT NULL AND {_SAME} GROUP BY ALL'
     )
 
@@ -227,8 +220,6 @@ def _summed_samples(samples: str, launches: str, code: str) -> str:
 def _all_instructions(code: str, samples: str) -> str:
     """Return SQL for the table instructions: the given ones plus those that were only sampled."""
     keys = ", ".join(f'"{c}"' for c in _KEY)
-    kinds = {"kernel": "VARCHAR", "launch": "INT", "code_object": "VARCHAR", "offset": "BIGINT"}
-    assert set(kinds) == set(_KEY)
     empty = (
         "".join(f', NULL::{kind} AS "{c}"' for c, kind in _STATIC.items()) + ", count(DISTINCT dispatch_id) AS launches"
     )

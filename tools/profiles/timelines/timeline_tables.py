@@ -35,6 +35,7 @@ _GROUP = 6144
 _LATEST = 1 << 62
 _DEVICE = "('kernel', 'copy', 'fill')"
 _HOST = f"({', '.join(map(sql_literal, HOST))})"
+_FAULTY = " OR ".join(f"({condition})" for condition in _FAULTS.values())
 
 
 def kernel_launches(con: duckdb.DuckDBPyConnection, source: Path, path: Path, decided: str, *columns: str) -> PassTable:
@@ -110,7 +111,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         con,
         f"SELECT {columns} FROM ({events}) e JOIN event_names n "
         "ON n.name = coalesce(e.name, '') AND n.given IS NOT DISTINCT FROM e.kind "
-        f"WHERE NOT ({_faulty()}) ORDER BY start_ns, end_ns DESC, kind, e.name, row, thread, correlation",
+        f"WHERE NOT ({_FAULTY}) ORDER BY start_ns, end_ns DESC, kind, e.name, row, thread, correlation",
         work / "timeline_events.parquet",
     )
     progress.report(f"sorted {count_text(count, 'event')}")
@@ -161,10 +162,6 @@ def _with_callers(events: str) -> str:
     )
 
 
-def _faulty() -> str:
-    return " OR ".join(f"({condition})" for condition in _FAULTS.values())
-
-
 def _faults(con: duckdb.DuckDBPyConnection, rows: str, what: str) -> list[Note]:
     """Return warnings about rows that are skipped."""
     cases = " ".join(f"WHEN {condition} THEN {i}" for i, condition in enumerate(_FAULTS.values()))
@@ -199,7 +196,7 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     count = write_table(
         con,
         f"SELECT * REPLACE (left({visible_name('name')}, {_NAME}) AS name) FROM (SELECT *, false AS device "
-        f"FROM ({ranges})) WHERE NOT ({_faulty()}) "
+        f"FROM ({ranges})) WHERE NOT ({_FAULTY}) "
         "ORDER BY pid, thread, start_ns, end_ns DESC, source, correlation, name",
         staged,
     )
