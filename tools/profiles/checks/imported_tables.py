@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_name, sql_path
+from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import first_few
 from ....analysis.store.doubts import Doubt
 from ....analysis.store.store import Manifest
-from ..merging.contract import one_row
+from ..merging.contract import one_row, parquet
 from ..merging.merge import StoredProfile
 
 if TYPE_CHECKING:
@@ -83,12 +83,11 @@ class ImportedTables:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile) -> None:
         self.con, self.facts, self.merged, self.arch = con, manifest.facts, merged, manifest.arch
-        counters, dispatches = (sql_path(folder / f"{name}.parquet") for name in ("counters", "dispatches"))
-        counted = f"read_parquet({counters}, hive_partitioning = false)"
+        counted, dispatches = (parquet([folder / f"{name}.parquet"]) for name in ("counters", "dispatches"))
         for name in manifest.replayed[:1]:
             # Counters of replayed kernels go with the duration of their replays.
             counted = f"(SELECT * REPLACE ({sql_name(f'duration_ns@{name}')} AS duration_ns) FROM {counted})"
-        self.relation = f"{counted} c JOIN read_parquet({dispatches}, hive_partitioning = false) d USING (dispatch_id)"
+        self.relation = f"{counted} c JOIN {dispatches} d USING (dispatch_id)"
 
     def ask(self, *picks: str) -> list[float]:
         """Return one row of numbers; NULL counts as 0."""

@@ -18,7 +18,7 @@ from ...base import progress
 from ...base.profile_files import open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
-from ..merging.ranks import rank_number
+from ..merging.ranks import rank_number, sql_value
 from ..parsing.json_stream import LARGEST, JsonCut, elements, number, whole_ns, whole_number
 from ..parsing.spool import NumberedTexts
 
@@ -47,9 +47,9 @@ class Traces:
     """The spools with the events of several files."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
-        self.events, self.spans, self.marks, self.flows = (
-            LAYOUT.spool(con, work, name) for name in ("chrome_events", "chrome_spans", "chrome_marks", "chrome_flows")
-        )
+        self.spools = {
+            name: LAYOUT.spool(con, work, f"chrome_{name}") for name in ("events", "spans", "marks", "flows")
+        }
         self.names = NumberedTexts(con, work / "chrome_names")
         self.lanes: dict[tuple[int, int], str] = {}
         """File and lane (which the format calls pid) -> the name of that process."""
@@ -95,8 +95,7 @@ class Traces:
                     role = str(ROLES.index(one["role"]))
                     number = device[1] if device and len(device[1]) < 9 else "NULL"
                     break
-            rank = ranks.get((file, lane))
-            rows.append(f"({file}, {lane}, {role}, {number}, {'NULL' if rank is None else rank})")
+            rows.append(f"({file}, {lane}, {role}, {number}, {sql_value(ranks.get((file, lane)))})")
         values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL, NULL)"
         columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device", "lane_rank"))
         return f"SELECT {columns} FROM ({values}) v(file, lane, role, device, lane_rank)"
@@ -139,10 +138,8 @@ class _TraceReader:
 
     def __init__(self, traces: Traces, file: Path) -> None:
         self.traces, self.file, self.number = traces, file, len(traces.facts)
-        self.events: list[tuple[Any, ...]] = []
-        self.spans: list[tuple[Any, ...]] = []
-        self.marks: list[tuple[Any, ...]] = []
-        self.flows: list[tuple[Any, ...]] = []
+        self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in traces.spools}
+        """Rows that are not spooled yet, by the name of their spool."""
         self.facts: dict[str, Any] = {}
         self.words: dict[str, int] = {}
         """Process and thread ids that are words -> negative numbers."""
@@ -188,13 +185,8 @@ class _TraceReader:
             self.facts[name] = value
 
     def _flush(self) -> None:
-        for rows, spool in (
-            (self.events, self.traces.events),
-            (self.spans, self.traces.spans),
-            (self.marks, self.traces.marks),
-            (self.flows, self.traces.flows),
-        ):
-            spool.add(rows)
+        for name, rows in self.rows.items():
+            self.traces.spools[name].add(rows)
             rows.clear()
 
     def _event(self, event: dict[str, Any]) -> None:
@@ -244,7 +236,7 @@ class _TraceReader:
             self._state_rank(lane, args["rank"])
         if role >= _TORCH:
             stated = self._arguments(role, args)
-            self.spans.append((self.number, role, name, lane, lane, thread, start, end, stated))
+            self.rows["spans"].append((self.number, role, name, lane, lane, thread, start, end, stated))
             return
         row: tuple[Any, ...]
         category = None
@@ -266,7 +258,7 @@ class _TraceReader:
             row = self._unknown(lane, thread, (start, end), args)
             if type(cat) is str and ("stream" in args or "correlation" in args):
                 category = self.traces.names.number(cat)
-        self.events.append((self.number, role, name, lane, *row, category, self._arguments(role, args)))
+        self.rows["events"].append((self.number, role, name, lane, *row, category, self._arguments(role, args)))
 
     def _arguments(self, role: int, args: dict[str, Any]) -> int | None:
         """Return the number of the text of an event's arguments; None for roles whose arguments are not kept."""
@@ -311,17 +303,17 @@ class _TraceReader:
         )  # fmt: skip
 
     def _mark(self, event: dict[str, Any], begins: bool) -> None:
-        self.marks.append(
-            (self.number, self.traces.names.number(event.get("name")), self._id(event.get("pid")),
-             self._id(event.get("tid")), self._time(event), int(begins), self.traces.marks.rows + len(self.marks))
-        )  # fmt: skip
+        marks, number = self.rows["marks"], self.traces.names.number(event.get("name"))
+        lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
+        mark = self.traces.spools["marks"].rows + len(marks)
+        marks.append((self.number, number, lane, thread, self._time(event), int(begins), mark))
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
         if (cat := event.get("cat")) in ("DataFlow", "fwdbwd"):
             number = whole_number(event.get("id"))
             lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
             time, forward = whole_ns(event.get("ts")), int(cat == "fwdbwd")
-            self.flows.append((self.number, number, forward, int(starts), lane, thread, time))
+            self.rows["flows"].append((self.number, number, forward, int(starts), lane, thread, time))
 
     def _counter(self, event: dict[str, Any]) -> None:
         time, args = whole_ns(event.get("ts")), event.get("args")
@@ -333,7 +325,7 @@ class _TraceReader:
                 continue
             text = str(event.get("name") or "counter")
             name = self.traces.names.number(text if len(series_of) == 1 else f"{text} {series}")
-            self._sample(name, self._id(event.get("pid")), None, time, None, reading)
+            self._sample(name, self._id(event.get("pid")), None, time, reading)
 
     def _memory(self, event: dict[str, Any]) -> None:
         """Record the memory that PyTorch's allocator holds after an allocation or a release."""
@@ -347,13 +339,11 @@ class _TraceReader:
         name = self.traces.names.number("PyTorch memory allocated")
         time = whole_ns(event.get("ts"))
         own = device if device is not None and device >= 0 else None
-        self._sample(name, self._id(event.get("pid")), own, time, None, held)
+        self._sample(name, self._id(event.get("pid")), own, time, held)
 
-    def _sample(
-        self, name: int, pid: int | None, device: int | None, time: int | None, size: int | None, value: float
-    ) -> None:
-        row = (device, None, pid, None, time, time, size, *[None] * 5, value, None, None)
-        self.events.append((self.number, _NUMBER["sample"], name, pid, *row))
+    def _sample(self, name: int, pid: int | None, device: int | None, time: int | None, value: float) -> None:
+        row = (device, None, pid, None, time, time, *[None] * 6, value, None, None)
+        self.rows["events"].append((self.number, _NUMBER["sample"], name, pid, *row))
 
     def _metadata(self, event: dict[str, Any]) -> None:
         given, lane = event.get("args"), self._id(event.get("pid"))

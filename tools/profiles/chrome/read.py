@@ -26,6 +26,7 @@ from ..merging.ranks import (
     rank_number,
     settle_ranks,
     sql_place,
+    sql_value,
     successive_runs,
 )
 from ..reader import Profile, ProfileFiles
@@ -121,8 +122,7 @@ class _ChromeTables:
         self.con, self.work, self.path, self.files, self.traces = given.con, given.work, given.path, files, traces
         self.names = parquet(traces.names.close())
         events, spans, self.marks, self.flows = (
-            self._without_damaged(parquet(spool.close()))
-            for spool in (traces.events, traces.spans, traces.marks, traces.flows)
+            self._without_damaged(parquet(spool.close())) for spool in traces.spools.values()
         )
         self.spooled = f"(FROM {events} UNION ALL BY NAME FROM {spans})"
         places = [
@@ -321,7 +321,7 @@ class _ChromeTables:
         calls = f"{self.decided} WHERE what = 'call'"
         alone = "SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END"
         (pid,) = one_row(self.con, f"{alone} FROM {calls}")
-        process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
+        process = f"coalesce(pid, alone, {sql_value(pid)})"
         file = f"list_position({self.fused}, rank) - 1" if self.fused else "file"
         columns = LAYOUT.columns(LAYOUT.stated["launches"], FILE=file, PROCESS=process)
         launches = launch_pass(self.files[0], self.kernels, count, columns)
@@ -373,7 +373,7 @@ class _ChromeTables:
             "decided": f"(({self._with_arguments(f'FROM {self.decided}')}) LEFT JOIN ({forward}) USING (file, lane, "
             "thread, start_ns, what))"
         }
-        if not self.traces.marks.rows:
+        if not self.traces.spools["marks"].rows:
             return LAYOUT.select("ranges", RANGE, rows), []
         con, work = self.con, self.work
         marks = work / "chrome_sorted.parquet"

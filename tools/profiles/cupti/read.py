@@ -15,7 +15,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, step_of
-from ...base.untrusted_text import bounded_name, plain_text
+from ...base.untrusted_text import plain_text
 from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of
 from ..merging.ranks import sql_place
 from ..reader import Profile, ProfileFiles
@@ -191,7 +191,7 @@ class CuptiTimeline:
                 "name": f"regexp_replace({stripped}, '^__cudaLaunch', 'cudaLaunch')", "thread": "r.thread",
                 "correlation": "r.correlation", "stack": "k.stack",
             }  # fmt: skip
-            calls = f"{self._rows('CALL')} LEFT JOIN {self._names()} n ON n.file = r.file AND n.id = r.name"
+            calls = f"{self._rows('CALL')} LEFT JOIN {self.stage.names} n ON n.file = r.file AND n.id = r.name"
             known = self.stacks.calls if self.stacks else _NO_STACKS
             calls += f" LEFT JOIN ({known}) k ON k.file = r.file AND k.correlation = r.correlation"
             nested = f"{parquet([inner])} i ON i.call = r.row"
@@ -210,10 +210,6 @@ class CuptiTimeline:
         """Return a FROM item r: the records of a kind with their process; and d, the number of their device."""
         rows = f"(SELECT * FROM {self.stage.relation(kind)} JOIN {self.processes} USING (file)) r"
         return f"{rows} LEFT JOIN {self.devices} ON d.file = r.file AND d.device = r.device" if of_device else rows
-
-    def _names(self) -> str:
-        text = f"any_value({bounded_name('text')}) AS text"
-        return f"(SELECT file, id, {text} FROM {self.stage.relation('NAME')} GROUP BY file, id)"
 
     def _outermost(self, con: duckdb.DuckDBPyConnection, inner: Path) -> None:
         """Write the driver calls inside a runtime call of their thread, with the correlation of the runtime call.
@@ -345,10 +341,6 @@ def _launches(staged: Stage, used: list[CuptiRecording], numbers: dict[tuple[int
     Launches of a graph share their correlation, so they are distinguished by their start.
     """
     processes = ", ".join(f"({r.number}, {i}, {sql_place(r.place)})" for i, r in enumerate(used, 1))
-    names = "(SELECT NULL AS file, NULL AS id, NULL::VARCHAR AS text LIMIT 0)"
-    if staged.parts["NAME"]:
-        text = f"any_value({bounded_name('text')}) AS text"
-        names = f"(SELECT file, id, {text} FROM {staged.relation('NAME')} GROUP BY file, id)"
     whole = "k.start_ns > 0 AND k.end_ns >= k.start_ns"
     threads = "k.block_x::BIGINT * k.block_y * k.block_z"
     blocks = "k.cluster_x::BIGINT * k.cluster_y * k.cluster_z"
@@ -364,7 +356,7 @@ def _launches(staged: Stage, used: list[CuptiRecording], numbers: dict[tuple[int
         f"FROM {staged.relation('KERN')} k "
         f"JOIN (VALUES {processes}) p(file, process, rank, host, pid) USING (file) "
         f"JOIN {_devices_sql(numbers)} ON d.file = k.file AND d.device = k.device "
-        f"LEFT JOIN {names} n ON n.file = k.file AND n.id = k.name"
+        f"LEFT JOIN {staged.names} n ON n.file = k.file AND n.id = k.name"
     )
     order = "ORDER BY process, correlation, start_ns, recorded"
     number = f"row_number() OVER ({order}) - 1 AS row, row AS dispatch_id"

@@ -13,7 +13,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import head, open_regular
-from ...base.untrusted_text import plain_text
+from ...base.untrusted_text import bounded_name, plain_text
 from ..merging.contract import parquet
 from ..merging.ranks import ProcessPlace, host_name
 from ..parsing.module_data import module_data
@@ -134,6 +134,14 @@ class Stage:
     def relation(self, kind: str) -> str:
         """Return a FROM item with the records of a kind, which must not be empty."""
         return parquet(self.parts[kind])
+
+    @property
+    def names(self) -> str:
+        """FROM item with file, id and text of the texts as names, also if there are none."""
+        if not self.parts["NAME"]:
+            return "(SELECT NULL AS file, NULL AS id, NULL::VARCHAR AS text LIMIT 0)"
+        text = f"any_value({bounded_name('text')}) AS text"
+        return f"(SELECT file, id, {text} FROM {self.relation('NAME')} GROUP BY file, id)"
 
     def text(self, recording: CuptiRecording, number: int) -> str:
         """Return the text with a number in a recording; empty if there is no such text."""

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import column_names, sql_literal, sql_name, sql_path
+from ....analysis.base.database import column_names, sql_name, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
@@ -25,7 +25,7 @@ from ...base import progress
 from ...base.profile_files import WORK
 from .contract import CounterColumns, PassTable, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
-from .ranks import ProcessPlace, in_sequence, place_of_name, ranks_in_words
+from .ranks import ProcessPlace, in_sequence, place_of_name, ranks_in_words, sql_value
 
 if TYPE_CHECKING:
     import duckdb
@@ -177,8 +177,8 @@ class _RankTables:
         place = rank.unit.place
         moved = {name: f"{name} + {by}" for name, by in start.items() if name in stated}
         if table != "counter_instances":
-            moved["rank"] = f"{'NULL' if place.rank is None else place.rank}::INTEGER"
-            moved["host"] = f"{'NULL' if place.host is None else sql_literal(place.host)}::VARCHAR"
+            moved["rank"] = f"{sql_value(place.rank)}::INTEGER"
+            moved["host"] = f"{sql_value(place.host)}::VARCHAR"
             if table == "dispatches" and place.pid is not None:
                 moved["pid"] = f"coalesce(pid, {place.pid})::BIGINT" if "pid" in stated else f"{place.pid}::BIGINT"
         dropped = ("launch", "configuration") if table == "dispatches" else ()

@@ -54,8 +54,12 @@ PID_DISTANCE = 1 << 32
 
 def sql_place(place: ProcessPlace) -> str:
     """Return rank, host and process id as SQL values."""
-    host = "NULL" if place.host is None else sql_literal(place.host)
-    return f"{'NULL' if place.rank is None else place.rank}, {host}, {'NULL' if place.pid is None else place.pid}"
+    return ", ".join(map(sql_value, (place.rank, place.host, place.pid)))
+
+
+def sql_value(value: int | str | None) -> str:
+    """Return a number or a text as SQL, which is NULL for None."""
+    return "NULL" if value is None else sql_literal(value) if isinstance(value, str) else str(value)
 
 
 def distinct_pid(pid: int | str | None, number: int) -> str:

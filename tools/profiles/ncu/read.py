@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import column_names, sql_name, sql_path
+from ....analysis.base.database import column_names, sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, MissingTool
 from ....analysis.store.store import write_table
@@ -16,7 +16,7 @@ from ...base.profile_files import files_of_format, grouped, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
-from ..merging.contract import PassTable, one_row
+from ..merging.contract import PassTable, one_row, parquet
 from ..merging.matching import read_counting_sample
 from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
@@ -163,15 +163,15 @@ def _both_have(one: NcuTable, other: NcuTable, role: str) -> bool:
     return bool(one.sheet.header(role) and other.sheet.header(role))
 
 
-def _unite_sheets(con: duckdb.DuckDBPyConnection, group: list[NcuTable], parquet: Path) -> LaunchSheet:
+def _unite_sheets(con: duckdb.DuckDBPyConnection, group: list[NcuTable], path: Path) -> LaunchSheet:
     """Concatenate the launches of several processes or ranks."""
-    reads = [f"SELECT * FROM read_parquet({sql_path(t.sheet.parquet)}, hive_partitioning = false)" for t in group]
+    reads = [f"SELECT * FROM {parquet([t.sheet.parquet])}" for t in group]
     columns: dict[str, SheetColumn] = {}
     for table in group:
         columns |= {c.header: c for c in table.sheet.columns if c.header not in columns}
     first = group[0].sheet
-    sheet = LaunchSheet(first.name, first.source, parquet, list(columns.values()))
-    sheet.rows = write_table(con, " UNION ALL BY NAME ".join(reads), parquet)
+    sheet = LaunchSheet(first.name, first.source, path, list(columns.values()))
+    sheet.rows = write_table(con, " UNION ALL BY NAME ".join(reads), path)
     for table in group:
         table.sheet.parquet.unlink()
         sheet.warnings += table.sheet.warnings
@@ -259,7 +259,7 @@ def _hotspots(files: ProfileFiles, listings: list[Path], texts: list[Path], laun
 
 
 def _rows(sheet: LaunchSheet) -> str:
-    return f"read_parquet({sql_path(sheet.parquet)}, hive_partitioning = false, file_row_number = true)"
+    return parquet([sheet.parquet], numbered=True)
 
 
 def _values(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.base.database import sql_literal, sql_path
+from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
@@ -284,7 +284,7 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
 def _ranges(trace: Path) -> str:
     """Return SQL for the table ranges; names are text of the profiled program and are made safe to show."""
     text = bounded_name(visible_name("Function"))
-    known = f"SELECT *, {text} AS whole FROM read_parquet({sql_path(trace)})"
+    known = f"SELECT *, {text} AS whole FROM {parquet([trace])}"
     parts = (
         f"SELECT *, regexp_extract(whole, '{_CONTEXT}.*', 0) AS context, "
         f"regexp_replace(whole, '{_CONTEXT}.*', '') AS path FROM ({known})"

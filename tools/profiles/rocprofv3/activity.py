@@ -11,7 +11,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
 from ..merging.contract import one_row, parquet, row_of
-from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids
+from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids, sql_value
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .layouts import EVENTS, STAGED
@@ -79,9 +79,8 @@ def launches(main: Sequence[ProcessRecording], processes: Sequence[int] = ()) ->
     places, rows = [], 0
     for process, recording in zip(processes or range(len(main)), main, strict=True):
         low, high = recording.keys
-        rank = "NULL::INT" if recording.rank is None else recording.rank
-        host = "NULL::VARCHAR" if recording.host is None else sql_literal(recording.host)
-        place = f"{low}, {high}, {low - rows}, {process}, {rank}, {host}"
+        place = f"{low}, {high}, {low - rows}, {process}, {sql_value(recording.rank)}::INT, "
+        place += f"{sql_value(recording.host)}::VARCHAR"
         places.append(f"({sql_literal(recording.launches.name)}, {place})")
         rows += recording.rows
     files = ", ".join(sql_path(f) for f in dict.fromkeys(r.launches for r in main))
@@ -155,8 +154,8 @@ def _stage_events_and_ranges(
 def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
     """Return SQL for rank, host and pid of a process."""
     return {
-        "rank": "NULL" if recording.rank is None else str(recording.rank),
-        "host": "NULL" if recording.host is None else sql_literal(recording.host),
+        "rank": sql_value(recording.rank),
+        "host": sql_value(recording.host),
         "pid": distinct_pid("pid", number),
     }
 

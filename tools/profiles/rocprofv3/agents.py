@@ -46,6 +46,10 @@ class Rocprofv3Agent:
         return self.arch, self.device, tuple(sorted(self.facts.items()))
 
 
+UNKNOWN = Rocprofv3Agent((None, None), None, None, {})
+"""Stands for a GPU that the profile does not describe."""
+
+
 def read_agents(path: Path) -> list[Rocprofv3Agent]:
     """Return the GPUs of an agent_info.csv; BadInput if the file is damaged."""
     return [a for row in small_table(path) if (a := agent_of({k.casefold(): v for k, v in row.items()}))]

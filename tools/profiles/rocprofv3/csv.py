@@ -12,6 +12,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ...base.profile_files import open_text
 from ..merging.contract import parquet
+from ..merging.ranks import sql_value
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .agents import read_agents
@@ -89,7 +90,7 @@ def _add_activity(
             notes.append(Note("left_out", f"{problem.text} It was skipped."))
             continue
         own = {name: header for header, name in CSV["span"].items()} | columns
-        own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {'NULL' if pid is None else pid})"
+        own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {sql_value(pid)})"
         for side in ("source", "target", "device"):
             if side in own:
                 own[side] = _gpu(own[side], gpus)

@@ -178,7 +178,13 @@ class _RecordSpooler:
 
     def metadata(self, value: Mapping[str, Any]) -> None:
         """Take process, host, command and times."""
-        _describe(self.runs[-1], value)
+        run, command = self.runs[-1], value.get("command")
+        run.pid = _whole(value.get("pid"))
+        run.host = plain_text(str(_part(value, "node").get("hostname") or ""), 80) or None
+        words = [str(w) for w in command] if isinstance(command, list) else [str(command or "")]
+        run.command = plain_text(" ".join(words), 500) or None
+        start, end = _whole(value.get("init_time")), _whole(value.get("fini_time"))
+        run.span = (start, end) if start and end and start < end else None
 
     def agent(self, value: Mapping[str, Any]) -> None:
         """Take a GPU or a processor."""
@@ -222,9 +228,11 @@ class _RecordSpooler:
         self._spool_row("act", self._run_number, int(what), *numbers, *agents, size, *_node(value))
 
     def range(self, value: Mapping[str, Any]) -> None:
-        """Take a range of the program."""
-        if (known := _range(self.runs[-1], value)) is not None:
-            self._spool_row("range", self._run_number, *known)
+        """Take a range of the program, unless it is a mark or has no name."""
+        run, (thread, correlation, start, end) = self.runs[-1], _numbers("range", value)
+        if correlation in run.messages and start is not None and end is not None and start < end:
+            name = _text(run.messages[correlation])
+            self._spool_row("range", self._run_number, run.pid, thread, correlation, start, end, name)
 
     def driver(self, value: Mapping[str, Any]) -> None:
         """Count an event of the kernel driver."""
@@ -276,16 +284,6 @@ _HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = 
 }
 
 
-def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:
-    run.pid = _whole(metadata.get("pid"))
-    run.host = plain_text(str(_part(metadata, "node").get("hostname") or ""), 80) or None
-    command = metadata.get("command")
-    words = [str(w) for w in command] if isinstance(command, list) else [str(command or "")]
-    run.command = plain_text(" ".join(words), 500) or None
-    start, end = _whole(metadata.get("init_time")), _whole(metadata.get("fini_time"))
-    run.span = (start, end) if start and end and start < end else None
-
-
 def _launch(record: Mapping[str, Any]) -> tuple[int | None, ...]:
     """Return kernel, queue, memory, times, registers and sizes of one launch."""
     sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
@@ -326,14 +324,6 @@ def _messages(pairs: Any) -> dict[int, str]:
     """Return the names that a process gave to its ranges, by correlation."""
     entries = pairs if isinstance(pairs, list) else []
     return {p["key"]: str(p.get("value")) for p in entries if isinstance(p, Mapping) and isinstance(p.get("key"), int)}
-
-
-def _range(run: JsonRun, value: Mapping[str, Any]) -> tuple[int | str | None, ...] | None:
-    """Return one range of a process in the columns of ranges; None for a mark, or without a name."""
-    thread, correlation, start, end = _numbers("range", value)
-    if correlation not in run.messages or start is None or end is None or start >= end:
-        return None
-    return run.pid, thread, correlation, start, end, _text(run.messages[correlation])
 
 
 def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

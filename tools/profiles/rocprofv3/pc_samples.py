@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
 from ..merging.contract import one_row, parquet
+from ..merging.ranks import sql_value
 from ..parsing.csv_file import stage_columns
 from .layouts import ROCPD, SAMPLES
 from .outputs import SAMPLE_KINDS as KINDS
@@ -169,8 +170,7 @@ class DatabaseSamples:
 
     def of_process(self, session: int, process: int | None) -> ProcessSamples | None:
         """Return the samples of one process."""
-        known = "NULL" if process is None else str(process)
-        own = f"WHERE session = {session} AND (process IS NULL OR process IS NOT DISTINCT FROM {known})"
+        own = f"WHERE session = {session} AND (process IS NULL OR process IS NOT DISTINCT FROM {sql_value(process)})"
         columns = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS)
         return ProcessSamples(
             f"SELECT {columns} FROM ({self._samples}) {own}",

@@ -22,7 +22,7 @@ from ..reader import DETECT, Profile, ProfileFiles
 from ..rocprof import stats as rocprof_stats
 from ..samples.sample_tables import HotspotQueries
 from .activity import counter_samples, launches, more_columns, timeline_of
-from .agents import Rocprofv3Agent, find_profiled_gpu, read_agents
+from .agents import UNKNOWN, Rocprofv3Agent, find_profiled_gpu, read_agents
 from .att import ThreadTrace, TracedLaunch, find_traces, trace_queries
 from .csv import read_csv, warn_of_cut_files
 from .hotspots import SampledProfile, sample_queries
@@ -279,7 +279,8 @@ def read(files: ProfileFiles) -> Profile:
     passes = _order_passes(groups)
     main = passes[0].recordings if passes else []
     used = [r for one in passes for r in one.recordings] or idle
-    agent, other_agents = _agent(used)
+    found, other_agents = _agent(used)
+    agent = found or UNKNOWN
     warnings += [*doubts, *other_agents]
     tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
     if passes:
@@ -287,14 +288,13 @@ def read(files: ProfileFiles) -> Profile:
     beside = [r for r in idle if not main or r.label == main[0].label]
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
     others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
-    arch = agent.arch if agent else None
-    sampled = SampledProfile(path if path.is_dir() else path.parent, main, others, arch, files.code)
+    sampled = SampledProfile(path if path.is_dir() else path.parent, main, others, agent.arch, files.code)
     hotspots: HotspotReader | None = None
     if sampled.has_samples:
         hotspots = partial(sample_queries, con, files.work, sampled)
     if not traces and (raw := raw_traces(path)):
         warnings.append(Note("not_decoded", f"{raw[0].name} is {RAW_TRACE}."))
-    notes = [*collected.notes, *remarks(main, used, dict(agent.facts) if agent else {})]
+    notes = [*collected.notes, *remarks(main, used, agent.facts)]
     more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:
         hotspots, waves, remarks_on_traces = _with_traces(files, main, traces, hotspots)
@@ -307,14 +307,14 @@ def read(files: ProfileFiles) -> Profile:
     return Profile(
         name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
         vendor="amd",
-        arch=arch,
-        device=agent.device if agent else None,
+        arch=agent.arch,
+        device=agent.device,
         command=next((r.command for r in used if r.command), None),
         tool=used[0].tool if used else "rocprofv3",
         host=hosts.pop() if len(hosts) == 1 else None,
         rank=ranks.pop() if len(ranks) == 1 else None,
         multiplexed=DETECT,
-        facts=dict(agent.facts) if agent else {},
+        facts=agent.facts,
         passes=tables or [PassTable("main", idle[0].source if idle else traces[0].source)],
         places=[r.place for r in (*main, *beside)],
         timeline=timeline_of(con, files.work, main, idle),
@@ -382,15 +382,16 @@ def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, l
 def _statistics(files: ProfileFiles, outputs: list[Output], sources: list[Path], warnings: list[Note]) -> Profile:
     """Return kernel statistics, for profiles without a file of single launches."""
     agent_file = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
-    agent, doubts = find_profiled_gpu(read_agents(agent_file), ()) if agent_file else (None, [])
+    found, doubts = find_profiled_gpu(read_agents(agent_file) if agent_file else (), ())
+    agent = found or UNKNOWN
     profile = rocprof_stats.read_files(files, sources)
     return replace(
         profile,
         tool="rocprofv3",
         name=files.path.name if files.path.is_dir() else profile.name,
-        arch=agent.arch if agent else None,
-        device=agent.device if agent else None,
-        facts=dict(agent.facts) if agent else {},
+        arch=agent.arch,
+        device=agent.device,
+        facts=agent.facts,
         warnings=[*warnings, *doubts],
     )
 

@@ -10,6 +10,7 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ..merging.contract import one_row
+from ..merging.ranks import sql_value
 from .layouts import LIBRARIES, ROCPD, ROCPD_LISTS
 from .recording import ACTIVITY, SPAN, ProcessRecording
 
@@ -75,7 +76,7 @@ def json_activity(pid: int | None, run: int, staged: Sequence[str], active: Set[
     acts, operations, devices = staged
     named = f"(SELECT DISTINCT ON (run, kind, operation) * FROM {operations} WHERE run = {run})"
     rows = (
-        f"SELECT a.*, coalesce(o.name, '') AS name, {'NULL' if pid is None else pid}::BIGINT AS pid, o.domain, "
+        f"SELECT a.*, coalesce(o.name, '') AS name, {sql_value(pid)}::BIGINT AS pid, o.domain, "
         "CASE WHEN starts_with(o.domain, 'RCCL') THEN 'rccl' END AS category, s.device AS source_gpu, t.device AS gpu "
         f"FROM {acts} a LEFT JOIN {named} o USING (run, kind, operation) "
         f"LEFT JOIN {devices} s ON s.run = a.run AND s.agent = a.source "
@@ -164,9 +165,8 @@ class DatabaseActivity:
 
     def add_to(self, item: ProcessRecording, process: RocpdProcess) -> None:
         """Set the SQL for ranges and activity of one process."""
-        number = "NULL" if process.number is None else process.number
-        same = f"session = {process.session} AND process IS NOT DISTINCT FROM {number}"
-        pid = "NULL" if item.pid is None else str(item.pid)
+        same = f"session = {process.session} AND process IS NOT DISTINCT FROM {sql_value(process.number)}"
+        pid = sql_value(item.pid)
         if self.ranges:
             item.ranges = f"SELECT * REPLACE ({pid}::BIGINT AS pid) FROM ({self.ranges}) WHERE {same}"
         for what, sql in self.selects.items():

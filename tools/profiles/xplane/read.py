@@ -27,7 +27,7 @@ from ...base.profile_files import files_below, head, is_inside, open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
 from ..merging.contract import parquet
-from ..merging.ranks import ProcessPlace, host_name, place_of_name
+from ..merging.ranks import ProcessPlace, host_name, place_of_name, sql_value
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts
 from ..reader import Profile, ProfileFiles
@@ -290,11 +290,10 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     con, work = files.con, files.work
     decided = parquet([work / "xplane_decided.parquet"])
     role = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(_ROLES))
-    pid = "NULL" if space.pid is None else str(space.pid)
     write_table(
         con,
-        f"SELECT r.* EXCLUDE (role, name), CASE r.role {role} END AS role, n.text, {pid}::BIGINT AS pid "
-        f"FROM {parquet(space.rows.close())} r JOIN {parquet(space.names.close())} n ON n.number = r.name",
+        f"SELECT r.* EXCLUDE (role, name), CASE r.role {role} END AS role, n.text, {sql_value(space.pid)}::BIGINT AS "
+        f"pid FROM {parquet(space.rows.close())} r JOIN {parquet(space.names.close())} n ON n.number = r.name",
         work / "xplane_decided.parquet",
     )
     kernels = work / "xplane_launches.parquet"
