@@ -263,7 +263,10 @@ class _RecordSpooler:
         identity = _whole(info.get("dispatch_id")), agent
         for name in ("start_timestamp", "end_timestamp"):
             self.times.time(data.get(name))
-        self._spool_row("launch", self._run_number, int(counted), *identity, *_launch({**value, **data, **info}))
+        record = {**value, **data, **info}
+        sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
+        numbers = _numbers("launch", record)
+        self._spool_row("launch", self._run_number, int(counted), *identity, *numbers, *sizes, *_node(record))
         return identity
 
 
@@ -282,12 +285,6 @@ _HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = 
     _SPM_COLLECTION: partial(_RecordSpooler.counted_launch, spool="spm"),
     _DRIVER: _RecordSpooler.driver,
 }
-
-
-def _launch(record: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Return kernel, queue, memory, times, registers and sizes of one launch."""
-    sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
-    return *_numbers("launch", record), *sizes, *_node(record)
 
 
 _NUMBERS = {kind: [path.split(".") for path in paths] for kind, paths in JSON["numbers"].items()}
