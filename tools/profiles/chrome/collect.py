@@ -374,11 +374,6 @@ _POINTER = re.compile(r"0x[0-9a-fA-F]{1,15}")
 """Streams of HIP as host calls name them."""
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _NO_LAUNCH_DATA = (None, None, None, None, None)
-_COLLECTIVE = {
-    "collective": "Collective name", "in": "In msg nelems", "out": "Out msg nelems", "type": "dtype",
-    "ranks": "Group size", "group": "Process Group Name", "members": "Process Group Ranks", "split": "In split size",
-}  # fmt: skip
-"""Facts of a collective -> their names in the arguments of its kernel."""
 
 
 def _operator_arguments(args: Mapping[str, Any]) -> str | None:
@@ -397,7 +392,11 @@ def _collective(args: Mapping[str, Any]) -> str | None:
     """Return the facts of a collective as JSON; None for kernels that are none."""
     if type(args.get("Collective name")) is not str:
         return None
-    facts = {name: args[stated] for name, stated in _COLLECTIVE.items() if type(args.get(stated)) in (str, int)}
+    facts = {
+        name: args[stated]
+        for name, stated in LAYOUT.stated["collective"].items()
+        if type(args.get(stated)) in (str, int)
+    }
     text = json.dumps(facts, separators=(",", ":"))
     return text if len(text) <= _LONGEST_ARGUMENTS else None
 
