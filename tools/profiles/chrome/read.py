@@ -21,6 +21,7 @@ from ..merging.contract import PassTable, launch_pass, one_row, parquet
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
+    only_value,
     place_of_name,
     places_of_pids,
     rank_number,
@@ -166,7 +167,6 @@ class _ChromeTables:
         name, facts = plain_text(str(device.get("name") or ""), 80) or None, _facts(device)
         vendor = "amd" if tool == _ROCPROF else vendor_of(con, name, f"FROM {self.decided} WHERE what = 'call'")
         ranks = [place.rank for place in self.places if place.rank is not None]
-        hosts = {place.host for place in self.places}
         several = bool(self._processes)
         return Profile(
             name=self.path.name if self.path.is_dir() else _stem(self.path),
@@ -176,7 +176,7 @@ class _ChromeTables:
             or (table.arch if table else None),
             device=name or (table.device if table else None),
             tool=tool,
-            host=hosts.pop() if len(hosts) == 1 else None,
+            host=only_value(place.host for place in self.places),
             rank=ranks[0] if len(self.files) == len(ranks) == 1 and not self.fused else None,
             facts=facts or (table.facts if table else {}),
             passes=[launches],

@@ -17,7 +17,8 @@ from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of
-from ..merging.ranks import sql_place
+from ..merging.ranks import only_value, sql_place
+from ..parsing.module_data import module_data
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import HOST, cuda_copy, cuda_pinned
 from ..timelines.timeline_tables import EVENT, TimelineQueries
@@ -29,11 +30,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _NAMED = 4
-_OVERHEADS = {
-    1 << 16: "CUPTI buffer flush", 2 << 16: "CUPTI instrumentation", 3 << 16: "CUPTI resource",
-    7 << 16: "CUPTI buffer request", 8 << 16: "CUPTI unified memory",
-}  # fmt: skip
-"""CUpti_ActivityOverheadKind for the work of CUPTI. Overhead of the driver (compiling, loading) is part of calls."""
+_OVERHEADS: dict[str, str] = module_data(__file__, "overheads.toml")
 _VERSION = r"(_pt(sz|ds))?(_v\d+)?$"
 """Suffixes that distinguish variants and versions of a function."""
 _NO_STACKS = "SELECT NULL AS file, NULL AS correlation, NULL::BIGINT AS stack LIMIT 0"
@@ -74,10 +71,6 @@ class RecordedRun:
                     return plain_text(self.stage.text(recording, device.name)) or None
         return None
 
-    def _host(self) -> str | None:
-        hosts = {r.place.host for r in self.recordings}
-        return hosts.pop() if len(hosts) == 1 else None
-
     def _version(self) -> str | None:
         """Return the version of the CUPTI API: 18 is CUDA 11.8, 130000 CUDA 13.0."""
         versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
@@ -106,7 +99,7 @@ class RecordedRun:
             vendor="nvidia",
             arch=self.device.arch if self.device else None,
             device=self._device_name(),
-            host=self._host(),
+            host=only_value(r.place.host for r in self.recordings),
             tool="cupti",
             tool_version=self._version(),
             facts=self.device.facts if self.device else {},
@@ -202,7 +195,7 @@ class CuptiTimeline:
                 "kind": "'api'", "category": "'profiler'", "name": f"CASE r.kind {names} END", **_PROCESS,
                 "thread": "CASE WHEN r.object = 1 THEN r.thread END",
             }  # fmt: skip
-            of_cupti = f"WHERE r.kind IN ({', '.join(map(str, _OVERHEADS))})"
+            of_cupti = f"WHERE r.kind IN ({', '.join(_OVERHEADS)})"
             selects.append(f"SELECT {row_of(EVENT, own)} FROM {self._rows('OVHD')} {of_cupti}")
         return selects
 

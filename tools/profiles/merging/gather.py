@@ -25,7 +25,7 @@ from ...base import progress
 from ...base.profile_files import WORK
 from .contract import CounterColumns, PassTable, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
-from .ranks import ProcessPlace, in_sequence, place_of_name, ranks_in_words, sql_value
+from .ranks import ProcessPlace, in_sequence, only_value, place_of_name, ranks_in_words, sql_value
 
 if TYPE_CHECKING:
     import duckdb
@@ -268,11 +268,8 @@ def gather(
     if failed[_FAILED:]:
         warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were skipped."))
     merged = _merge_results(con, out, merged_ranks, warnings)
-    hosts = {place.host for place, _ in merged_ranks}
-    manifest = manifests[0].model_copy(
-        update={"name": folder.name, "rank": None, "host": hosts.pop() if len(hosts) == 1 else None}
-    )
-    return manifest, merged
+    host = only_value(place.host for place, _ in merged_ranks)
+    return manifests[0].model_copy(update={"name": folder.name, "rank": None, "host": host}), merged
 
 
 def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -19,6 +20,7 @@ from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
 from ..parsing.module_data import module_data
 
+T = TypeVar("T")
 LARGEST = (1 << 31) - 1
 """The largest rank that the store can represent."""
 _PARTS = 3
@@ -55,6 +57,12 @@ PID_DISTANCE = 1 << 32
 def sql_place(place: ProcessPlace) -> str:
     """Return rank, host and process id as SQL values."""
     return ", ".join(map(sql_value, (place.rank, place.host, place.pid)))
+
+
+def only_value(values: Iterable[T]) -> T | None:
+    """Return the value that all of ``values`` are; None if they differ, or if there are none."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def sql_value(value: int | str | None) -> str:

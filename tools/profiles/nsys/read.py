@@ -20,7 +20,7 @@ from ...base.profile_files import files_of_format, head
 from ...base.untrusted_text import bounded_name, plain_text
 from ..event_layout import EventLayout
 from ..merging.contract import PassTable, launch_pass, one_row, parquet, row_of
-from ..merging.ranks import ProcessPlace, place_of_name, rank_number
+from ..merging.ranks import ProcessPlace, only_value, place_of_name, rank_number
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import MAGIC, Database, open_database
 from ..reader import Profile, ProfileFiles
@@ -187,7 +187,7 @@ class _Export:
         ranks = set()
         if self.db.parts("MPI_RANKS") and "rank" in self.db.columns("MPI_RANKS"):
             ranks = {rank for (rank,) in self._few_rows("MPI_RANKS", ("CAST(rank AS INTEGER)",))}
-        stated = ProcessPlace(rank_number(ranks.pop()) if len(ranks) == 1 else None, self._host())
+        stated = ProcessPlace(rank_number(only_value(ranks)), self._host())
         return stated.or_else(place_of_name(Path(file.name)))
 
     def _host(self) -> str | None:

@@ -15,6 +15,7 @@ from ...base import progress, size_limits
 from ...base.profile_files import files_of_format, grouped, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import RESERVED
+from ..merging.ranks import only_value
 from ..reader import Launch, Pass, Profile, ProfileFiles
 from .text import (
     DURATION,
@@ -148,12 +149,11 @@ class PerfReader:
         runs = [run for source in sources for run in source.runs]
         names = plain_names(runs)
         unnamed = path.name.split(".")[0]
-        commands = {run.command for run in runs}
         return Profile(
             vendor="cpu",
             arch="cpu",
             tool="perf stat",
-            command=next(iter(commands)) if len(commands) == 1 else None,
+            command=only_value(run.command for run in runs),
             passes=[_pass(group, names, number, unnamed) for number, group in enumerate(grouped(sources, _same_pass))],
             warnings=_doubts(runs),
             notes=_notes(runs, names),

@@ -16,6 +16,7 @@ from ....analysis.base.text import count_text
 from ...base import size_limits
 from ..merging.contract import LAUNCH, RESERVED, CounterRows, PassTable
 from ..merging.merge import ACCUMULATE
+from ..merging.ranks import only_value
 from ..parsing.csv_file import usable_names
 from ..parsing.sheet import SheetColumn
 from ..reader import DETECT, Profile, ProfileFiles
@@ -303,16 +304,15 @@ def read(files: ProfileFiles) -> Profile:
         warnings = warnings + [note for note in remarks_on_traces if note.code != "thread_trace"]
     if over_time := counter_samples(main):
         more_tables["counter_samples"] = over_time
-    hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     return Profile(
-        name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
+        name=path.name if path.is_dir() else (outputs[0].stem if outputs else "") or path.parent.name,
         vendor="amd",
         arch=agent.arch,
         device=agent.device,
         command=next((r.command for r in used if r.command), None),
         tool=used[0].tool if used else "rocprofv3",
-        host=hosts.pop() if len(hosts) == 1 else None,
-        rank=ranks.pop() if len(ranks) == 1 else None,
+        host=only_value(r.host for r in used),
+        rank=only_value(r.rank for r in used),
         multiplexed=DETECT,
         facts=agent.facts,
         passes=tables or [PassTable("main", idle[0].source if idle else traces[0].source)],
@@ -394,8 +394,3 @@ def _statistics(files: ProfileFiles, outputs: list[Output], sources: list[Path],
         facts=agent.facts,
         warnings=[*warnings, *doubts],
     )
-
-
-def _name(path: Path, outputs: list[Output]) -> str:
-    """Return an informative name: that of the folder, or of the file without what rocprofv3 appends."""
-    return path.name if path.is_dir() else outputs[0].stem or path.parent.name
