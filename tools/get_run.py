@@ -18,7 +18,7 @@ from ..analysis.store.store import Store
 from .answers.next_calls import next_call
 from .answers.rounds import OptimisationRound
 from .answers.sentences import sentence
-from .base.parameters import Reference, WaitSeconds
+from .base.parameters import Detail, Reference, WaitSeconds
 from .base.results import NextCall, Result, Table, TextBlock, table
 from .code_objects.triton import PLACES, caches, sources
 from .device.benchmarks import outcomes as peak_tables
@@ -32,6 +32,7 @@ from .running.run_state import FINAL, BenchmarkRun, ProfileRun, RunState
 LONGEST_WAIT_S = 50.0
 """The maximum time in seconds that a call waits, because clients give up after a minute."""
 _KERNELS = 5
+_NEXT_OF_ROUND = 2
 _COLUMNS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "pct": "%", "configurations": None}
 
 
@@ -72,7 +73,7 @@ class RunResult(Result):
             return None
         warnings = [f"warning: {text}" for text in self.own_warnings]
         about = [f"run: {self.run_id}, {self.state} after {self.elapsed_s:g} s", *warnings]
-        kernels = [TextBlock("kernels", self.kernels)] if self.kernels else []
+        kernels = [TextBlock("kernels", self.kernels)] if self.kernels and not self.round.time else []
         sources = [TextBlock("sources", self.sources)] if self.sources else []
         output = [TextBlock("output", self.output.splitlines())] if self.output else []
         return [TextBlock("", about), self.round.block(), *kernels, *sources, *output]
@@ -91,13 +92,17 @@ def get_run(
     store: Store,
     run_id: Annotated[Reference, Field(description='id, id prefix or "latest"')] = "latest",
     wait_s: WaitSeconds = 0,
+    detail: Detail = "summary",
 ) -> RunResult:
     """The state of a run: progress, then its workload and longest kernels, or why it failed and its last output."""
-    return run_result(store, runs.find(store, run_id), wait_s)
+    return run_result(store, runs.find(store, run_id), wait_s, full=detail == "full")
 
 
-def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
-    """Describe the run in ``folder``, once it has ended or ``wait_s`` seconds (at most 50) have passed."""
+def run_result(store: Store, folder: Path, wait_s: float = 0, *, full: bool = False) -> RunResult:
+    """Describe the run in ``folder``, once it has ended or ``wait_s`` seconds (at most 50) have passed.
+
+    ``full``: also with the method, versions and passes of a round.
+    """
     runs.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
     run, state = runs.inspect_run(store, folder)
     final = state.state in FINAL
@@ -123,9 +128,8 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
         round=round_result,
-        # What the profiler does was said in the round of the baseline.
-        notes=[*([] if round_result and round_result.baseline else run.notes), *state.remarks],
-        next=_next(run, state, workload, result),
+        notes=[*run.notes, *state.remarks] if full or round_result is None else [],
+        next=_next(run, state, workload, result)[: _NEXT_OF_ROUND if round_result else None],
     )
     if rows := result.pop("check", None):
         answer.check = check_report.rows_of(rows)

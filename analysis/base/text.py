@@ -163,6 +163,8 @@ _MOST_READ = 4000
 """How many characters of a text are examined."""
 _EXPONENT = 1e15
 """Numbers from here on are written with an exponent."""
+MOST_OF_TIME = 20.0
+"""Speed-ups above this factor are not worth a number: nearly all of the time vanishes."""
 _MANY = 6
 """From this number of consecutive plain words on, a text is a sentence and not the name of a kernel or device."""
 _ORDERS = re.compile(
@@ -199,6 +201,19 @@ def figure(value: float, digits: int = 4) -> str:
     if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= 10**digits):
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
+
+
+def gain_text(expected: float | None, at_most: float | None) -> str:
+    """How many times as fast something becomes, as expected and at most, for parentheses; empty if both are unknown.
+
+    Factors above ``MOST_OF_TIME`` have no number: they depend on how little would remain.
+    """
+    texts = []
+    if expected is not None:
+        texts.append("most of its time" if expected > MOST_OF_TIME else f"about x {expected:.3g} expected")
+    if at_most is not None and not (expected or 0.0) > MOST_OF_TIME:
+        texts.append("up to most of its time" if at_most > MOST_OF_TIME else f"at most x {at_most:.3g}")
+    return ", ".join(texts)
 
 
 def count_text(n: int, one: str, more: str = "") -> str:

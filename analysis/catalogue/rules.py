@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pydantic
 
 from ..base.problems import BadInput
+from ..base.text import gain_text
 from . import files, metrics, targets
 from .files import CatalogueModel
 from .formula import compares_quantities, paths, trees
@@ -37,15 +38,15 @@ class Advice(CatalogueModel):
     source: str
     change: str | None = None
     """The kind of change that it is, whose gain it then carries."""
-    gain: str | None = None
-    """What this kind of change could gain for the kernel, in words."""
+    gain: tuple[float | None, float | None] | None = None
+    """How many times as fast this kind of change could make the kernel: as expected, and at most."""
     shown_for: str | None = None
     """The kernel for which an answer shows this advice in full; here it is then shortened to its beginning."""
 
     @property
     def text(self) -> str:
         """What to do, with its gain."""
-        return self.do if self.gain is None else f"{self.do} [{self.gain}]"
+        return self.do if self.gain is None else f"{self.do} [{gain_text(*self.gain)}]"
 
     @pydantic.model_serializer
     def __str__(self) -> str:

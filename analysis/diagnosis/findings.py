@@ -37,7 +37,6 @@ from .evidence import (
 from .gains import (
     SPREAD,
     ChangeGain,
-    gain_text,
     gains,
     next_limit,
     own_traffic,
@@ -327,7 +326,7 @@ def _ruled_out(case: Case, weighed: list[Weighed], chosen: Weighed) -> Reason | 
 
 def _finding(case: Case, holding: list[Weighed], changes: list[ChangeGain]) -> Finding:
     """Combine all rules of one subsystem into one finding; the first rule gives severity, bound and falsification."""
-    known = {gain.change: gain_text(gain) for gain in changes}
+    known = {gain.change: (gain.expected, gain.at_most) for gain in changes}
     first = holding[0]
     if first.rule.kind == "cause":
         holding = [w for w in holding if w.rule.kind == "cause"]  # it already covers what limits and signs would repeat

@@ -100,12 +100,6 @@ def least_of(*bounds: float | None) -> float | None:
     return max(min(known), 1.0) if known else None
 
 
-def gain_text(gain: ChangeGain) -> str:
-    """The gain of a change in words: its bound, and what is expected."""
-    most = "" if gain.at_most is None else f"at most x {gain.at_most:.3g}, "
-    return f"{most}expected x {gain.expected:.3g}"
-
-
 def program_bound(share_pct: float | None, bound: float | None) -> float | None:
     """The speed-up of all kernels together if this one were ``bound`` times as fast (Amdahl's law).
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from .trace import Trace, Work
+from .trace import Trace, Work, thread_rows
 
 if TYPE_CHECKING:
     from .trace import Flags, Ints
@@ -175,14 +175,6 @@ def _recorded(trace: Trace) -> HostCode:
         if who[0] not in sampled:
             threads[who] = combined.native_code(rows.s, rows.e, rows.stack)
     return HostCode(combined.stacks, threads, calls, helpers)
-
-
-def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
-    """Return each process and thread with the indexes of its rows."""
-    import numpy as np
-
-    threads = np.unique(np.stack([pid, thread]), axis=1).T
-    return [((int(p), int(t)), np.flatnonzero((pid == p) & (thread == t))) for p, t in threads]
 
 
 def _columns(trace: Trace, names: Sequence[str], source: str) -> list[Ints]:

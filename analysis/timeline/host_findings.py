@@ -12,7 +12,7 @@ from .busy import Within
 from .host_code import Frame, HostCode, host_code
 from .host_idle import CODE_CAUSES, code_idle
 from .hot_code import HotCode, HotCodes, hot_codes
-from .replay import Replay
+from .replay import Change, Replay
 from .rules import rules
 from .trace import Trace, Window
 from .verdict import AdviceGain, HeightName, speedup
@@ -60,39 +60,32 @@ class HostFindings:
 
     def advice(self, height: HeightName | None) -> list[tuple[str, AdviceGain]]:
         """Return what to try for the code of a height, or of all, with the gain of the program."""
-        said: set[str] = set()
-        texts = []
-        for row, _ in self.rows(height)[:_ADVICE]:
-            advice = row.kind.advice
-            text = "likewise" if advice in said else advice
-            said.add(advice)
-            texts.append((f"{title(row)}: {text}{self.gain_text(row)}", self.gain(row)))
-        return texts
+        rows = [(row, self.gain(row)) for row, _ in self.rows(height)[:_ADVICE]]
+        texts = say_once([(title(row), row.kind.advice) for row, _ in rows])
+        return [(text + gain.text, gain) for text, (_, gain) in zip(texts, rows, strict=True)]
 
-    def gain(self, row: HotCode) -> AdviceGain:
-        """Return how many times as fast the program can become without this code.
-
-        What is expected is the time that a replay of the timeline saves, or the idle time that is charged to the code
-        if that is more. At most, its copies and what it calls vanish as well, apart from rows with more idle time, and
-        all the time that it takes as far as the host causes idle time. Both refer to the recorded run.
-        """
-        expected = max(row.idle_ns, self._saved_ns(row.stacks))
+    def changes(self, row: HotCode) -> tuple[Change, Change]:
+        """Return the program without this code, and also without its copies and what it calls, apart from rows with
+        more idle time."""
         within = self.code.inner_stacks(row.frame) if row.part is None else frozenset[int]()
         larger = (other.stacks for other in self.codes.rows if other.idle_ns > row.idle_ns)
-        most = self._saved_ns(row.stacks | within.difference(*larger), copies=True)
+        return Change(row.stacks), Change(row.stacks | within.difference(*larger), copies=True)
+
+    def gain(self, row: HotCode) -> AdviceGain:
+        """Return how many times as fast the program can become without this code (see ``changes``).
+
+        What is expected is the time that a replay of the timeline saves, or the idle time that is charged to the code
+        if that is more. At most, all the time vanishes that it takes as far as the host causes idle time. Both refer to
+        the recorded run.
+        """
+        expected, most = map(self._saved_ns, self.changes(row))
+        expected = max(row.idle_ns, expected)
         most = max(expected, most, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
         return AdviceGain(*(speedup(100 * ns / max(self.wall_ns, 1)) for ns in (most, expected)))
 
-    def _saved_ns(self, stacks: frozenset[int], *, copies: bool = False) -> float:
-        """Return the time over all lanes that a replay saves without some code."""
-        return self.lanes * (self.replay.wall_ns() - self.replay.wall_ns(stacks, copies=copies))
-
-    def gain_text(self, row: HotCode) -> str:
-        """Return the gain as a clause in parentheses with a leading space; empty if nothing would remain."""
-        gain = self.gain(row)
-        if gain.expected is None or gain.upper is None:
-            return ""
-        return f" (about x {gain.expected:.3g} expected, at most x {gain.upper:.3g})"
+    def _saved_ns(self, change: Change) -> float:
+        """Return the time over all lanes that a replay saves after a change."""
+        return self.lanes * (self.replay.wall_ns() - self.replay.wall_ns(change))
 
     def edges_text(self) -> str:
         """Return sentences on the time before the first and after the last device work; empty if it is short."""
@@ -148,6 +141,14 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
     wall = sum(window.end - window.start for window in windows) * lanes
     codes = hot_codes(code, code_idle(trace, code, Within(windows)))
     return HostFindings(codes, wall, lanes, edges, code, Replay(trace, windows, code))
+
+
+def say_once(advice: Sequence[tuple[str, str]]) -> list[str]:
+    """Return what to try for each thing, as text; advice that was given before is not repeated."""
+    return [
+        f"{what}{': ' if what else ''}{'likewise' if what and text in (said for _, said in advice[:number]) else text}"
+        for number, (what, text) in enumerate(advice)
+    ]
 
 
 def title(row: HotCode) -> str:

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .busy import Within
-from .host_code import HostCode, ThreadCode, overlaps, thread_rows
+from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, Some, attributed_gaps
-from .trace import BLOCKING, NONE, Blocks, Trace
+from .trace import BLOCKING, NONE, Blocks, Trace, thread_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
     others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
     rows = [CAUSES.index(cause) for cause in CODE_CAUSES]
-    asked, waits = requests(trace), Waits(code)
+    waits = Waits(code)
     for some, parts in attributed_gaps(trace, within):
         own = parts[rows].astype(np.float64)
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
@@ -76,7 +76,7 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
             if recorded is None:
                 sums[0] += gaps.ns.sum(axis=1)
                 continue
-            charge = _Charge(recorded, trace.blocks.get(who), asked.get(who))
+            charge = _Charge(recorded, trace.blocks.get(who), trace.requests.get(who))
             lost, charges = charge.of(gaps)
             sums[0] += lost
             for one, via in waits.follow(who, charges):
@@ -126,15 +126,6 @@ def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
                 ns -= np.minimum(waited, ns)
         times += np.bincount(spans.stack, ns, len(code.stacks))
     return {int(stack): float(times[stack]) for stack in np.flatnonzero(times)}
-
-
-def requests(trace: Trace) -> dict[tuple[int, int], Ints]:
-    """Return the ends of the calls that requested device work, in order, by process and thread."""
-    import numpy as np
-
-    work = trace.work
-    known = np.flatnonzero(work.a0 != NONE)
-    return {who: np.sort(work.a1[known[mine]]) for who, mine in thread_rows(work.pid[known], work.thread[known])}
 
 
 @dataclass(frozen=True)

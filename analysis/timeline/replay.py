@@ -1,25 +1,26 @@
-"""What a program would take without some code of its host, by replaying its timeline.
+"""What a program would take after a change, by replaying its timeline.
 
 A timeline is a graph of moments, each of which follows from at most two earlier ones:
 
 * Work of a device ends its own length after the later of two: the call that requested it began, and the work before it
   ended.
 * A call that waits for the device returns after the later of two: the host made it, and the work that it waited for
-  ended. The next calls follow after the time that the host takes until then.
+  ended. The next calls follow after the time that the host takes until then. Calls that free memory wait, too; an
+  allocating call counts as one of them if the devices are idle when it returns.
 
 The distances between these moments are those that were measured, so that a replay without a change takes the measured
 time. Without some code, the host takes less time between its calls and makes no calls that wait there; the copies that
-the code requests may vanish as well. All other work of the devices stays, and so do distances that neither calls nor
-earlier work explain. The threads of a process count as one sequence of calls.
+the code requests may vanish as well. Kernels and copies may take less time. All other work of the devices stays, and so
+do distances that neither calls nor earlier work explain. The threads of a process count as one sequence of calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from .host_code import HostCode, ThreadCode
-from .host_idle import requests
 from .trace import BLOCKING, COPY, NONE, Trace, Window
 
 if TYPE_CHECKING:
@@ -30,10 +31,41 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_WAITING = [BLOCKING.index(name) for name in ("synchronisation", "copies")]
+_WAITING = [BLOCKING.index(name) for name in ("synchronisation", "copies", "allocation")]
+_ALLOCATION = BLOCKING.index("allocation")
 _LATENCY_NS = 10_000
 """The time from a call to its work on an idle device, if a trace does not show it."""
 _NEVER = -(2**60)
+NO_KERNEL, _COPIED = -1, -2
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a program, or several of them made together (``|``)."""
+
+    stacks: frozenset[int] = frozenset()
+    """Numbers of the stacks whose code the host no longer runs."""
+    copies: bool = False
+    """Whether the copies that these stacks request vanish as well."""
+    kernels: frozenset[tuple[int, float]] = frozenset()
+    """The number of a kernel, and the share of its time that remains."""
+    overlapped: bool = False
+    """Whether all copies run at the same time as other work."""
+    launched_together: bool = False
+    """Whether all work that is requested between two waits is requested at once, as by a graph."""
+
+    def __or__(self, other: Change) -> Change:
+        """Return both changes together."""
+        return Change(
+            self.stacks | other.stacks,
+            self.copies or other.copies,
+            self.kernels | other.kernels,
+            self.overlapped or other.overlapped,
+            self.launched_together or other.launched_together,
+        )
+
+
+NO_CHANGE = Change()
 
 
 class _Moments(NamedTuple):
@@ -53,27 +85,28 @@ class _Moments(NamedTuple):
     """The length of the work; -1 for calls."""
     stack: Ints
     """The stack of a call that waits or copies; -1 for others."""
+    kernel: Ints
+    """The number of the kernel; ``_COPIED`` for copies, and ``NO_KERNEL`` for fills and calls."""
 
 
 class Replay:
-    """The windows of a timeline, to be replayed without some of the host's code."""
+    """The windows of a timeline, to be replayed after a change; ``code`` is None if no code of the host is known."""
 
-    def __init__(self, trace: Trace, windows: Sequence[Window], code: HostCode) -> None:
+    def __init__(self, trace: Trace, windows: Sequence[Window], code: HostCode | None) -> None:
         self._graphs = [_Graph(trace, window, code) for window in windows]
-        self._known: dict[tuple[frozenset[int], bool], float] = {}
+        self._known: dict[Change, float] = {}
         self._code: dict[int, list[ThreadCode]] = {}
         """The code of the threads of each process that request work or wait for it."""
-        for pid, thread in {*trace.blocks, *requests(trace)}:
-            if spans := code.code_of(pid, thread):
+        for pid, thread in {*trace.blocks, *trace.requests}:
+            if code and (spans := code.code_of(pid, thread)):
                 self._code.setdefault(pid, []).append(spans)
 
-    def wall_ns(self, stacks: frozenset[int] = frozenset(), *, copies: bool = False) -> float:
-        """Return the time that the windows take without the code of these stacks, and without its copies, in ns."""
-        if (stacks, copies) not in self._known:
-            removed = list(stacks)
-            saved = {pid: _saved(spans, removed) for pid, spans in self._code.items()}
-            self._known[stacks, copies] = sum(graph.wall_ns(saved, removed, copies=copies) for graph in self._graphs)
-        return self._known[stacks, copies]
+    def wall_ns(self, change: Change = NO_CHANGE) -> float:
+        """Return the time that the windows take after a change, in ns."""
+        if change not in self._known:
+            saved = {pid: _saved(spans, list(change.stacks)) for pid, spans in self._code.items() if change.stacks}
+            self._known[change] = sum(graph.wall_ns(change, saved) for graph in self._graphs)
+        return self._known[change]
 
 
 def _saved(code: Sequence[ThreadCode], stacks: list[int]) -> tuple[Ints, Ints]:
@@ -96,7 +129,7 @@ def _saved(code: Sequence[ThreadCode], stacks: list[int]) -> tuple[Ints, Ints]:
 class _Graph:
     """The moments of one window, in the order of time, each with those that it follows from."""
 
-    def __init__(self, trace: Trace, window: Window, code: HostCode) -> None:
+    def __init__(self, trace: Trace, window: Window, code: HostCode | None) -> None:
         import numpy as np
 
         work = _work(trace, window, code)
@@ -114,31 +147,59 @@ class _Graph:
         self.host = np.append(number[len(work.at) :], 0)[last][order]
         """The number of that moment; 0 is the start of the window."""
         self.work = np.append(number, 0)[moments.work][order]
+        self._before = list(zip(self.host.tolist(), self.work.tolist(), strict=True))
 
-    def wall_ns(self, saved: dict[int, tuple[Ints, Ints]], removed: list[int], *, copies: bool) -> float:
-        """Return the time until the last moment, in ns, without calls that wait in the stacks ``removed``."""
+    def wall_ns(self, change: Change, saved: dict[int, tuple[Ints, Ints]]) -> float:
+        """Return the time until the last moment after a change, in ns.
+
+        ``saved`` has by process the time that the host saves until some times.
+        """
         import numpy as np
 
         moments = self.moments
-        between = (moments.call - self.since).astype(np.float64)
-        for pid, (times, ns) in saved.items():
-            mine = moments.pid == pid
-            since, until = (
-                np.interp(np.maximum(at[mine], 0), times - self.start, ns) for at in (self.since, moments.call)
-            )
-            between[mine] -= until - since
-        gone, calls = np.isin(moments.stack, removed), moments.length < 0
-        length = np.where(calls | (gone & copies), 0, moments.length)
-        cost = between + np.where(gone & calls, 0, moments.cost) + length
+        gone, calls = np.isin(moments.stack, list(change.stacks)), moments.length < 0
+        length = self._lengths(change, gone)
+        cost = self._between(change, saved) + np.where(gone & calls, 0, moments.cost) + length
         distance = np.where(gone & calls, _NEVER, moments.distance) + length
         reached = [0.0]
-        columns = (self.host.tolist(), cost.tolist(), self.work.tolist(), distance.tolist())
-        for host, after_call, work, after_work in zip(*columns, strict=True):
+        for (host, work), after_call, after_work in zip(self._before, cost.tolist(), distance.tolist(), strict=True):
             reached.append(max(reached[host] + after_call, reached[work] + after_work))
         return max(reached)
 
+    def _between(self, change: Change, saved: dict[int, tuple[Ints, Ints]]) -> Floats:
+        """Return the time that the host takes from what led to each call until the call, after a change."""
+        import numpy as np
 
-def _work(trace: Trace, window: Window, code: HostCode) -> _Moments:
+        moments, call = self.moments, self.moments.call
+        between: Floats = (call - self.since).astype(np.float64)
+        for pid, (times, ns) in saved.items():
+            mine = moments.pid == pid
+            since, until = (np.interp(np.maximum(at[mine], 0), times - self.start, ns) for at in (self.since, call))
+            between[mine] -= until - since
+        if change.launched_together:
+            work = moments.length >= 0
+            first, last = np.full(len(call) + 1, -NONE), np.full(len(call) + 1, NONE)
+            np.minimum.at(first, self.host[work], call[work])
+            np.maximum.at(last, self.host[work], call[work])
+            between -= np.maximum(np.minimum(call, last[self.host]) - first[self.host], 0)
+        return np.maximum(between, 0, out=between)
+
+    def _lengths(self, change: Change, gone: NDArray[np.bool_]) -> Floats:
+        """Return the length of each piece of work after a change; 0 for calls, and for copies of stacks ``gone``."""
+        import numpy as np
+
+        moments = self.moments
+        length = np.maximum(moments.length, 0).astype(np.float64)
+        for kernel, share in change.kernels:
+            length[moments.kernel == kernel] *= share
+        if change.copies:
+            length[gone] = 0
+        if change.overlapped:
+            length[moments.kernel == _COPIED] = 0
+        return length
+
+
+def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
     """Return the work of the devices within a window."""
     import numpy as np
 
@@ -158,7 +219,8 @@ def _work(trace: Trace, window: Window, code: HostCode) -> _Moments:
     pause = int(np.median((start - ready)[queued])) if queued.any() else 0
     stack = np.full(len(own), -1)
     copies = np.flatnonzero(work.cls[own] == COPY)
-    stack[copies] = code.requesting_stacks(work, own[copies])[0]
+    if code:
+        stack[copies] = code.requesting_stacks(work, own[copies])[0]
     return _Moments(
         at=start,
         pid=work.pid[own],
@@ -168,20 +230,25 @@ def _work(trace: Trace, window: Window, code: HostCode) -> _Moments:
         distance=np.where(before < 0, _NEVER, np.where(queued, start - ready, np.minimum(start - ready, pause))),
         length=end - start,
         stack=stack,
+        kernel=np.where(work.cls[own] == COPY, _COPIED, work.kernel[own]),
     )
 
 
-def _calls(trace: Trace, window: Window, code: HostCode, work: _Moments) -> _Moments:
+def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) -> _Moments:
     """Return the calls that wait for a device within a window, and the host's calls after it, by process."""
     import numpy as np
 
     # Where a window ends with the last work, what the host does meanwhile is not part of it.
     pids = np.unique(work.pid) if window.end != trace.work.e.max() else work.pid[:0]
     columns = [(pids, *np.full((2, len(pids)), window.end), np.full(len(pids), -1))]
+    starts, finished = np.sort(work.at), np.sort(work.at + work.length)
     for who, blocks in trace.blocks.items():
         mine = np.isin(blocks.cls, _WAITING) & (blocks.e > window.start) & (blocks.s < window.end)
+        begun, over = (np.searchsorted(at, blocks.e - window.start, side="right") for at in (starts, finished))
+        mine &= (blocks.cls != _ALLOCATION) | (begun == over)
         began, ended = blocks.s[mine], np.minimum(blocks.e[mine], window.end)
-        columns.append((np.full(len(began), who[0]), began, ended, code.stacks_at(*who, began)))
+        stacks = code.stacks_at(*who, began) if code else np.full(len(began), -1)
+        columns.append((np.full(len(began), who[0]), began, ended, stacks))
     pid, start, end, stack = (np.concatenate(column) for column in zip(*columns, strict=True))
     start, end, ends = start - window.start, end - window.start, work.at + work.length
     last = _latest(ends, work.pid, end, pid)
@@ -196,6 +263,7 @@ def _calls(trace: Trace, window: Window, code: HostCode, work: _Moments) -> _Mom
         distance=np.where(waits, end - ready, _NEVER),
         length=np.full(len(pid), -1),
         stack=stack,
+        kernel=np.full(len(pid), NO_KERNEL),
     )
 
 

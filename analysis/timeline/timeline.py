@@ -111,6 +111,13 @@ class Timeline:
         return sum(w.end - w.start for w in self.windows)
 
     @property
+    def own_claim(self) -> str:
+        """The claim of the verdict, without the code that it names."""
+        first = self.findings[0]
+        code = self.host.claim(first.height) if self.host else ""
+        return first.claim.removesuffix(code).rstrip()
+
+    @property
     def idle_pct(self) -> float:
         """The share of the devices' time in which nothing runs, in %."""
         return 100 * self.total.idle / max(self.total.wall, 1)
@@ -301,12 +308,22 @@ def application(workload: Workload, roofs: Mapping[str, float] | None = None) ->
 
     ``roofs`` are the least times of kernels as shares of their run time (``rooflines.limits.roof_shares``).
     """
+    analysed = device_timeline(workload)
+    return None if analysed is None else summary(analysed, roofs)
+
+
+def device_timeline(workload: Workload) -> Timeline | None:
+    """Return the analysis of the timeline; None if the workload has none with work of a device."""
     if not has_timeline(workload):
         return None
     try:
-        analysed = timeline(workload, TimelineRequest(top_n=1))
+        return timeline(workload, TimelineRequest(top_n=1))
     except BadInput:  # the timeline contains host events only
         return None
+
+
+def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> Application | None:
+    """Return what takes the wall time of a timeline, as ``application`` does."""
     if analysed.verdict.height == "unknown" or analysed.verdict.share_pct is None:
         return None
     told = analysed.verdict

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..store.schema import schema
@@ -225,6 +226,15 @@ class Trace:
         """Whether any kernel communicates."""
         return bool(self.communicating)
 
+    @cached_property
+    def requests(self) -> dict[tuple[int, int], Ints]:
+        """The ends of the calls that requested device work, in order, by process and thread."""
+        import numpy as np
+
+        work = self.work
+        known = np.flatnonzero(work.a0 != NONE)
+        return {who: np.sort(work.a1[known[mine]]) for who, mine in thread_rows(work.pid[known], work.thread[known])}
+
     @property
     def of_torch(self) -> bool:
         """Whether this is a PyTorch program, according to its kernel names or the format of the profile."""
@@ -299,6 +309,15 @@ def pieces(first: int, last: int) -> Iterator[slice]:
     """Divide events into batches, so that intermediate results stay in the cache and their memory is reused."""
     for begin in range(first, last, _AT_ONCE):
         yield slice(begin, min(begin + _AT_ONCE, last))
+
+
+def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
+    """Return each process and thread with the indexes of its rows."""
+    import numpy as np
+
+    threads = [(int(number), np.flatnonzero(thread == number)) for number in np.unique(thread)]
+    rows = [((int(p), number), own[pid[own] == p]) for number, own in threads for p in np.unique(pid[own])]
+    return sorted(rows, key=itemgetter(0))
 
 
 def is_same(column: Ints) -> bool:

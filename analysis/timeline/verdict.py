@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal
 
+from ..base.text import gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from .activity_tables import CopyRow
@@ -209,6 +210,12 @@ class AdviceGain:
     upper: float | None = None
     expected: float | None = None
 
+    @property
+    def text(self) -> str:
+        """The gain as a clause in parentheses with a leading space; empty if nothing is known."""
+        text = gain_text(self.expected, self.upper)
+        return f" ({text})" if text else ""
+
 
 @dataclass(frozen=True)
 class Savings:
@@ -239,17 +246,12 @@ class Savings:
 
     def gain_text(self, kind: GainKind | None) -> str:
         """Return the gain as a clause in parentheses with a leading space, or an empty text if it is unknown."""
-        gain = self.gain(kind)
-        if gain.upper is None:
-            return ""
-        expected = "" if gain.expected is None else f"about x {gain.expected:.3g} expected, "
-        text = f"{expected}at most x {gain.upper:.3g}"
-        if kind == "workers":
-            workers = ceil(self.share / max(100 - self.share, 1e-9))
-            text += " with one worker"
-            if 1 < workers <= _MOST_WORKERS:
-                text += f", x {100 / (100 - self.share):.3g} with {workers}"
-        return f" ({text})"
+        text = self.gain(kind).text
+        if kind != "workers" or not text:
+            return text
+        workers = ceil(self.share / max(100 - self.share, 1e-9))
+        several = f", x {100 / (100 - self.share):.3g} with {workers}" if 1 < workers <= _MOST_WORKERS else ""
+        return f"{text[:-1]} with one worker{several})"
 
 
 def speedup(saved_pct: float) -> float | None:

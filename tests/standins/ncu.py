@@ -6,7 +6,9 @@ Not NVIDIA's, and it measures nothing: see ncu_filters.py. ``python ncu.py OPTIO
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +32,8 @@ def install(folder: Path) -> str:
     """Put it into ``folder`` as a program."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "ncu"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
+    # A process is recognised as the profiler by the name of its script.
+    script.write_text(f"#!{sys.executable}\nimport runpy\nrunpy.run_path({__file__!r}, run_name='__main__')\n")
     script.chmod(0o755)
     return str(script)
 
@@ -61,10 +64,9 @@ def main(words: list[str]) -> int:
         shutil.copy(report[0], page)
         return 0
     program = words[words.index("--") + 1 :]
-    status = subprocess.run(program, check=False).returncode
     made = launches(filters, int(program[1]))
-    text = filters.page(["ncu", *words], made, COUNTED)
-    if report := options.get("--export"):
+    report = options.get("--export")
+    if report:
         numbers = filters.measured(["ncu", *words], made)
         page.write_text(
             "".join(
@@ -72,11 +74,16 @@ def main(words: list[str]) -> int:
                 for i, n in enumerate(numbers)
             )
         )
+    # A program can go on for long after its last measured launch.
+    more = ["sh", "-c", '"$@"; exec sleep "$STANDIN_NCU_GOES_ON"', "sh"] if "STANDIN_NCU_GOES_ON" in os.environ else []
+    status = subprocess.run([*more, *program], check=False).returncode
+    text = filters.page(["ncu", *words], made, COUNTED)
+    if report:
         # It writes no reports: what has none of ncu's sections is a page, which the file's name must not contradict.
         Path(report[0]).with_suffix(".csv" if "--section" in options else ".ncu-rep").write_text(text)
     else:
         page.write_text(text)
-    return status
+    return 15 if status == -signal.SIGTERM else status
 
 
 if __name__ == "__main__":

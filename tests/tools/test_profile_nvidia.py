@@ -7,6 +7,7 @@ stand-in of ncu gives every launch its number in the program as its counters.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from rooflens.tools import profile_command as profiling
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
 from rooflens.tools.device.machine.survey import Machine
-from rooflens.tools.get_run import RunResult
+from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running import start as launch
@@ -121,8 +122,12 @@ def test_hot_spots_come_beside_counters_of_the_same_launches(node: Node) -> None
     assert steps == ["timing", "pass_1", "hotspots"]
 
 
+LONG_KERNELS = {"STANDIN_KERNEL_NS": "50000000"}
+"""The time of the program is that of its kernels."""
+
+
 def test_without_named_metrics_a_timeline_and_hot_lines_come_beside_the_usual_counters(node: Node) -> None:
-    run = node.profile(metrics=None, launches=None)
+    run = node.profile(metrics=None, launches=None, env=LONG_KERNELS)
     assert run.state == "done", (run.problem, run.output, run.notes)
     steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
     assert steps == ["timing", "pass_1", "hotspots"]
@@ -133,9 +138,28 @@ def test_without_named_metrics_a_timeline_and_hot_lines_come_beside_the_usual_co
 def test_a_run_whose_unasked_hot_lines_fail_keeps_its_counters(node: Node, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "ncu"
     begin, rest = program.read_text().split("\n", 1)
-    refuses = 'case " $* " in *" --section "*) echo "==ERROR== Unable to find section" >&2; exit 1;; esac'
+    refuses = 'import sys\nif "--section" in sys.argv: sys.exit("==ERROR== Unable to find section")'
     program.write_text(f"{begin}\n{refuses}\n{rest}")
-    run = node.profile(metrics=None, launches=None)
+    run = node.profile(metrics=None, launches=None, env=LONG_KERNELS)
     assert run.state == "done", (run.problem, run.output, run.notes)
-    assert any("Without hotspots" in note for note in run.notes)
+    assert any("Without hotspots" in note for note in get_run(node.store, run.run_id, detail="full").notes)
     assert node.store.resolve(str(run.workload)).counters
+
+
+def test_kernels_without_which_the_program_is_hardly_faster_are_not_counted_unless_asked_for(node: Node) -> None:
+    run = node.profile(metrics=None, launches=None)
+    assert run.state == "done" and run.round is not None
+    assert run.steps_done == 1 and not node.store.resolve(str(run.workload)).counters
+    assert run.round.not_counted and "even without its kernels" in run.round.not_counted
+    assert run.round.time[0].startswith("device: kernels run for ") and run.round.attempts
+    assert set(run.round.stages) == {"timing", "import", "analysis"}
+    assert node.counted(node.profile(metrics=[COUNTER])), "as they are by name"
+
+
+def test_a_program_is_ended_after_the_last_launch_that_is_counted(node: Node) -> None:
+    began = time.monotonic()
+    run = node.profile(env={"STANDIN_NCU_GOES_ON": "60"})
+    assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)} and not run.partial
+    assert time.monotonic() - began < 30, "the rest of the program is of no use"
+    held = node.store.resolve(str(run.workload))
+    assert "partial" not in held.tags and not any("was ended" in note for note in run.notes)

@@ -1,12 +1,14 @@
-"""One round of optimising a program: whether its results are right, what changed, what limits it now, what to try."""
+"""One round of optimising a program: whether its results are right, what changed, where its time goes, what to try."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import pydantic
 
+from ...analysis.base.kernel_names import short
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import figure
 from ...analysis.comparison import experiment_log
@@ -15,32 +17,35 @@ from ...analysis.comparison.compare import Comparison, compare
 from ...analysis.comparison.experiment_log import EarlierExperiment, ExperimentEntry, earlier_experiments
 from ...analysis.comparison.sentences import summary
 from ...analysis.diagnosis.findings import Diagnosis, diagnose
+from ...analysis.diagnosis.gains import program_bound
 from ...analysis.hotspots.kernels import has_code, sampled_kernels
 from ...analysis.hotspots.ranking import quotes
 from ...analysis.rooflines.limits import roof_shares
 from ...analysis.store.store import Store
 from ...analysis.timeline.busy import ProgramCeiling
-from ...analysis.timeline.timeline import application
+from ...analysis.timeline.heights import Attempt, Heights, attempt_texts, best
+from ...analysis.timeline.timeline import device_timeline
+from ...analysis.timeline.timeline import summary as timeline_summary
+from ...analysis.timeline.verdict import AdviceGain
 from ...analysis.workload import Workload
 from ..base.results import TextBlock
 from ..running import saving
 from ..running.run_state import ProfileRun, read_record, read_state
 from ..running.worker import CallProgress
+from .program_time import time_lines
 from .sentences import sentence
 from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceiling
 
-_KERNELS, _ADVICE, _LINES, _EARLIER = 2, 3, 3, 3
-"""How many kernels are diagnosed, and how much advice, how many lines and earlier experiments are shown."""
+_KERNELS, _ATTEMPTS, _LINES, _EARLIER = 3, 3, 3, 3
+"""How many kernels are diagnosed, and how many attempts, lines and earlier experiments are shown."""
 
 
-class CeilingDistance(pydantic.BaseModel):
-    """How close a kernel is to the least time that its own work and traffic need at the ceilings of the device."""
+class RoundAttempt(pydantic.BaseModel):
+    """Something to try, and how many times as fast the program becomes if it alone is done."""
 
-    kernel: str
-    share_pct: float | None = None
-    ceiling_pct: float | None = None
-    """Least time divided by measured time, in %; None if the counters do not determine it."""
-    reason: str | None = None
+    text: str
+    expected: float | None = None
+    at_most: float | None = None
 
 
 class OptimisationRound(pydantic.BaseModel):
@@ -62,31 +67,35 @@ class OptimisationRound(pydantic.BaseModel):
     limited_by: str | None = None
     """What limits the program, or else its longest kernel."""
     confidence: float | None = None
-    speedup_bound: float | None = None
-    advice: list[str] = []
+    time: list[str] = []
+    """Where the program's time goes: devices, code of the host, copies and waits."""
+    attempts: list[RoundAttempt] = []
+    """What to try, the largest expected gain of the program first."""
+    together: RoundAttempt | None = None
+    """What all attempts give together."""
+    not_counted: str | None = None
+    """Why no counters were collected, and how to collect them anyway."""
     lines: list[str] = []
     """The hottest lines of the longest kernel, with the reasons for their stalls."""
     tried: list[str] = []
     """Earlier changes of the longest kernel and their results, newest first."""
-    ceilings: list[CeilingDistance] = []
     program: ProgramCeiling | None = None
     """How close the whole program is to its ceiling: when to stop."""
+    stages: dict[str, float] = {}
+    """The stages of the run, with their durations in seconds."""
     problems: list[str] = []
     """Why a part of the round is missing."""
 
     def block(self) -> TextBlock:
         """Return the round in lines, without the sentences of the answer."""
         lines = [f"check: {self.check}"] if self.check else []
-        lines += [f"try: {text}" for text in self.advice]
+        lines += self.time
+        lines += [f"try: {attempt.text}" for attempt in self.attempts]
+        lines += [f"together: {self.together.text}"] if self.together and len(self.attempts) > 1 else []
         lines += [f"hot line: {text}" for text in self.lines]
         lines += [f"tried before: {text}" for text in self.tried]
-        lines += [
-            sentence("round.unknown_distance", kernel=one.kernel, reason=one.reason or "")
-            if one.ceiling_pct is None
-            else sentence("round.distance", kernel=one.kernel, ceiling=one.ceiling_pct)
-            for one in self.ceilings
-        ]
-        lines += [program_ceiling_text(self.program)] if self.program else []
+        lines += [program_ceiling_text(self.program)] if self.program and self.program.pct is not None else []
+        lines += [f"counters: {self.not_counted}"] if self.not_counted else []
         return TextBlock("round", lines + [f"not known: {text}" for text in self.problems])
 
     def sentences(self) -> str:
@@ -100,9 +109,15 @@ def save_round(store: Store, progress: CallProgress, run_id: str) -> dict[str, A
 
     A comparison with the baseline is recorded in the experiment log, with the hypothesis and the change of the run.
     """
+    began = time.monotonic()
     saved = saving.save(store, progress, run_id)
+    imported = time.monotonic()
     progress(0.8, "diagnosing")
-    return {**saved, "round": round_of_run(store, run_id, saved["workload"]).model_dump(exclude_none=True)}
+    result = round_of_run(store, run_id, saved["workload"])
+    stages = read_state(store.run_folder(run_id)).took_s | {"import": imported - began}
+    stages["analysis"] = time.monotonic() - imported
+    result.stages = {name: round(seconds, 1) for name, seconds in stages.items()}
+    return {**saved, "round": result.model_dump(exclude_none=True)}
 
 
 def round_of_run(store: Store, run_id: str, workload: str) -> OptimisationRound:
@@ -114,18 +129,20 @@ def round_of_run(store: Store, run_id: str, workload: str) -> OptimisationRound:
     earlier = experiment_log.entries(store)
     for part in (_add_change, _add_diagnosis):
         try:
-            result = part(result, store, run, workload)
+            part(result, store, run, workload)
         except Problem as problem:
-            result = result.model_copy(update={"problems": [*result.problems, problem.what]})
-    kernel = result.ceilings[0].kernel if result.ceilings else None
-    tried = [_tried_text(one) for one in earlier_experiments(earlier, kernel)[:_EARLIER]] if kernel else []
-    return result.model_copy(update={"tried": tried})
+            result.problems.append(problem.what)
+    with Workload.open(store, workload) as opened:
+        longest = next(iter(opened.kernels), None)
+    tried = earlier_experiments(earlier, longest)[:_EARLIER] if longest else []
+    result.tried = [_tried_text(one) for one in tried]
+    return result
 
 
-def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> OptimisationRound:
+def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> None:
     """Compare with the baseline and record the comparison in the log."""
     if run.baseline is None:
-        return result
+        return
     with Workload.open(store, run.baseline) as before, Workload.open(store, workload) as after:
         comparison = compare(before, after, checked=None if result.check is None else result.check == "passed")
         against = contradicted_claims(judge_claims(comparison)) if comparison.other_gpu is None else []
@@ -140,7 +157,8 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
             binary=run.binary, outcomes=outcomes,
         )  # fmt: skip
         experiment_log.record(store, entry)
-        return result.model_copy(update=_change(comparison, against))
+        for name, value in _change(comparison, against).items():
+            setattr(result, name, value)
 
 
 def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str, Any]:
@@ -158,35 +176,53 @@ def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str,
     }
 
 
-def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> OptimisationRound:
-    """Diagnose the program and its longest kernels."""
+def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> None:
+    """Say where the program's time goes, what to try at which height, and how far the program is from its ceiling."""
     with Workload.open(store, workload) as opened:
-        whole = application(opened, roof_shares(opened))
-        missing = ProgramCeiling("unknown", 0.0, reason=sentence("round.no_timeline"))
-        ceiling = rounded_ceiling(whole.ceiling if whole and whole.ceiling else missing)
-        result = result.model_copy(update={"program": ceiling, "advice": list(whole.advice) if whole else []})
-        if not opened.manifest.counters:
-            return result.model_copy(update={"limited_by": diagnosis_answer(whole, [], 0)})
-        kernels, total = diagnose(opened, limit=_KERNELS)
-        lines = _hot_lines(opened, kernels[0]) if kernels else []
-    if not kernels:
-        return result
-    verdict, findings = kernels[0].verdict, kernels[0].findings
-    first = whole.advice if whole and whole.kernels_come_second else ()
-    advice = []
-    for finding in findings:
-        bound = finding.speedup_bound
-        at_most = "" if bound is None else f" (at most {figure(bound, 3)} times as fast)"
-        advice += [one.text if one.gain else f"{one.text}{at_most}" for one in finding.advice]
-    update = {
-        "limited_by": diagnosis_answer(whole, kernels, total),
-        "confidence": verdict.confidence,
-        "speedup_bound": verdict.speedup_bound,
-        "advice": list(dict.fromkeys([*first, *advice]))[:_ADVICE],
-        "lines": lines[:_LINES],
-        "ceilings": [_distance(one) for one in kernels],
-    }
-    return result.model_copy(update=update)
+        kernels, total = diagnose(opened, limit=_KERNELS) if opened.manifest.counters else ([], 0)
+        result.lines = _hot_lines(opened, kernels[0])[:_LINES] if kernels else []
+        made, roofs = device_timeline(opened), roof_shares(opened)
+        whole = timeline_summary(made, roofs) if made else None
+        heights = Heights(made.trace, made.windows, made.host, made.findings) if made else None
+        attempts = best([*(heights.attempts() if heights else []), *_kernel_attempts(kernels, heights)], _ATTEMPTS)
+        result.limited_by = diagnosis_answer(whole, kernels, total)
+        result.confidence = kernels[0].verdict.confidence if kernels else whole.confidence if whole else None
+        for text, one in zip(attempt_texts(attempts), attempts, strict=True):
+            result.attempts.append(_attempt(text, one.gain))
+        if made and heights:
+            result.time = time_lines(made, heights)
+            result.program = rounded_ceiling(whole.ceiling) if whole and whole.ceiling else None
+            if attempts:
+                together = heights.together(attempts)
+                result.together = _attempt(together.text.strip(" ()"), together)
+                if whole and (whole.kernels_come_second or not kernels):
+                    gain = result.together.text or sentence("round.unknown_gain")
+                    result.limited_by = sentence("round.program", claim=made.own_claim, gain=gain)
+            if run.request.passes and run.usual and not kernels and not heights.kernels_matter:
+                result.not_counted = sentence("round.not_counted", bound=heights.without_kernels)
+
+
+def _kernel_attempts(kernels: Sequence[Diagnosis], heights: Heights | None) -> list[Attempt]:
+    """Return for each kernel the change that is expected to gain most, with what it gives the program."""
+    attempts = []
+    for one in kernels:
+        advice = [advice for finding in one.findings for advice in finding.advice]
+        if not advice:
+            continue
+        first = max(advice, key=lambda a: (a.gain[0] or 0.0) if a.gain else 0.0)
+        expected, at_most = first.gain or (None, one.verdict.speedup_bound)
+        name = short(one.kernel)
+        if heights is None:
+            gain = AdviceGain(program_bound(one.share_pct, at_most), program_bound(one.share_pct, expected))
+            attempts.append(Attempt(name, first.do, gain))
+        elif attempt := heights.kernel_attempt(one.kernel, name, first.do, expected, at_most):
+            attempts.append(attempt)
+    return attempts
+
+
+def _attempt(text: str, gain: AdviceGain) -> RoundAttempt:
+    expected, most = (None if factor is None else float(f"{factor:.3g}") for factor in (gain.expected, gain.upper))
+    return RoundAttempt(text=text, expected=expected, at_most=most)
 
 
 def _hot_lines(opened: Workload, diagnosis: Diagnosis) -> list[str]:
@@ -195,14 +231,6 @@ def _hot_lines(opened: Workload, diagnosis: Diagnosis) -> list[str]:
     known = sampled_kernels(opened)
     one = next((kernel for kernel in known if kernel.number == diagnosis.number), None)
     return quotes(opened, one, diagnosis.verdict.subsystem) if one else []
-
-
-def _distance(one: Diagnosis) -> CeilingDistance:
-    bound = one.verdict.speedup_bound
-    reason = None if bound else sentence("round.no_ceiling")
-    return CeilingDistance(
-        kernel=one.kernel, share_pct=one.share_pct, ceiling_pct=100 / bound if bound else None, reason=reason
-    )
 
 
 def _tried_text(one: EarlierExperiment) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.base.kernel_names import short
-from ...analysis.base.text import count_text, figure
+from ...analysis.base.text import MOST_OF_TIME, count_text, figure
 from ...analysis.catalogue.thresholds import threshold
 from ...analysis.catalogue.vocabulary import limit_words
 from ...analysis.diagnosis.account import AccountPart
@@ -40,11 +40,10 @@ _NO_GAIN = 1.05
 def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], total: int) -> str | None:
     """Return the sentence that answers: about the application if its device is mostly idle, else the first kernel."""
     if whole is not None and (not kernels or (whole.kernels_come_second and whole.confidence >= _LEAST_SURE)):
-        bound = whole.speedup_bound
         return sentence(
             "diagnosis.application",
             claim=whole.claim,
-            bound="" if bound is None else sentence("diagnosis.application_bound", bound=float(f"{bound:.3g}")),
+            bound=_bound_sentence("diagnosis.application_bound", whole.speedup_bound),
             confidence=whole.confidence,
             idle=whole.gpu_idle_pct,
             kernels="" if kernels else sentence("diagnosis.no_counters"),
@@ -85,10 +84,9 @@ def kernel_sentence(first: Diagnosis) -> str:
     if verdict.subsystem == "unknown" or not first.findings:
         why = sentence("diagnosis.unknown_missing", metrics=", ".join(missing)) if missing else ""
         return sentence("diagnosis.unknown", why=why, **named)
-    bound = ""
-    if verdict.speedup_bound is not None:
-        code = "diagnosis.kernel_no_gain" if verdict.speedup_bound < _NO_GAIN else "diagnosis.kernel_bound"
-        bound = sentence(code, bound=float(f"{verdict.speedup_bound:.3g}"))
+    bound = _bound_sentence("diagnosis.kernel_bound", verdict.speedup_bound)
+    if verdict.speedup_bound is not None and verdict.speedup_bound < _NO_GAIN:
+        bound = sentence("diagnosis.kernel_no_gain")
     doubt = sentence("diagnosis.doubted") if verdict.doubt else ""
     if verdict.confidence < CONFIDENT and missing:
         doubt = sentence("diagnosis.missing")
@@ -97,6 +95,18 @@ def kernel_sentence(first: Diagnosis) -> str:
     return sentence(
         "diagnosis.kernel", limit=limit, claim=claim, bound=bound, confidence=verdict.confidence, doubt=doubt, **named
     )
+
+
+def bound_text(bound: float) -> str:
+    """Return how many times as fast something becomes at most, or that it loses most of its time."""
+    return "up to most of its time" if bound > MOST_OF_TIME else f"at most {figure(bound, 3)} times as fast"
+
+
+def _bound_sentence(code: str, bound: float | None) -> str:
+    """Return the sentence of a code on what something would be without its limit; empty if no bound is known."""
+    if bound is None:
+        return ""
+    return sentence("diagnosis.most_of_time" if bound > MOST_OF_TIME else code, bound=float(f"{bound:.3g}"))
 
 
 def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[TextBlock]:
@@ -148,7 +158,7 @@ def _account_text(account: Sequence[AccountPart]) -> str:
 
 def _finding_lines(finding: Finding) -> list[str]:
     """One finding: the claim with its evidence, then what speaks against it, what to try, and what would refute it."""
-    bound = "" if finding.speedup_bound is None else f" (at most {figure(finding.speedup_bound, 3)} times as fast)"
+    bound = "" if finding.speedup_bound is None else f" ({bound_text(finding.speedup_bound)})"
     evidence = "; ".join(map(_evidence_text, finding.evidence))
     lines = [f"- {finding.claim}{bound}{f' Evidence: {evidence}.' if evidence else ''}"]
     if finding.contradicting:
@@ -176,11 +186,10 @@ def timeline_answer(verdict: ApplicationVerdict, findings: Sequence[ApplicationF
     """Return the claim of the verdict with its bound and confidence; that it is unknown, if no finding decides."""
     if verdict.height == "unknown" or not findings:
         return sentence("timeline.unknown")
-    bound = verdict.speedup_bound
     return sentence(
         "timeline.verdict",
         claim=findings[0].claim,
-        bound="" if bound is None else sentence("timeline.bound", bound=float(f"{bound:.3g}")),
+        bound=_bound_sentence("timeline.bound", verdict.speedup_bound),
         confidence=verdict.confidence,
     )
 
@@ -190,7 +199,7 @@ def finding_blocks(findings: Sequence[ApplicationFinding]) -> list[TextBlock]:
     lines: list[str] = []
     for finding in findings:
         bound = finding.speedup_bound
-        gain = "" if bound is None else f"; at most {figure(bound, 3)} times as fast without it"
+        gain = "" if bound is None else f"; {bound_text(bound)} without it"
         lines.append(f"- {finding.height} {figure(finding.share_pct, 3)} % of the wall time{gain}")
         lines += [f"  {text}" for text in finding.evidence]
         lines += [f"  try: {text}" for text in finding.advice]

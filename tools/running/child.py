@@ -134,8 +134,8 @@ class Capture:
             self._written = self.total
 
 
-StopReason = Literal["lost", "stopped", "cancelled", "timeout", "budget", "disk", "processes"]
-_UNHURRIED = ("cancelled", "timeout", "budget")
+StopReason = Literal["lost", "stopped", "cancelled", "timeout", "budget", "complete", "disk", "processes"]
+_UNHURRIED = ("cancelled", "timeout", "budget", "complete")
 """Stop reasons that give the profiler time to write what it has measured."""
 _SELDOM_S = 1.0
 """Seconds between the expensive checks: disk usage and the process table."""
@@ -152,6 +152,8 @@ class Watch:
         self.deadline: float | None = None
         self.budget: float | None = None
         """The time at which the current step must end, if it may use only part of the run's time."""
+        self.complete = False
+        """Whether the current step has measured all that it is for."""
         self.deaf = False
         """Whether cancellation is ignored, as it is while the results of finished steps are saved."""
         self._next_look = 0.0
@@ -164,6 +166,7 @@ class Watch:
     def start_budget(self, seconds: float | None) -> None:
         """Limit the current step to ``seconds`` from now; None lets it use all the time that the run has."""
         self.budget = None if seconds is None else time.monotonic() + seconds
+        self.complete = False
 
     def must_hurry(self) -> bool:
         """Whether the run must end immediately, without a grace period."""
@@ -177,6 +180,8 @@ class Watch:
             return "stopped"
         if not self.deaf and (self.folder / CANCEL).exists():
             return "cancelled"
+        if self.complete:
+            return "complete"
         now = time.monotonic()
         if self.deadline is not None and now > self.deadline:
             return "timeout"

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...analysis.base.database import column_names, sql_path
 from ...analysis.base.kernel_names import matching
-from ...analysis.base.problems import NotFound, Problem, near
+from ...analysis.base.problems import BadInput, NotFound, Problem, near
 from ...analysis.base.temporary_files import scratch
 from ...analysis.base.text import count_text, shorten
 from ...analysis.planning.plan import plan
 from ...analysis.planning.sampling import (
     ENOUGH_PCT,
+    LAUNCHES_OF_A_ROUND,
+    PLACES,
     USUAL_LAUNCHES,
     ConfigurationTime,
     Cost,
     CountingChoice,
+    Place,
     choose_launches,
-    cover_time,
+    first_launches,
     least_choice,
 )
 from ...analysis.store.store import Store
-from ..base.profile_files import HOTSPOTS_STEP, WORK, database
-from ..profiles.registry import reader_for
-from ..profiles.writer import read_into
+from ...analysis.timeline.heights import whole_program
+from ...analysis.workload import Workload
+from ..base.profile_files import HOTSPOTS_STEP
+from ..profiles.import_to_store import import_to_store
 from .drivers import registry
 from .drivers.registry import SamplingDriver
 from .job import Step
@@ -46,9 +51,10 @@ _MOST_EXPECTED = 50_000
 """Maximum number of launches of a range that are identified one by one; further ones are matched by their order."""
 _SHOWN, _SHOWN_CHARACTERS = 5, 80
 """Number of kernels listed if none matches, and the maximum characters of each name."""
-_LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
-"""Without a budget, everything together takes ``_TIMES`` times a timing-only call, but at least ``_LEAST_S`` seconds.
-If that does not cover enough of the time, it may take up to ``_MOST_S`` seconds."""
+_LEAST_S, _TIMES = 60.0, 3.0
+"""Without a budget, everything together may take ``_TIMES`` times the timing run, but at least ``_LEAST_S`` seconds."""
+_DECISIVE = (("diagnosis",), ("roofline",))
+"""The metrics that decide, the most informative first, for a program that leaves no time for all."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,23 @@ class TimedLaunches:
     """Kernel and ordered dispatch ids of the launches with one configuration, process and device."""
     within: RangeFilter | None = None
     """The range that they belong to, as the program names it."""
+
+    @property
+    def of_one_process(self) -> bool:
+        """Whether one process launches each configuration, on one device: then it is known how many are counted."""
+        return len(self.groups) == len(self.configurations)
+
+    def weighted(self, savings: Mapping[str, float]) -> TimedLaunches:
+        """Return the launches with what the program saves without each kernel, by its readable name, if it is known."""
+        if not savings:
+            return self
+        of = {kernel: max(self.time_of(kernel), 1.0) for kernel in set(self.readable.values())}
+        gains = [
+            replace(c, gain=savings.get(name, 0.0) * c.total_ns / of[name])
+            for c in self.configurations
+            if (name := self.readable[c.kernel])
+        ]
+        return replace(self, configurations=gains)
 
     def time_of(self, readable: str) -> float:
         """Return the total time in nanoseconds of the launches of all kernels with this readable name."""
@@ -99,7 +122,12 @@ def plan_counting(
     assert driver is not None
     out = folder / run.out
     try:
-        launches = timed_launches(out, run.request.range)
+        with imported_timing(out) as timing:
+            launches = timed_launches(timing, run.request.range, took_s)
+            heights = whole_program(timing) if run.usual and not run.request.kernel else None
+            if heights and not heights.kernels_matter:
+                return {"steps": [], "remarks": []}
+            launches = launches.weighted(heights.kernel_savings() if heights else {})
     except Problem as problem:
         unknown = driver.RANGES and isinstance(problem, NoRanges)
         # If the program failed by itself before its first launch, it would fail again.
@@ -107,69 +135,53 @@ def plan_counting(
             raise
         return _without_times(driver, run, out, problem)
     launches, remarks = _countable(launches, run)
-    budget_s, most_s = _budget(run, took_s)
-
-    def cost_of(request: ProfileRequest) -> Cost:
-        return driver.cost(request, took_s)
-
-    run, without_lines = _affordable_lines(run, launches, cost_of, most_s)
-    run, more = _fitting(run, cost_of(run.request), budget_s)
-    cost = cost_of(run.request)
-    chosen = choose_launches(launches.configurations, run.launches, cost, budget_s)
-    if most_s > budget_s and chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
-        chosen = cover_time(launches.configurations, run.launches, cost, most_s)
-        budget_s = min(most_s, max(budget_s, chosen.estimate_s))
-    request = replace(
-        run.request,
-        kernel=None,
-        busy_s=sum(c.total_ns for c in launches.configurations) / 1e9,
-        sample=_sample(driver, launches, chosen, run.request),
-    )
-    planned = _counting_steps(driver, request, run, out)
-    share = 1 / max(1, len(planned))
-    each = budget_s * share if driver.REPLAY == "kernel" else budget_s
-    steps = [
-        replace(
-            step,
-            within_s=_limit(chosen, run, each),
-            estimate_s=chosen.estimate_s * share,
-            launches=chosen.counted,
-            extra=run.lines_if_affordable and step.name == HOTSPOTS_STEP,
-        )
-        for step in planned
-    ]
-    remarks += [*without_lines, *more, *_selection_remarks(chosen, launches, took_s, cost)]
-    if chosen.estimate_s > budget_s:
-        left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
-        remarks.append(f"{left}: the program alone takes {cost.estimate_s(0):.0f} s under the profiler.")
-    within_s = budget_s if run.budget_s is not None and run.request.replay == "application" else None
-    return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
+    return _CountingPlan(driver, run, launches, took_s, out).answer(remarks)
 
 
-def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
-    """Return the launches that the timing run left at ``path``, limited to a range if one is named.
-
-    Raises the reader's error if there are none, and NotFound if the range contains none.
-    """
+@contextmanager
+def imported_timing(path: Path) -> Iterator[Workload]:
+    """Import what the timing run left at ``path`` into a temporary store. Raises the reader's error if it cannot be
+    read."""
     with scratch() as folder:
-        work = folder / WORK
-        work.mkdir()
-        with database(path, work) as con:
-            read_into(reader_for(path, "auto"), con, path, folder)
-            table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
-            stated = column_names(con, table)
-            number = "iteration" if "iteration" in stated else "ordinal"
-            where = f"WHERE {range_condition(con, folder, within)} " if within is not None else ""
-            range_filter = range_filter_of_recording(con, folder, within) if within is not None else None
-            rows = con.execute(
-                "SELECT kernel_raw, launch, any_value(kernel), count(*), coalesce(sum(duration_ns), 0)::DOUBLE, "
-                f"list({number} ORDER BY dispatch_id), list(dispatch_id ORDER BY dispatch_id) "
-                f"FROM {table} {where}GROUP BY kernel_raw, launch, device_id, pid ORDER BY min(dispatch_id)"
-            ).fetchall()
+        store = Store(folder)
+        manifest, _ = import_to_store(store, path, "auto", lambda manifest, _: (manifest, []))
+        with Workload.open(store, manifest) as workload:
+            yield workload
+
+
+def timed_launches(timing: Workload, within: str | None = None, took_s: float = 0.0) -> TimedLaunches:
+    """Return the launches of a timing run of ``took_s`` seconds, limited to a range if one is named.
+
+    Raises BadInput if there are none, and NotFound if the range contains none.
+    """
+    if not timing.has("dispatches"):
+        raise BadInput("The timing run reported no launches")
+    con, folder = timing.cursor, timing.store.folder(timing.manifest)
+    table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
+    stated = column_names(con, table)
+    number = "iteration" if "iteration" in stated else "ordinal"
+    where = f"WHERE {range_condition(con, folder, within)} " if within is not None else ""
+    range_filter = range_filter_of_recording(con, folder, within) if within is not None else None
+    # The last launch ends at the latest with the run.
+    seconds = f"{took_s} - (max(end_ns) OVER () - end_ns) / 1e9" if "end_ns" in stated else "NULL"
+    placed = (
+        f"SELECT *, row_number() OVER (ORDER BY dispatch_id) AS launched, {seconds} AS seconds FROM {table} {where}"
+    )
+    rows = con.execute(
+        "SELECT kernel_raw, launch, any_value(kernel), count(*), coalesce(sum(duration_ns), 0)::DOUBLE, "
+        f"list({number} ORDER BY dispatch_id), list(dispatch_id ORDER BY dispatch_id), "
+        f"list(launched ORDER BY dispatch_id)[:{PLACES}], list(seconds ORDER BY dispatch_id)[:{PLACES}] "
+        f"FROM ({placed}) GROUP BY kernel_raw, launch, device_id, pid ORDER BY min(dispatch_id)"
+    ).fetchall()
     configurations: dict[tuple[str, int], ConfigurationTime] = {}
-    for kernel, launch, _, count, total, *_ in rows:
-        before = configurations.get((kernel, launch), ConfigurationTime(kernel, 0, 0.0))
-        configurations[kernel, launch] = ConfigurationTime(kernel, before.launches + count, before.total_ns + total)
+    for kernel, launch, _, count, total, _, _, launched, seconds in rows:
+        before = configurations.get((kernel, launch))
+        places = tuple(Place(n, s) for n, s in zip(launched, seconds, strict=True) if s is not None)
+        configurations[kernel, launch] = (
+            replace(before, launches=before.launches + count, total_ns=before.total_ns + total, places=())
+            if before
+            else ConfigurationTime(kernel, count, total, places=places)
+        )
     numbered = [(row[0], row[1], number) for row in rows for number in row[5] or []]
     readable = {row[0]: row[2] for row in rows}
     groups = [(row[0], row[6]) for row in rows]
@@ -215,59 +227,121 @@ def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches,
     return launches.only(alone), [remark]
 
 
-def _budget(run: ProfileRun, took_s: float) -> tuple[float, float]:
-    """Return the seconds for counting, and the seconds that it may take if those do not cover enough of the time.
+@dataclass(frozen=True)
+class _CountingPlan:
+    """The plan of what is counted after a timing run that took ``took_s`` seconds."""
 
-    Time for saving is subtracted and, if no budget was given, also for the diagnosis. A given budget is never extended.
-    """
-    if run.budget_s:
-        given = max(0.0, run.budget_s - took_s - _AROUND_S)
-        return given, given
-    usual = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
-    around_s = took_s + 2 * _AROUND_S
-    return max(0.0, usual - around_s), max(0.0, _MOST_S - around_s)
+    driver: SamplingDriver
+    run: ProfileRun
+    launches: TimedLaunches
+    took_s: float
+    out: Path
 
+    def answer(self, remarks: list[str]) -> dict[str, Any]:
+        """Return the steps and the remarks for the supervisor."""
+        configurations, asked, budget_s = self.launches.configurations, self.run.request, self._budget_s()
+        run, more = self._fitting_passes(replace(asked, hotspots=asked.hotspots and not self.run.usual))
+        cost = self.driver.cost(run.request, self.took_s)
+        usual = LAUNCHES_OF_A_ROUND if run.usual else USUAL_LAUNCHES
+        only_lines = replace(asked, passes=(), hotspots=True)
+        lines = first_launches(configurations, self.driver.cost(only_lines, self.took_s))
+        if with_lines := run.usual and asked.hotspots:
+            chosen = choose_launches(configurations, run.launches, cost, budget_s - lines.estimate_s, usual)
+            with_lines = chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines.estimate_s <= budget_s
+        if not with_lines:
+            chosen = choose_launches(configurations, run.launches, cost, budget_s, usual)
+        steps = self._steps(run, run.request, chosen, budget_s)
+        if with_lines:
+            steps += self._steps(run, only_lines, lines, budget_s - chosen.estimate_s)
+        without_lines = [_no_lines_remark(lines)] if run.usual and asked.hotspots and not with_lines else []
+        remarks = [*remarks, *without_lines, *more, *_selection_remarks(chosen, self.launches, self.took_s, cost)]
+        if chosen.estimate_s > budget_s:
+            left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
+            remarks.append(f"{left}: the program alone takes {cost.estimate_s(0):.0f} s under the profiler.")
+        within_s = budget_s if run.budget_s is not None and run.request.replay == "application" else None
+        return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
 
-def _affordable_lines(
-    run: ProfileRun, launches: TimedLaunches, cost_of: Callable[[ProfileRequest], Cost], most_s: float
-) -> tuple[ProfileRun, list[str]]:
-    """Return the request, without hot spots that nobody named if they leave too little for the counters."""
-    if not run.lines_if_affordable:
-        return run, []
-    cost = cost_of(run.request)
-    with_lines = cover_time(launches.configurations, run.launches, cost, most_s)
-    covers = with_lines.time_pct is None or with_lines.time_pct >= ENOUGH_PCT
-    if covers and with_lines.estimate_s <= most_s:
-        return run, []
-    least_s = math.ceil(least_choice(launches.configurations, cost).estimate_s + _AROUND_S)
-    remark = (
-        "Hot lines were not collected, because the counters need the time; metrics=['hotspots'] collects them in about "
-        f"{least_s} s."
-    )
-    return run.model_copy(update={"request": replace(run.request, hotspots=False)}), [remark]
+    def _budget_s(self) -> float:
+        """Return the seconds for counting: what remains after the timing run, saving and the diagnosis."""
+        if self.run.budget_s:
+            return max(0.0, self.run.budget_s - self.took_s - _AROUND_S)
+        return max(_LEAST_S, _TIMES * self.took_s) - self.took_s - 2 * _AROUND_S
 
+    def _fitting_passes(self, request: ProfileRequest) -> tuple[ProfileRun, list[str]]:
+        """Return the run with fewer metrics or fewer runs of the program if the planned ones do not fit, and a remark
+        about it.
 
-def _fitting(run: ProfileRun, cost: Cost, budget_s: float) -> tuple[ProfileRun, list[str]]:
-    """Return the request, with fewer runs of the program if the planned ones do not fit, and a remark about it."""
-    passes, runs_s = len(run.request.passes), cost.run_s
-    if passes <= 1 or run.request.replay != "application" or runs_s <= budget_s:
-        return run, []
-    why = (
-        f"{count_text(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
-        f"{budget_s:.0f} s left"
-    )
-    if run.may_take_turns and run.request.range is None:
-        changed = run.model_copy(update={"request": replace(run.request, replay="iteration")})
-        return changed, [
-            f"{why}: counters take turns between launches in one run. Raise budget_s or use replay='application'."
+        Without named metrics, those that decide are counted first, for all kernels that matter.
+        """
+        run, budget_s = self.run.model_copy(update={"request": request}), self._budget_s()
+        needed_s = self._least_s(request)
+        if not request.passes or needed_s <= budget_s:
+            return run, []
+        if not run.usual:
+            return self._fewer_runs(run, budget_s)
+        for words in _DECISIVE:
+            fewer = replace(request, passes=plan(request.target, words).passes)
+            run = run.model_copy(update={"request": fewer})
+            if self._least_s(fewer) <= budget_s:
+                break
+        run, more = self._fewer_runs(run, budget_s)
+        why = f"All metrics would take about {needed_s:.0f} s, more than the {budget_s:.0f} s left"
+        return run, [f"{why}: only {', '.join(words)} is counted.", *more]
+
+    def _least_s(self, request: ProfileRequest) -> float:
+        """Return the estimated seconds for one launch of each configuration that matters."""
+        return least_choice(self.launches.configurations, self.driver.cost(request, self.took_s)).estimate_s
+
+    def _fewer_runs(self, run: ProfileRun, budget_s: float) -> tuple[ProfileRun, list[str]]:
+        """Return the run with fewer runs of the program for its passes, and a remark about it."""
+        request = run.request
+        passes, runs_s = len(request.passes), self.driver.cost(request, self.took_s).run_s
+        if passes <= 1 or request.replay != "application" or runs_s <= budget_s:
+            return run, []
+        why = (
+            f"{count_text(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
+            f"{budget_s:.0f} s left"
+        )
+        if run.may_take_turns and request.range is None:
+            changed = run.model_copy(update={"request": replace(request, replay="iteration")})
+            return changed, [
+                f"{why}: counters take turns between launches in one run. Raise budget_s or use replay='application'."
+            ]
+        if run.budget_s is None:
+            return run, [f"{why}; set budget_s to limit them."]
+        fewer = max(1, int(passes * budget_s / runs_s))
+        planned = plan(request.target, run.metrics, max_passes=fewer)
+        lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
+        changed = run.model_copy(update={"request": replace(request, passes=planned.passes)})
+        return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
+
+    def _steps(self, run: ProfileRun, request: ProfileRequest, chosen: CountingChoice, budget_s: float) -> list[Step]:
+        """Return the steps that count the chosen launches; a program whose launches are known ends after the last."""
+        busy_s = sum(c.total_ns for c in self.launches.configurations) / 1e9
+        sample = _sample(self.driver, self.launches, chosen, request)
+        counted = replace(request, command=(), kernel=None, busy_s=busy_s, sample=sample)
+        steps = _counting_steps(self.driver, counted, run, self.out)
+        share = 1 / max(1, len(steps))
+        each = budget_s * share if self.driver.REPLAY == "kernel" else budget_s
+        ends_early = self.driver.REPLAY == "kernel" and request.range is None and self.launches.of_one_process
+        return [
+            replace(
+                step,
+                within_s=_limit(chosen, run, each),
+                estimate_s=chosen.estimate_s * share,
+                launches=chosen.counted,
+                enough=chosen.counted if ends_early else None,
+                extra=self.run.usual and step.name == HOTSPOTS_STEP,
+            )
+            for step in steps
         ]
-    if run.budget_s is None:
-        return run, [f"{why}; set budget_s to limit them."]
-    fewer = max(1, int(passes * budget_s / runs_s))
-    planned = plan(run.request.target, run.metrics, max_passes=fewer)
-    lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
-    changed = run.model_copy(update={"request": replace(run.request, passes=planned.passes)})
-    return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
+
+
+def _no_lines_remark(lines: CountingChoice) -> str:
+    return (
+        "Hot lines were not collected, because the counters need the time; metrics=['hotspots'] collects them in about "
+        f"{math.ceil(lines.estimate_s + _AROUND_S)} s."
+    )
 
 
 def _sample(
@@ -299,12 +373,14 @@ def _counting_steps(driver: SamplingDriver, request: ProfileRequest, run: Profil
 def _limit(chosen: CountingChoice, run: ProfileRun, budget_s: float) -> float | None:
     """Return the seconds after which a step is ended, or None.
 
-    That is the budget if one was given, otherwise a multiple of the estimate. A run of the whole program leaves no
-    results when it is ended early, so it may exceed the budget by half.
+    That is the budget if one was given or if nobody named what to count, otherwise a multiple of the estimate. A run of
+    the whole program leaves no results when it is ended early, so it may exceed the budget by half.
     """
     if run.request.replay == "application":
         return None if run.budget_s is None else max(1.5 * budget_s, 10.0)
-    return max(budget_s, 10.0) if run.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
+    if run.budget_s is not None or run.usual:
+        return max(budget_s, 10.0)
+    return max(2 * budget_s, 1.5 * chosen.estimate_s)
 
 
 def _selection_remarks(chosen: CountingChoice, launches: TimedLaunches, took_s: float, cost: Cost) -> list[str]:

@@ -44,6 +44,8 @@ class Step:
     """Time limit in seconds; the step is ended then, and its results are kept."""
     launches: int | None = None
     """Number of launches that it will measure, if known."""
+    enough: int | None = None
+    """Number of measured launches after which the program is ended, if the rest of it is of no use."""
     estimate_s: float | None = None
     """Estimated duration in seconds, if known."""
 

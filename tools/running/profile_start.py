@@ -174,7 +174,7 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     if adds:
         first, request = _times(sampler, request, features, choice, out)
         stored = replace(run.request, timeline=request.timeline, hotspots=request.hotspots)
-        run = run.model_copy(update={"request": stored, "lines_if_affordable": request.hotspots})
+        run = run.model_copy(update={"request": stored, "usual": True})
     else:
         first = sampler.times(request, features, program=choice.path, out=out)
     counts = bool(request.passes or request.hotspots)

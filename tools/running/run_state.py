@@ -112,8 +112,9 @@ class ProfileRun(_RunRecord, frozen=True):
     budget_s: float | None = None
     may_take_turns: bool = False
     """Whether groups of counters may take turns between launches if one run for each would take too long."""
-    lines_if_affordable: bool = False
-    """Whether hot spots are omitted if the budget does not suffice for them beside the counters."""
+    usual: bool = False
+    """Whether the caller named no metrics: then the timeline decides which kernels are counted, if any, and hot spots
+    are omitted if the budget does not suffice for them beside the counters."""
     counters: dict[str, list[str]] = {}
     """Step -> the counters requested from it."""
     tags: list[str] = []

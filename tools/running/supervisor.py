@@ -224,6 +224,9 @@ class Supervisor:
             self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
             return True
         has_results = isinstance(step, Step) and self._left_results(step, outcome)
+        if has_results and outcome.stopped == "complete":
+            self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
+            return True
         if has_results:
             self.state.cut.append(step.name)
         if isinstance(step, Step) and has_results and outcome.stopped == "budget":
@@ -307,7 +310,8 @@ class Supervisor:
         unreadable = bool(step.then) and outcome.ended_by_itself and not self._make_readable(step, env)
         self._remark(step.name, outcome)
         wrote = _wrote_results(self.out / step.name, inputs | self._log_of(step))
-        return outcome, None if not outcome.ended_well or wrote else no_results_problem(step, unreadable=unreadable)
+        complete = outcome.ended_well or outcome.stopped == "complete"
+        return outcome, None if not complete or wrote else no_results_problem(step, unreadable=unreadable)
 
     def _make_readable(self, step: Step, env: dict[str, str]) -> bool:
         """Run the step's conversion program; return whether it succeeded. The run's time limit does not include it."""
@@ -332,6 +336,8 @@ class Supervisor:
 
         def report_progress(news: ProfilerProgress) -> None:
             progress = news if news.launches else replace(news, launches=step.launches)
+            if step.enough and news.passes and (news.launch or 0) >= step.enough:
+                self.watch.complete = True
             self._save(activity=f"{began}: {progress.words}", progress=progress.finished_share)
 
         return Follower(driver.progress, report_progress, next(iter(self._log_of(step)), None))

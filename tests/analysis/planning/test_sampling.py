@@ -42,7 +42,7 @@ def test_the_first_launch_is_passed_over_where_every_configuration_has_enough() 
 def test_kernels_that_take_no_time_are_left_out_first() -> None:
     chosen = choose_launches(STEP, None, Cost(RUN_S, 0.5), RUN_S + 0.5 * 70)
     assert "fill" not in chosen.kernels and chosen.launches == 5
-    assert chosen.time_pct == pytest.approx(100, abs=0.01)
+    assert chosen.time_pct is not None and chosen.time_pct >= 90
 
 
 @pytest.mark.parametrize(("launches_s", "each"), [(0.5, 3), (0.8, 2), (1.6, 1)])
@@ -93,7 +93,7 @@ def test_the_budget_that_it_takes_to_count_what_matters_is_known() -> None:
     many = [*STEP, *(ConfigurationTime(f"small{i}", 10, 1e6) for i in range(30))]
     cost = Cost(RUN_S, 1.0)
     least = least_choice(many, cost)
-    assert least.time_pct is not None and least.time_pct >= 95 and least.launches == 1
+    assert least.time_pct is not None and least.time_pct >= 90 and least.launches == 1
     assert choose_launches(many, None, cost, least.estimate_s).time_pct == pytest.approx(least.time_pct)
     short = choose_launches(many, None, cost, least.estimate_s - 5).time_pct
-    assert short is not None and short < 95
+    assert short is not None and short < 90

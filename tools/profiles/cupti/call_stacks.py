@@ -6,7 +6,7 @@ looked up in the files that are on this machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
     if not all(stage.parts[kind] for kind in ("SITE", "NODE", "FRAM")) or not recordings:
         return None
     con, work = stage.con, stage.folder
-    _write_frames(stage, work / "cupti_frames.parquet")
+    _write_frames(stage, {r.number: r.file for r in recordings}, work / "cupti_frames.parquet")
     files = f"file IN ({', '.join(str(r.number) for r in recordings)})"
     stacks, calls, frames = (work / f"cupti_{name}.parquet" for name in ("stacks", "stack_calls", "stack_frames"))
     nodes = f"(SELECT file, id, any_value(parent) AS parent, any_value(frame) AS frame FROM {stage.relation('NODE')} "
@@ -74,22 +74,30 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
     return CallStacks(f"SELECT * FROM {parquet([frames])}", f"SELECT * FROM {parquet([calls])}")
 
 
-def _write_frames(stage: Stage, path: Path) -> None:
+def _module_file(recording: Path | None, number: int, module: str) -> str:
+    """Return the file with the code of a module: the copy that the recorder made, or else the module itself."""
+    kept = recording and recording.with_suffix(f".{number}.module")
+    return str(kept) if kept and kept.is_file() else module
+
+
+def _write_frames(stage: Stage, recordings: Mapping[int, Path], path: Path) -> None:
     """Write file, id, function, source, line and module of the frames."""
     texts = f"SELECT file, id, any_value(text) AS text FROM {stage.relation('NAME')} GROUP BY file, id"
     if not stage.parts["NAME"]:
         texts = "SELECT 0 AS file, 0 AS id, '' AS text LIMIT 0"
     joined = "".join(f"LEFT JOIN texts {c} ON {c}.file = r.file AND {c}.id = r.{n} " for c, n in _TEXTS.items())
     rows = stage.con.execute(
-        f"WITH texts AS MATERIALIZED ({texts}) SELECT r.file, r.id, f.text, s.text, r.line, m.text, r.address, r.kind "
+        f"WITH texts AS MATERIALIZED ({texts}) SELECT r.file, r.id, f.text, s.text, r.line, m.text, r.address, r.kind, "
+        f"r.module "
         f"FROM {stage.relation('FRAM')} r {joined} ORDER BY r.row LIMIT {_MOST_FRAMES}"
     ).fetchall()
-    native = dict.fromkeys((r[5], r[6] - 1) for r in rows if r[7] == _NATIVE and r[5] and 0 < r[6] < 1 << 63)
+    kept = {(r[0], r[8]): _module_file(recordings.get(r[0]), r[8], r[5]) for r in rows if r[7] == _NATIVE and r[5]}
+    native = dict.fromkeys((kept[r[0], r[8]], r[6] - 1) for r in rows if (r[0], r[8]) in kept and 0 < r[6] < 1 << 63)
     found = host_sources(list(native)[:_MOST_ADDRESSES])
     made = []
-    for file, number, function, source, line, module, address, kind in rows:
+    for file, number, function, source, line, module, address, kind, module_id in rows:
         if kind == _NATIVE:
-            name, source, line = found.get((module, address - 1), (None, None, 0))
+            name, source, line = found.get((kept.get((file, module_id), ""), address - 1), (None, None, 0))
             function = demangle_name(name or function or "") or f"0x{address:x}"
         texts_shown = (plain_text(function or "", NAME_LIMIT), plain_text(source or "", PATH_LIMIT))
         shown_module = plain_text(module or "(no file)", PATH_LIMIT) if kind == _NATIVE else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,20 @@ def test_native_calls_have_functions_and_lines(kits, tmp_path, version):
     assert all("libcupti" not in (module or "") for stack in stacks.values() for *_, module in stack)
     # A launch is two calls with stacks: of cudaMalloc and of cudaLaunchKernel, not of the driver's function within.
     assert len(stacks) == 2 * 53 + 5
+
+
+def test_a_program_whose_file_is_removed_after_it_ran_keeps_its_functions_and_lines(kit, tmp_path):
+    built, folder = tmp_path / "build" / "program", tmp_path / "rec"
+    built.parent.mkdir()
+    folder.mkdir()
+    shutil.copy(kit.program, built)
+    env = kit.environment(folder, stacks=True)
+    assert subprocess.run([str(built), "50", "return"], env=env, capture_output=True, timeout=120).returncode == 0
+    there = stacks_of(folder)
+    built.unlink()
+    assert stacks_of(folder) == there and any(stack[-1][2] for stack in there.values())
+    (kept,) = folder.glob("*.module")
+    assert kept.read_bytes() == kit.program.read_bytes() and kept.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda path: path.parts[-3])

@@ -46,6 +46,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -167,6 +169,8 @@ static const char MAGIC[8] = "RFLREC1\n";
 static bool timeline; /* whether a full timeline is recorded */
 static pid_t owner; /* a forked child inherits this state, but neither CUPTI nor the threads */
 static int file = -1;
+static char recording[PATH_MAX]; /* its path without the suffix */
+enum { LARGEST_MODULE = 64 << 20 };
 static pthread_t flusher;
 static bool flushing, ending;
 static pthread_mutex_t waking = PTHREAD_MUTEX_INITIALIZER;
@@ -1001,6 +1005,40 @@ static struct walk *same_walk(uintptr_t top, uint32_t function)
     return NULL;
 }
 
+/* Copy a file with native code of the program to a place beside the recording: builds are often removed before their
+ * addresses are looked up. Files of the system and of Python packages last, and large ones are not worth it. */
+static void keep_module(const char *path, uint32_t id)
+{
+    static const char *const LASTING[] = {"/usr/", "/lib", "/opt/", "/proc/"};
+    char kept[PATH_MAX];
+    struct stat state;
+    for (size_t i = 0; i < COUNT(LASTING); i++)
+        if (!strncmp(path, LASTING[i], strlen(LASTING[i])))
+            return;
+    int length = snprintf(kept, sizeof kept, "%s.%u.module", recording, id);
+    if (strstr(path, "/site-packages/") || length < 0 || (size_t)length >= sizeof kept)
+        return;
+    int from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), to = -1;
+    if (from >= 0 && !fstat(from, &state) && S_ISREG(state.st_mode) && state.st_size <= LARGEST_MODULE)
+        to = open(kept, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    for (off_t at = 0; to >= 0 && at < state.st_size;)
+        if (sendfile(to, from, &at, (size_t)(state.st_size - at)) <= 0)
+            break;
+    if (to >= 0)
+        close(to);
+    if (from >= 0)
+        close(from);
+}
+
+/* The number of the path of a module, whose file is kept if it is new. */
+static uint32_t module_number(const char *path)
+{
+    uint32_t known = stack_texts.count, id = number_in(&stack_texts, path);
+    if (stack_texts.count > known)
+        keep_module(path, id);
+    return id;
+}
+
 /* Whether a module lies between the program and the recorder. */
 static bool is_of_cuda(const char *path, const void *base)
 {
@@ -1039,7 +1077,7 @@ static uint32_t native_frame(uintptr_t address)
     } else if (known)
         frame = add_frame(known, (struct frame){.function = number_in(&stack_texts, found.dli_sname),
                                                 .kind = NATIVE_FRAME,
-                                                .module = path[0] ? number_in(&stack_texts, path) : 0,
+                                                .module = path[0] ? module_number(path) : 0,
                                                 .address = address - (module ? module->l_addr : 0)});
     pthread_mutex_unlock(&stack_lock);
     return frame;
@@ -1345,7 +1383,7 @@ static void write_info(uint32_t library)
 static bool open_file(void)
 {
     const char *folder = getenv("ROOFLENS_RECORD_DIR");
-    char host[256] = "host", path[4096];
+    char host[256] = "host";
     if (!folder || folder[0] != '/')
         return false;
     gethostname(host, sizeof host - 1);
@@ -1356,9 +1394,11 @@ static bool open_file(void)
         char number[16] = "";
         if (again)
             snprintf(number, sizeof number, "_%d", again);
-        int length = snprintf(path, sizeof path, "%s/%s_%ld%s.record", folder, host, (long)getpid(), number);
-        if (length < 0 || (size_t)length >= sizeof path)
+        int length = snprintf(recording, sizeof recording, "%s/%s_%ld%s", folder, host, (long)getpid(), number);
+        char path[sizeof recording + sizeof ".record"];
+        if (length < 0 || (size_t)length >= sizeof recording)
             return false;
+        snprintf(path, sizeof path, "%s.record", recording);
         file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (file < 0 && errno != EEXIST)
             return false;

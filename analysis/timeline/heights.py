@@ -1,0 +1,195 @@
+"""What each height of a program could give it: its kernels, its launches, its copies, and the code of its host.
+
+Every figure is the speed-up of the whole program if this height alone changes, from a replay of its timeline.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import inf, prod
+
+from ..base.problems import BadInput
+from ..catalogue.thresholds import threshold
+from ..workload import Workload
+from .host_code import Frame
+from .host_findings import HostFindings, say_once, title
+from .replay import NO_CHANGE, Change, Replay
+from .trace import COMPUTE, Trace, Window, has_timeline
+from .trace_loading import prepare
+from .verdict import AdviceGain, ApplicationFinding, HeightName, speedup
+
+WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
+"""The speed-up of the program from which on its kernels are worth counting."""
+_REPLAYED = 6
+"""How many kernels with the longest total time are replayed one by one."""
+_REPLAYS: Mapping[HeightName, Change] = {"launch": Change(launched_together=True), "copies": Change(overlapped=True)}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Something to try, with the gain of the program if it alone is done, and what a replay changes for it."""
+
+    what: str
+    """What it is about: a piece of code or a kernel; empty for the whole program."""
+    advice: str
+    gain: AdviceGain
+    expected: Change = NO_CHANGE
+    at_most: Change = NO_CHANGE
+
+    @property
+    def weight(self) -> float:
+        """The share of the time that it is expected to save; half of what it saves at most if that is unknown."""
+        if self.gain.expected is not None:
+            return 1 - 1 / self.gain.expected
+        return 0.0 if self.gain.upper is None else (1 - 1 / self.gain.upper) / 2
+
+
+class Heights:
+    """The replays of some windows of a timeline, and what is known about their host and the verdict on them."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        windows: Sequence[Window],
+        host: HostFindings | None = None,
+        findings: Sequence[ApplicationFinding] = (),
+    ) -> None:
+        self._trace, self._windows, self._host, self._findings = trace, windows, host, findings
+        self._replay = host.replay if host else Replay(trace, windows, None)
+
+    def speedup(self, change: Change) -> float | None:
+        """Return how many times as fast the program becomes by a change; None if nothing would remain."""
+        wall = self._replay.wall_ns()
+        return speedup(100 * (wall - self._replay.wall_ns(change)) / max(wall, 1))
+
+    @cached_property
+    def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
+        """The numbers of each kernel that does not communicate, and its time within the windows in ns, by its name, the
+        longest time first."""
+        import numpy as np
+
+        work = self._trace.work
+        computes = work.of((COMPUTE,)) & (work.kernel >= 0)
+        ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self._windows)
+        times = np.bincount(work.kernel[computes], ns)
+        by_name: dict[str, tuple[frozenset[int], float]] = {}
+        for number, name in self._trace.kernel_names(np.flatnonzero(times).tolist()).items():
+            same, before = by_name.get(name, (frozenset[int](), 0.0))
+            by_name[name] = same | {number}, before + float(times[number])
+        return dict(sorted(by_name.items(), key=lambda kernel: -kernel[1][1]))
+
+    def faster_kernels(self, shares: Mapping[str, float]) -> Change:
+        """Return the change that kernels take only a share of their time."""
+        known = self.kernels
+        return Change(kernels=frozenset((n, share) for name, share in shares.items() for n in known[name][0]))
+
+    @cached_property
+    def without_kernels(self) -> float | None:
+        """The speed-up of the program if its kernels took no time."""
+        return self.speedup(self.faster_kernels(dict.fromkeys(self.kernels, 0.0)))
+
+    @property
+    def kernels_matter(self) -> bool:
+        """Whether the program could gain enough from its kernels to be worth counting them."""
+        return self.without_kernels is None or self.without_kernels >= WORTH_COUNTING
+
+    def kernel_savings(self) -> dict[str, float]:
+        """Return the share of the time that the program saves if a kernel took no time, by its name.
+
+        Only the longest kernels are replayed; for the others, it is the same share of their time as for all kernels.
+        """
+        total = sum(ns for _, ns in self.kernels.values())
+        everything = 1 - 1 / (self.without_kernels or inf)
+        savings = {name: everything * ns / total for name, (_, ns) in self.kernels.items()}
+        for name in list(savings)[:_REPLAYED]:
+            savings[name] = 1 - 1 / (self.speedup(self.faster_kernels({name: 0.0})) or inf)
+        return savings
+
+    def kernel_attempt(
+        self, kernel: str, what: str, advice: str, expected: float | None, at_most: float | None
+    ) -> Attempt | None:
+        """Return the attempt to make a kernel faster by the factors ``expected`` and ``at_most``; None if the windows
+        do not contain it."""
+        if kernel not in self.kernels:
+            return None
+        factors = expected, at_most
+        changes = [None if factor is None else self.faster_kernels({kernel: 1 / factor}) for factor in factors]
+        gains = [None if change is None else self.speedup(change) for change in changes]
+        first, most = (change or NO_CHANGE for change in changes)
+        return Attempt(what, advice, AdviceGain(gains[1], gains[0]), first, most)
+
+    def launching_code(self, kernel: str) -> Frame | None:
+        """Return the innermost function of the program's own code, or else of a library, that launches most of the time
+        of a kernel; for gradients, that of the forward pass. None if it is not known."""
+        import numpy as np
+
+        if self._host is None:
+            return None
+        work, code = self._trace.work, self._host.code
+        mine = np.flatnonzero(np.isin(work.kernel, list(self.kernels[kernel][0])))
+        stacks, forward = code.requesting_stacks(work, mine)
+        times = np.bincount(np.where(forward > 0, forward, stacks), work.e[mine] - work.s[mine])
+        by_frame: dict[Frame, float] = defaultdict(float)
+        for number in np.flatnonzero(times).tolist():
+            frames = code.stacks[number]
+            for frame in ([frame for frame in frames if frame.own] or frames)[-1:]:
+                by_frame[frame] += float(times[number])
+        return max(by_frame, key=by_frame.__getitem__, default=None)
+
+    def attempts(self) -> list[Attempt]:
+        """Return what to try at the heights around the kernels: code of the host, and what it does not explain."""
+        host, attempts = self._host, list[Attempt]()
+        for row, _ in host.rows(None) if host else []:
+            assert host is not None
+            attempts.append(Attempt(title(row), row.kind.advice, host.gain(row), *host.changes(row)))
+        for finding in self._findings:
+            explained = host is not None and bool(host.rows(finding.height))
+            if finding.height == "gpu" or explained or not finding.advice:
+                continue
+            advice, gain = finding.advice[0], (*finding.gains, AdviceGain())[0]
+            change = _REPLAYS.get(finding.height, NO_CHANGE)
+            attempts.append(Attempt("", advice.removesuffix(gain.text), gain, change, change))
+        return attempts
+
+    def together(self, attempts: Sequence[Attempt]) -> AdviceGain:
+        """Return the gain of the program if several attempts succeed."""
+        expected = self._combined([one.expected for one in attempts], [one.gain.expected for one in attempts])
+        most = self._combined([one.at_most for one in attempts], [one.gain.upper for one in attempts])
+        return AdviceGain(most, expected)
+
+    def _combined(self, changes: Sequence[Change], alone: Sequence[float | None]) -> float | None:
+        """Return the speed-up of all changes: that of their replay, times what each alone gives beyond its own replay,
+        because some of that time may be the same."""
+        together = self.speedup(reduce(Change.__or__, changes, NO_CHANGE))
+        if together is None or not any(alone):
+            return None
+        beyond = [
+            factor / (self.speedup(change) or inf) for change, factor in zip(changes, alone, strict=True) if factor
+        ]
+        return together * prod(max(factor, 1.0) for factor in beyond)
+
+
+def whole_program(workload: Workload) -> Heights | None:
+    """Return the heights of a program from its first to its last device work, without the code of its host; None if
+    the workload has no timeline of device work."""
+    if not has_timeline(workload):
+        return None
+    try:
+        trace = prepare(workload)
+    except BadInput:  # the timeline contains host events only
+        return None
+    return Heights(trace, [Window(int(trace.work.s.min()), int(trace.work.e.max()))])
+
+
+def best(attempts: Iterable[Attempt], count: int) -> list[Attempt]:
+    """Return the attempts that are expected to save most."""
+    return sorted((one for one in attempts if one.weight > 0), key=lambda one: -one.weight)[:count]
+
+
+def attempt_texts(attempts: Sequence[Attempt]) -> list[str]:
+    """Return what to try, each with the gain of the program."""
+    texts = say_once([(one.what, one.advice) for one in attempts])
+    return [text + one.gain.text for text, one in zip(texts, attempts, strict=True)]
