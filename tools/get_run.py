@@ -94,7 +94,7 @@ def get_run(
     wait_s: WaitSeconds = 0,
     detail: Detail = "summary",
 ) -> RunResult:
-    """The state of a run: progress, then its workload and longest kernels, or why it failed and its last output."""
+    """The state of a run: progress, then its round, workload and longest kernels, or why it failed."""
     return run_result(store, runs.find(store, run_id), wait_s, full=detail == "full")
 
 
@@ -128,9 +128,12 @@ def run_result(store: Store, folder: Path, wait_s: float = 0, *, full: bool = Fa
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
         round=round_result,
-        notes=[*run.notes, *state.remarks] if full or round_result is None else [],
+        notes=[*run.notes, *state.remarks],
         next=_next(run, state, workload, result)[: _NEXT_OF_ROUND if round_result else None],
     )
+    if round_result and isinstance(run, ProfileRun) and run.usual and not full:
+        # How it was measured is for those who ask; what may be wrong, and what was lost, is for all.
+        answer.notes = [*run.cautions, *(text for text in state.remarks if text not in state.plan)]
     if rows := result.pop("check", None):
         answer.check = check_report.rows_of(rows)
         answer.questions = check_report.answers_of(result.pop("questions", []))

@@ -53,7 +53,7 @@ _LONGEST_S = 7 * 86_400.0
 _Command = Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')]
 _Metrics = Annotated[
     MetricNames | None,
-    Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: overview, diagnosis, both"),
+    Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: what matters"),
 ]
 _Cwd = Annotated[FilePath | None, Field(description="absolute folder")]
 _Env = Annotated[
@@ -64,9 +64,9 @@ _Gpu = Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; def
 _Timeout = Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")]
 _Launches = Annotated[
     LaunchCount | Launches | None,
-    Field(description="per launch configuration (default 5), or first and last: [2, 5]"),
+    Field(description="per configuration, or first and last: [2, 5]"),
 ]
-_Budget = Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="total seconds; default: up to 90")]
+_Budget = Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds in all")]
 _Range = Annotated[Reference | None, Field(description="only in this range (NVTX, ROCTX)")]
 _Pid = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")]
 _Repeats = Annotated[int, Field(ge=1, le=1000, description="timing runs")]
@@ -100,8 +100,8 @@ def profile_command(
     baseline: _Baseline = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program for its times, count launches that make up 95 % of them, store a workload, and say what changed and
-    what to try. After wait_s it answers with a run_id for get_run; the run continues, even if the call is cancelled."""
+    """Run a program for its times, count the kernels that it waits for, store a workload, and say what changed and what
+    to try. After wait_s it answers with a run_id for get_run; the run continues, even if the call is cancelled."""
     label, tags = checked_labels(name, tags)
     profiled = subject(command, pid, cwd, env or {}, inherited_environment(os.environ))
     if timeout_s > _LONGEST_S:

@@ -217,7 +217,7 @@ def run_peak_benchmarks(
     store: Store,
     device: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
     ceilings: Annotated[MetricNames | None, Field(description='["hbm.bw", "matrix.f16"]; default: all')] = None,
-    mode: Annotated[Mode, Field(description="quick: fewer repetitions; functional: checks results, no times")] = "full",
+    mode: Annotated[Mode, Field(description="quick: fewer runs; functional: no times")] = "full",
     again: Annotated[bool, Field(description="measure even if stored results are still valid")] = False,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal
 
-from ..base.text import gain_text
+from ..base.text import MOST_OF_TIME, gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from .activity_tables import CopyRow
@@ -197,10 +197,10 @@ def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWin
     )
 
 
-_FEW_GAPS = 10
-"""With fewer gaps than this, their mean length is not reliable."""
 _MOST_WORKERS = 64
 """More workers than a host usually has cores for are not mentioned."""
+_FEW_GAPS = 10
+"""With fewer gaps than this, their mean length is not reliable."""
 
 
 @dataclass(frozen=True)
@@ -250,8 +250,11 @@ class Savings:
         if kind != "workers" or not text:
             return text
         workers = ceil(self.share / max(100 - self.share, 1e-9))
-        several = f", x {100 / (100 - self.share):.3g} with {workers}" if 1 < workers <= _MOST_WORKERS else ""
-        return f"{text[:-1]} with one worker{several})"
+        if not 1 < workers <= _MOST_WORKERS:
+            return f"{text[:-1]} with one worker)"
+        hidden = 100 / (100 - self.share)
+        several = f"x {hidden:.3g}" if hidden <= MOST_OF_TIME else "most of its time"
+        return f"{text[:-1]} with one worker, {several} with {workers})"
 
 
 def speedup(saved_pct: float) -> float | None:

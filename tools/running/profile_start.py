@@ -157,7 +157,11 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     ) -> tuple[list[Step], CallStep | None, ProfileRun]:
         counters = {step.name: list(step.counters) for step in steps}
         known = _known_in_advance(request, choice)
-        return steps, planning, run.model_copy(update={"counters": counters, "notes": [*notes, *known]})
+        return (
+            steps,
+            planning,
+            run.model_copy(update={"counters": counters, "notes": [*notes, *known], "cautions": known}),
+        )
 
     steps = driver.steps(request, features, program=choice.path, out=out)
     driver_notes = [note.text for note in driver.notes(request, features)]

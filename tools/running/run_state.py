@@ -115,6 +115,8 @@ class ProfileRun(_RunRecord, frozen=True):
     usual: bool = False
     """Whether the caller named no metrics: then the timeline decides which kernels are counted, if any, and hot spots
     are omitted if the budget does not suffice for them beside the counters."""
+    cautions: list[str] = []
+    """What is known to go wrong on this machine with this version of the profiler; also notes."""
     counters: dict[str, list[str]] = {}
     """Step -> the counters requested from it."""
     tags: list[str] = []
@@ -158,7 +160,9 @@ class RunState(pydantic.BaseModel):
     skipped: list[str] = []
     """Steps that were skipped because earlier steps used up the time."""
     remarks: list[str] = []
-    """Remarks of the planning after the first step; stored with the workload."""
+    """Remarks of the planning after the first step, and on the later steps; stored with the workload."""
+    plan: list[str] = []
+    """Those of the planning: what is counted, and why not more."""
     took_s: dict[str, float] = {}
     """Step -> its duration in seconds, however it ended."""
     progress: float = 0.0

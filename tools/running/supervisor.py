@@ -288,7 +288,8 @@ class Supervisor:
         if (within_s := answer.get("within_s")) is not None:
             self.until = time.monotonic() + within_s
         remarks = [*self.state.remarks, *answer["remarks"]]
-        self._save(steps=[step.name for step in steps], remarks=remarks, step=None, progress=0.0)
+        names = [step.name for step in steps]
+        self._save(steps=names, remarks=remarks, plan=answer["remarks"], step=None, progress=0.0)
         return True
 
     def _command(self, step: Step) -> tuple[ProgramOutcome, ProblemText | None]:
