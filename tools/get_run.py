@@ -210,8 +210,10 @@ def _next(
         return []
     kernels = next_call("list_workloads", "all kernels, passes and the device", workload=workload)
     where = next_call("compute_timeline", "where the wall time goes: is the GPU the limit", workload=workload)
+    host = next_call("find_hotspots", "which lines of the host the GPU waits for", workload=workload, by="host_line")
     lines = next_call("find_hotspots", "which lines of the longest kernel take the time", workload=workload)
-    first = [*([where] if run.request.timeline else []), *([lines] if run.request.hotspots else [])]
+    of_code = host if run.usual and not result.get("counters") else lines
+    first = [*([where] if run.request.timeline else []), *([of_code] if run.request.hotspots else [])]
     arch = result.get("arch")
     if arch not in catalog.targets_with_metrics() or not result.get("counters"):
         return [*first, kernels]

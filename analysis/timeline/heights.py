@@ -17,7 +17,7 @@ from ..workload import Workload
 from .host_code import Frame
 from .host_findings import HostFindings, say_once, title
 from .replay import NO_CHANGE, Change, Replay
-from .trace import COMPUTE, Trace, Window, has_timeline
+from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
 from .trace_loading import prepare
 from .verdict import AdviceGain, ApplicationFinding, HeightName, speedup
 
@@ -158,7 +158,7 @@ class Heights:
         """Return the gain of the program if several attempts succeed."""
         expected = self._combined([one.expected for one in attempts], [one.gain.expected for one in attempts])
         most = self._combined([one.at_most for one in attempts], [one.gain.upper for one in attempts])
-        return AdviceGain(most, expected)
+        return AdviceGain(expected if most is None or (expected or 0.0) > most else most, expected)
 
     def _combined(self, changes: Sequence[Change], alone: Sequence[float | None]) -> float | None:
         """Return the speed-up of all changes: that of their replay, times what each alone gives beyond its own replay,
@@ -170,6 +170,15 @@ class Heights:
             factor / (self.speedup(change) or inf) for change, factor in zip(changes, alone, strict=True) if factor
         ]
         return together * prod(max(factor, 1.0) for factor in beyond)
+
+
+def device_span_ns(workload: Workload) -> int | None:
+    """Return the time between the first and the last device work in ns; None without a timeline of device work."""
+    if not has_timeline(workload):
+        return None
+    of_device = f"{usable_events(workload)} WHERE kind IN ('kernel', 'copy', 'fill')"
+    ((span,),) = workload.rows(f"SELECT max(end_ns) - min(start_ns) FROM {of_device}")
+    return None if not span else int(span)
 
 
 def whole_program(workload: Workload) -> Heights | None:

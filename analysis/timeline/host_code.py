@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from .trace import Trace, Work, thread_rows
@@ -238,7 +237,9 @@ class _CombinedStacks:
         stacks share."""
         import numpy as np
 
-        between = np.array([self._shared(int(a), int(b)) for a, b in pairwise(stack)] + [0], dtype=np.int64)
+        pairs, which = np.unique(np.stack([stack[:-1], stack[1:]]), axis=1, return_inverse=True)
+        shared = np.array([self._shared(int(a), int(b)) for a, b in pairs.T], dtype=np.int64)
+        between = np.append(shared[which.ravel()], 0)
         starts = np.stack([start, np.maximum(start, end)], axis=1).ravel()
         numbers = np.stack([stack, between], axis=1).ravel()[:-1]
         return _spans(starts[:-1], np.append(starts[1:-1], starts[-1]), numbers)

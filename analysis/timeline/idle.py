@@ -416,7 +416,12 @@ def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> 
     import numpy as np
 
     paying = ("launch", "module_load", "synchronisation", "host")
+    if not len(bare.g0):
+        return
+    first, last = bare.g0.min(), bare.g1.max()
     for busy in looking.trace.profiler[:1000]:
+        if busy.end <= first or busy.start >= last:
+            continue
         touched = np.flatnonzero((bare.g0 < busy.end) & (bare.g1 > busy.start))
         shared = looking.within.ns(np.maximum(bare.g0[touched], busy.start), np.minimum(bare.g1[touched], busy.end))
         for i, left in zip(touched, shared, strict=True):

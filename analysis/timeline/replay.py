@@ -163,7 +163,8 @@ class _Graph:
         distance = np.where(gone & calls, _NEVER, moments.distance) + length
         reached = [0.0]
         for (host, work), after_call, after_work in zip(self._before, cost.tolist(), distance.tolist(), strict=True):
-            reached.append(max(reached[host] + after_call, reached[work] + after_work))
+            of_host, of_work = reached[host] + after_call, reached[work] + after_work
+            reached.append(of_host if of_host > of_work else of_work)
         return max(reached)
 
     def _between(self, change: Change, saved: dict[int, tuple[Ints, Ints]]) -> Floats:

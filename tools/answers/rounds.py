@@ -20,10 +20,11 @@ from ...analysis.diagnosis.findings import Diagnosis, diagnose
 from ...analysis.diagnosis.gains import program_bound
 from ...analysis.hotspots.kernels import has_code, sampled_kernels
 from ...analysis.hotspots.ranking import quotes
+from ...analysis.launches.outliers import short_time
 from ...analysis.rooflines.limits import roof_shares
 from ...analysis.store.store import Store
 from ...analysis.timeline.busy import ProgramCeiling
-from ...analysis.timeline.heights import Attempt, Heights, attempt_texts, best
+from ...analysis.timeline.heights import Attempt, Heights, attempt_texts, best, device_span_ns
 from ...analysis.timeline.timeline import device_timeline
 from ...analysis.timeline.timeline import summary as timeline_summary
 from ...analysis.timeline.verdict import AdviceGain
@@ -61,6 +62,8 @@ class OptimisationRound(pydantic.BaseModel):
     low: float | None = None
     high: float | None = None
     """The 95 % interval of the speed-up."""
+    program_speedup: float | None = None
+    """The ratio of the times between the first and the last device work; of one run each, so without an interval."""
     changed: str | None = None
     contradicted: list[str] = []
     """What the profile contradicts of what the change claims: same work, same types, output written, ..."""
@@ -159,6 +162,11 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
         experiment_log.record(store, entry)
         for name, value in _change(comparison, against).items():
             setattr(result, name, value)
+        spans = device_span_ns(before), device_span_ns(after)
+        if spans[0] and spans[1]:
+            result.program_speedup = float(f"{spans[0] / spans[1]:.4g}")
+            told = {"before": short_time(spans[0]), "after": short_time(spans[1]), "factor": result.program_speedup}
+            result.changed = f"{sentence('round.span', **told)} {result.changed}"
 
 
 def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str, Any]:

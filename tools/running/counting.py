@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from ...analysis.base.database import column_names, sql_path
 from ...analysis.base.kernel_names import matching
 from ...analysis.base.problems import BadInput, NotFound, Problem, near
-from ...analysis.base.temporary_files import scratch
 from ...analysis.base.text import count_text, shorten
 from ...analysis.planning.plan import plan
 from ...analysis.planning.sampling import (
@@ -33,7 +31,6 @@ from ...analysis.store.store import Store
 from ...analysis.timeline.heights import whole_program
 from ...analysis.workload import Workload
 from ..base.profile_files import HOTSPOTS_STEP
-from ..profiles.import_to_store import import_to_store
 from .drivers import registry
 from .drivers.registry import SamplingDriver
 from .job import Step
@@ -41,6 +38,7 @@ from .range_filter import NoRanges, RangeFilter, range_condition, range_filter_o
 from .range_filter import choose_iterations as numbers_of
 from .request import LaunchSample, ProfileRequest
 from .run_state import ProfileRun, read_record, read_state
+from .saving import import_timing
 from .worker import CallProgress
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
@@ -122,7 +120,8 @@ def plan_counting(
     assert driver is not None
     out = folder / run.out
     try:
-        with imported_timing(out) as timing:
+        place, workload = import_timing(folder, run, read_state(folder))
+        with Workload.open(place, workload) as timing:
             launches = timed_launches(timing, run.request.range, took_s)
             heights = whole_program(timing) if run.usual and not run.request.kernel else None
             if heights and not heights.kernels_matter:
@@ -136,17 +135,6 @@ def plan_counting(
         return _without_times(driver, run, out, problem)
     launches, remarks = _countable(launches, run)
     return _CountingPlan(driver, run, launches, took_s, out).answer(remarks)
-
-
-@contextmanager
-def imported_timing(path: Path) -> Iterator[Workload]:
-    """Import what the timing run left at ``path`` into a temporary store. Raises the reader's error if it cannot be
-    read."""
-    with scratch() as folder:
-        store = Store(folder)
-        manifest, _ = import_to_store(store, path, "auto", lambda manifest, _: (manifest, []))
-        with Workload.open(store, manifest) as workload:
-            yield workload
 
 
 def timed_launches(timing: Workload, within: str | None = None, took_s: float = 0.0) -> TimedLaunches:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from .run_state import CLOCKS, UNFINISHED, ProblemText, ProfileRun, RunState, re
 from .worker import CallProgress
 
 _LOST_NAMED = 12
+_TIMING, _ANSWER = "timing", "answer.json"
+"""Folder of a run with the store of its imported timing run, and the file there with what ``save`` returns."""
 PARTIAL = "partial"
 """Tag of a workload for which not every run of the program finished."""
 
@@ -39,7 +43,7 @@ def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
     run, state = read_record(folder), read_state(folder)
     assert isinstance(run, ProfileRun)
     try:
-        return _save_steps(store, folder, run, state)
+        saved = _move_timing(store, folder, state) or _save_steps(store, folder, run, state)
     except Problem as problem:
         done = [*state.finished, *state.cut]
         lost = [name for name in done if not _readable(folder / run.out / name)]
@@ -49,9 +53,46 @@ def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
         for name in lost:
             (folder / run.out / name).rename(folder / UNFINISHED / name)
         problem_text = ProblemText.of(problem)
+    else:
+        _record_experiment(store, run, saved["workload"])
+        return saved
     remaining = {name: [step for step in getattr(state, name) if step not in lost] for name in ("finished", "cut")}
     state = state.model_copy(update={**remaining, "problem": state.problem or problem_text})
-    return {**_save_steps(store, folder, run, state), "problem": problem_text.model_dump()}
+    saved = _save_steps(store, folder, run, state)
+    _record_experiment(store, run, saved["workload"])
+    return {**saved, "problem": problem_text.model_dump()}
+
+
+def import_timing(folder: Path, run: ProfileRun, state: RunState) -> tuple[Store, str]:
+    """Import the timing run of a run into a store in its folder, from which ``save`` takes it if nothing is counted.
+
+    Return the store and the id of the workload. Raises the reader's error if the timing run cannot be read.
+    """
+    place = Store(folder / _TIMING)
+    answer = _save_steps(place, folder, run, state)
+    (folder / _TIMING / _ANSWER).write_text(json.dumps(answer), encoding="utf-8")
+    return place, answer["workload"]
+
+
+def _move_timing(store: Store, folder: Path, state: RunState) -> dict[str, Any] | None:
+    """Move what ``import_timing`` imported into the store and return its summary, if there are no further results."""
+    place = Store(folder / _TIMING)
+    answer = place.root / _ANSWER
+    try:
+        if not answer.is_file() or len(state.finished) > 1 or state.cut or state.problem or state.remarks:
+            return None
+        saved: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        store.add(place, [place.resolve(saved["workload"])])
+        return saved
+    finally:
+        shutil.rmtree(place.root, ignore_errors=True)
+
+
+def _record_experiment(store: Store, run: ProfileRun, workload: str) -> None:
+    """Record the hypothesis and the change of a run in the experiment log, if it has any."""
+    if run.hypothesis or run.change:
+        about = ExperimentEntry(kind="profile", workload=workload, hypothesis=run.hypothesis, change=run.change)
+        record(store, about.model_copy(update={"binary": run.binary}))
 
 
 def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) -> dict[str, Any]:
@@ -78,9 +119,6 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
 
     beside = Beside(samples, native(run.binary), sampled_run(folder / FOLDER))
     manifest, merged = import_to_store(store, folder / run.out, "auto", amend, beside)
-    if run.hypothesis or run.change:
-        about = ExperimentEntry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
-        record(store, about.model_copy(update={"binary": run.binary}))
     return {
         "workload": manifest.id,
         "name": manifest.name,

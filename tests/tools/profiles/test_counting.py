@@ -13,10 +13,12 @@ import pytest
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.tools.running import counting
-from rooflens.tools.running.counting import imported_timing, plan_counting, timed_launches
+from rooflens.tools.running.counting import plan_counting, timed_launches
 from rooflens.tools.running.request import ProfileRequest, Replay
 from rooflens.tools.running.run_state import ProfileRun, RunState, read_record, write
+from rooflens.tools.running.saving import import_timing
 
 TIMES = Path(__file__).parent / "ncu" / "data" / "h200_training_step_times.csv.gz"
 """674 launches with their times, kernels under their mangled names."""
@@ -37,7 +39,11 @@ class Run:
             shutil.copyfileobj(packed, page)
 
     def launches(self) -> counting.TimedLaunches:
-        with imported_timing(self.timing.parent) as timing:
+        folder = self.store.run_folder(self.id)
+        run = read_record(folder)
+        assert isinstance(run, ProfileRun)
+        place, workload = import_timing(folder, run, RunState())
+        with Workload.open(place, workload) as timing:
             return timed_launches(timing)
 
     def planned(

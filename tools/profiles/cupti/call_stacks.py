@@ -25,8 +25,11 @@ _NATIVE = 2
 _TEXTS = {"f": "function", "s": "source", "m": "module"}
 _DEEPEST = 200
 _MOST_STACKS, _MOST_FRAMES, _MOST_ADDRESSES = 100_000, 200_000, 20_000
-_RUNTIME = r"(__)?cudart\d*|__cudart.*|cuda(Device|Event|Free|Graph|Host|Launch|Library|Malloc|Mem|Stream)\w*"
-"""Functions of the CUDA runtime where it is linked into the program."""
+_RUNTIME = (
+    r"(__)?cudart\d*|__cudart.*|cuda(Device|Event|Free|Graph|Host|Launch|Library|Malloc|Mem|Stream)\w*"
+    r"|(\w+ )*(__)?cudaLaunchKernel\w*[(<].*|(\w+ )*__device_stub_.*"
+)
+"""Functions of the CUDA runtime where it is linked into the program, and those that nvcc makes of a launch."""
 
 
 @dataclass(frozen=True)
