@@ -47,6 +47,8 @@ class RunResult(Result):
     elapsed_s: float
     workload: str | None = None
     """The workload in the store, even if only some passes finished (``partial``)."""
+    arch: str | None = None
+    """The GPU target, whose vendor's words the answer uses."""
     partial: bool = False
     problem: str | None = None
     kernels: Table | None = None
@@ -123,6 +125,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0, *, full: bool = Fa
         steps=len(state.steps or run.steps),
         elapsed_s=round((ended_ns - run.created_ns) / 1e9, 1),
         workload=workload,
+        arch=result.get("arch"),
         partial=state.partial,
         kernels=kernels,
         sources=_sources(run, kernels),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from string import Formatter
 from typing import Any, Literal
@@ -30,7 +29,6 @@ KINDS: tuple[RuleKind, ...] = ("gate", "cause", "limit", "wait", "part", "sign")
 """A gate means that there is nothing to judge and excludes all other rules; a cause explains a limit or a wait and
 comes before both; a limit is a unit near what it can sustain; a wait applies if no unit is at its limit; a part of the
 waves' lifetime is the verdict if nothing else holds; a sign is never a verdict, but adds detail."""
-_LDS = re.compile(r"\bLDS\b(?: \(shared memory\))?")
 
 
 class Advice(CatalogueModel):
@@ -150,11 +148,7 @@ class Change(CatalogueModel):
 def changes(target: str) -> tuple[Change, ...]:
     """The changes whose effect a target's metrics can show, without bounds that the target cannot evaluate."""
     stated = [files.validate_entry(Change, e, f"The change {e.get('name')}") for e in _entries("change")]
-    here = [
-        change.model_copy(update={"title": vendor_words(target, change.title)})
-        for change in stated
-        if targets.holds(change.gpus, target)
-    ]
+    here = [change for change in stated if targets.holds(change.gpus, target)]
     trees([e for change in here for e in change.expressions])
     known = [change for change in here if usable(target, change.when) and usable(target, change.part)]
     return tuple(
@@ -237,14 +231,8 @@ def rules(target: str) -> tuple[Rule, ...]:
     for rule in here:
         if usable(target, rule.when) and usable(target, rule.severity):
             conditions = {k: [e for e in getattr(rule, k) if usable(target, e)] for k in ("supports", "against")}
-            advice = [a.model_copy(update={"do": vendor_words(target, a.do)}) for a in rule.advice]
-            decidable.append(rule.model_copy(update={**conditions, "advice": advice}))
+            decidable.append(rule.model_copy(update=conditions))
     return tuple(decidable)
-
-
-def vendor_words(target: str, text: str) -> str:
-    """A text about all GPUs in the words of a target's vendor: on NVIDIA, LDS is shared memory."""
-    return _LDS.sub("shared memory", text) if targets.vendor_of(target) == "nvidia" else text
 
 
 def usable(target: str, expression: str) -> bool:

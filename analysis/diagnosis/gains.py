@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..catalogue import rules
+from ..catalogue import rules, targets
 from ..catalogue.rules import Rule
 from ..catalogue.thresholds import threshold
 from ..rooflines import limits
@@ -13,6 +13,10 @@ from .kernel_figures import Case
 
 MORE_WAVES = "more_waves"
 """The change that more resident waves are, however they come about."""
+LANES = "filled.lanes"
+"""The signal of how many lanes of an average instruction are active, in percent."""
+_BY_WAVE = {"nvidia": ("valu.issue",), "amd": ("valu", "valu.issue")}
+"""Shares that count instructions of whole waves; NVIDIA counts the operations of vector pipes by active lane."""
 SPREAD = "time.spread"
 """The signal of how much longer the longest replay of a launch took than the shortest one."""
 _LEAST = threshold("diagnosis.least_gain")
@@ -176,16 +180,28 @@ def _known_bound(rule: Rule, case: Case) -> float | None:
     """The speed-up bound from the units that were counted, or None."""
     if rule.kind == "gate" or case.impossible:
         return None
-    shares = list(_remaining_shares(case, rule).values())
+    left, lanes = _remaining_shares(case, rule), _useful_lanes(rule, case)
+    by_wave = _BY_WAVE.get(targets.vendor_of(case.target) or "", ())
+    shares = [value * (lanes if name in by_wave else 1.0) for name, value in left.items()]
     if _limits_by_itself(rule, case):
         if rule.subsystem in _WASTEFUL:
             return None
-        shares.append((case.values.get(rule.severity) or 0.0) / 100)
+        shares.append((case.values.get(rule.severity) or 0.0) / 100 * lanes)
     bounds = [1 / max(shares)] if shares else []
     own = case.values.get(rule.bound) if rule.bound else None
     if own is not None:
         bounds.append(own)
     return max(1.0, min(bounds)) if bounds else None
+
+
+def _useful_lanes(rule: Rule, case: Case) -> float:
+    """The share of a vector unit's work that is not wasted on idle lanes, 0 to 1, if that unit is the limit.
+
+    Units execute an instruction for all lanes of a wave, so that the same work needs less of them once the lanes take
+    one path.
+    """
+    lanes = case.values.get(LANES) if rule.subsystem == "valu" else None
+    return 1.0 if lanes is None else min(lanes, 100.0) / 100
 
 
 def _limits_by_itself(rule: Rule, case: Case) -> bool:

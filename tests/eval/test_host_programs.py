@@ -26,7 +26,7 @@ def imported(store: Store, name: str) -> Manifest:
     with store.draft() as folder:
         for file in (SUITE / "h200" / name).iterdir():
             shutil.copy(file, folder)
-        (events,) = duckdb.execute(f"SELECT count(*) FROM '{folder}/events.parquet'").fetchone() or (0,)
+        ((events,),) = duckdb.execute(f"SELECT count(*) FROM '{folder}/events.parquet'").fetchall()
         return store.publish(folder, Manifest(name=name, format="cupti", vendor="nvidia", arch="sm_90", events=events))
 
 

@@ -165,8 +165,9 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
         spans = device_span_ns(before), device_span_ns(after)
         if spans[0] and spans[1]:
             result.program_speedup = float(f"{spans[0] / spans[1]:.4g}")
-            told = {"before": short_time(spans[0]), "after": short_time(spans[1]), "factor": result.program_speedup}
-            result.changed = f"{sentence('round.span', **told)} {result.changed}"
+            before_text, after_text = map(short_time, (spans[0], spans[1]))
+            span = sentence("round.span", before=before_text, after=after_text, factor=result.program_speedup)
+            result.changed = f"{span} {result.changed}"
 
 
 def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str, Any]:
@@ -203,8 +204,8 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
             if attempts:
                 together = heights.together(attempts)
                 result.together = _attempt(together.text.strip(" ()"), together)
-                if whole and (whole.kernels_come_second or not kernels):
-                    gain = result.together.text or sentence("round.unknown_gain")
+                if whole and result.together.text and (whole.kernels_come_second or not kernels):
+                    gain = result.together.text
                     result.limited_by = sentence("round.program", claim=made.own_claim, gain=gain)
             if run.request.passes and run.usual and not kernels and not heights.kernels_matter:
                 result.not_counted = sentence("round.not_counted", bound=heights.without_kernels)

@@ -36,15 +36,6 @@ def test_a_rule_is_complete(rule: rules.Rule) -> None:
     assert any(r.id == rule.id for t in TARGETS for r in rules.rules(t)), "no target can decide it"
 
 
-def test_lds_is_shared_memory_on_nvidia_and_stays_lds_on_amd() -> None:
-    words = {
-        target: [a.do for rule in rules.rules(target) for a in rule.advice] + [c.title for c in rules.changes(target)]
-        for target in ("sm_90", "gfx942")
-    }
-    assert not any("LDS" in text for text in words["sm_90"]) and any("LDS" in text for text in words["gfx942"])
-    assert any("registers, shared memory or L1" in text for text in words["sm_90"])
-
-
 def test_signals_are_stated_for_families_that_there_are() -> None:
     assert {family for s in SIGNALS for family in s.on} <= catalog.families().keys()
 

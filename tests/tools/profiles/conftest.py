@@ -93,9 +93,11 @@ class Bench:
         file = self.store.file(self.manifest(done), table)
         if file is None:
             return []
-        return duckdb.sql(
-            f"SELECT {columns} FROM read_parquet('{file}', hive_partitioning = false) WHERE {where}"
-        ).fetchall()
+        # A connection of its own: another test may have left a result of the shared one unfinished.
+        with duckdb.connect() as con:
+            return con.execute(
+                f"SELECT {columns} FROM read_parquet('{file}', hive_partitioning = false) WHERE {where}"
+            ).fetchall()
 
     def column(self, done: ImportResult, table: str, column: str, where: str = "true") -> list[Any]:
         """One column of a stored table."""
