@@ -331,6 +331,28 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
+def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that_they_lack(
+    h200: dict[str, Diagnosis], tmp_path: Path
+) -> None:
+    """tensor_f16 of the recording as if its products were FP64, of which the tensor cores do a sixteenth as many."""
+    head, units, *rows = csv.reader(gzip.decompress(RECORDING.read_bytes()).decode().splitlines())
+    row = next(r for r in rows if "tensor_f16" in r[head.index("Kernel Name")])
+    made = dict(zip(head, row, strict=True))
+    f16, f64 = (f"sm__ops_path_tensor_src_{kind}.sum" for kind in ("fp16", "fp64"))
+    made |= {f64: str(float(made[f16].replace(",", "")) / 16), f16: "0"}
+    with (tmp_path / "f64.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
+    store = Store(tmp_path / "store")
+    import_profile(store, str(tmp_path / "f64.csv"), name="f64")
+    (one,) = diagnose(Workload(store, store.resolve("f64")))[0]
+    texts = {
+        name: " ".join(a.do for a in d.findings[0].advice) for name, d in (("f64", one), ("f16", h200["tensor_f16"]))
+    }
+    assert one.verdict.subsystem == h200["tensor_f16"].verdict.subsystem == "matrix"
+    assert "wgmma" in texts["f16"] and "precision" in texts["f16"]
+    assert "symmetry" in texts["f64"] and not any(word in texts["f64"] for word in ("wgmma", "precision"))
+
+
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:
     (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
     assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == evidence.CONFIDENT
