@@ -32,7 +32,8 @@ class ChangeGain:
     """A kind of change: ``at_most`` times as fast with it (None: nothing known bounds it), and the expected factor.
 
     The bound assumes that everything overlaps and runs at its ceiling. For the expected gain, only the part of the
-    time that the change addresses (``part_pct``) becomes shorter, by the bound: Amdahl's law within the kernel.
+    time that the change addresses (``part_pct``) becomes shorter, by the bound: Amdahl's law within the kernel. It is
+    not more than the busiest of the other units allows.
     """
 
     change: str
@@ -60,7 +61,25 @@ def _gain(case: Case, change: rules.Change) -> ChangeGain | None:
         return None
     own = case.values.get(change.bound) if change.bound else None
     at_most = least_of(own, 1 / left if (left := _least_time(case, change)) else None)
-    return ChangeGain(change.name, change.title, part, at_most, expected_gain(part, at_most))
+    expected = expected_gain(part, at_most)
+    busiest = _busiest_unit(case, change)
+    return ChangeGain(
+        change.name, change.title, part, at_most, max(min(expected, 100 / busiest), 1.0) if busiest else expected
+    )
+
+
+def _busiest_unit(case: Case, change: rules.Change) -> float | None:
+    """The highest load in percent of the units that a change does not relieve; None if it relieves them all.
+
+    Busy cycles include conflicts and stalls, which other changes could remove, so this limits what is expected, not
+    what is possible. Of 398 measured changes (eval/interventions), 43 instead of 56 are expected to gain more than
+    twice of what they gained, and the mean ratio is 1.21 instead of 1.35.
+    """
+    if change.dense:
+        return None
+    relieved = {"issue" if name == "valu.issue" else name for name in change.lifts}
+    loads = [load.pct for load in case.loads.values() if load.unit not in relieved and load.status in ("ok", "suspect")]
+    return max((pct for pct in loads if pct), default=None)
 
 
 def _least_time(case: Case, change: rules.Change) -> float:

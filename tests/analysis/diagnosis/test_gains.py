@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,15 @@ def test_the_expected_gain_is_nearer_to_the_measured_one_than_the_bound(kernels:
     assert all(expected <= most + 1e-9 for _, most, expected in helped)
     nearer = sum(abs(expected - gain) < abs(most - gain) for gain, most, expected in helped)
     assert nearer > 0.5 * len(helped)
+
+
+def test_expected_gains_are_on_average_a_fifth_above_the_measured_ones_and_seldom_more_than_twice(
+    kernels: dict[str, Diagnosis],
+) -> None:
+    """A kernel with several busy units gains little from relieving one: without that, the mean ratio was 1.35."""
+    ratios = [expected / max(gain, 1.0) for _, _, gain, _, expected in measured(kernels)]
+    assert len(ratios) > 380 and statistics.geometric_mean(ratios) < 1.25
+    assert sum(ratio > 2 for ratio in ratios) < 0.12 * len(ratios)
 
 
 def test_each_advice_names_a_known_change_and_carries_its_gain(kernels: dict[str, Diagnosis]) -> None:
