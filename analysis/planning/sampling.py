@@ -24,7 +24,7 @@ _CHEAP_S, _CHEAP_SHARE = 1.0, 0.1
 
 
 @dataclass(frozen=True)
-class Place:
+class LaunchPlace:
     """Where a launch is in the program: how many launches there are until it, and the seconds until it ends."""
 
     launches: int
@@ -40,7 +40,7 @@ class ConfigurationTime:
     total_ns: float
     gain: float | None = None
     """The share of the program's time that vanishes without these launches; None if it is not known."""
-    places: tuple[Place, ...] = ()
+    places: tuple[LaunchPlace, ...] = ()
     """The places of its first launches."""
 
     @property
@@ -70,7 +70,7 @@ class Cost:
     early: EarlyEnd | None = None
     """The cost of a program that need not run to its end; None if it must."""
 
-    def estimate_s(self, launches: int, last: Place | None = None) -> float:
+    def estimate_s(self, launches: int, last: LaunchPlace | None = None) -> float:
         """The estimated seconds for this many counted launches, the last of which has a place in the program."""
         run_s = self.run_s
         if self.early and last:
@@ -211,7 +211,7 @@ def _make_choice(known: Sequence[ConfigurationTime], kernels: Iterable[str], eac
     names = tuple(kernels)
     mine = [c for c in known if c.kernel in set(names)]
     skip = int(all(c.launches > each for c in mine))
-    end = Place(sum(c.launches for c in known), inf)
+    end = LaunchPlace(sum(c.launches for c in known), inf)
     last = [(*c.places[min(skip + each, c.launches) - 1 :], end)[:1] for c in mine]
     counted = sum(min(each, c.launches - skip) for c in mine)
     total, weight = sum(c.total_ns for c in known), sum(c.weight for c in known)

@@ -16,7 +16,7 @@ from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .host_code import Frame
 from .host_findings import HostFindings, say_once, title
-from .replay import NO_CHANGE, Change, Replay
+from .replay import NO_CHANGE, ProgramChange, Replay
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
 from .trace_loading import prepare
 from .verdict import AdviceGain, ApplicationFinding, HeightName, speedup
@@ -25,7 +25,10 @@ WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
 """The speed-up of the program from which on its kernels are worth counting."""
 _REPLAYED = 6
 """How many kernels with the longest total time are replayed one by one."""
-_REPLAYS: Mapping[HeightName, Change] = {"launch": Change(launched_together=True), "copies": Change(overlapped=True)}
+_REPLAYS: Mapping[HeightName, ProgramChange] = {
+    "launch": ProgramChange(launched_together=True),
+    "copies": ProgramChange(overlapped=True),
+}
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Attempt:
     """What it is about: a piece of code or a kernel; empty for the whole program."""
     advice: str
     gain: AdviceGain
-    expected: Change = NO_CHANGE
-    at_most: Change = NO_CHANGE
+    expected: ProgramChange = NO_CHANGE
+    at_most: ProgramChange = NO_CHANGE
 
     @property
     def weight(self) -> float:
@@ -60,7 +63,7 @@ class Heights:
         self._trace, self._windows, self._host, self._findings = trace, windows, host, findings
         self._replay = host.replay if host else Replay(trace, windows, None)
 
-    def speedup(self, change: Change) -> float | None:
+    def speedup(self, change: ProgramChange) -> float | None:
         """Return how many times as fast the program becomes by a change; None if nothing would remain."""
         wall = self._replay.wall_ns()
         return speedup(100 * (wall - self._replay.wall_ns(change)) / max(wall, 1))
@@ -81,10 +84,10 @@ class Heights:
             by_name[name] = same | {number}, before + float(times[number])
         return dict(sorted(by_name.items(), key=lambda kernel: -kernel[1][1]))
 
-    def faster_kernels(self, shares: Mapping[str, float]) -> Change:
+    def faster_kernels(self, shares: Mapping[str, float]) -> ProgramChange:
         """Return the change that kernels take only a share of their time."""
         known = self.kernels
-        return Change(kernels=frozenset((n, share) for name, share in shares.items() for n in known[name][0]))
+        return ProgramChange(kernels=frozenset((n, share) for name, share in shares.items() for n in known[name][0]))
 
     @cached_property
     def without_kernels(self) -> float | None:
@@ -156,14 +159,14 @@ class Heights:
 
     def together(self, attempts: Sequence[Attempt]) -> AdviceGain:
         """Return the gain of the program if several attempts succeed."""
-        expected = self._combined([one.expected for one in attempts], [one.gain.expected for one in attempts])
-        most = self._combined([one.at_most for one in attempts], [one.gain.upper for one in attempts])
+        expected = self._joint_gain([one.expected for one in attempts], [one.gain.expected for one in attempts])
+        most = self._joint_gain([one.at_most for one in attempts], [one.gain.upper for one in attempts])
         return AdviceGain(expected if most is None or (expected or 0.0) > most else most, expected)
 
-    def _combined(self, changes: Sequence[Change], alone: Sequence[float | None]) -> float | None:
+    def _joint_gain(self, changes: Sequence[ProgramChange], alone: Sequence[float | None]) -> float | None:
         """Return the speed-up of all changes: that of their replay, times what each alone gives beyond its own replay,
         because some of that time may be the same."""
-        together = self.speedup(reduce(Change.__or__, changes, NO_CHANGE))
+        together = self.speedup(reduce(ProgramChange.__or__, changes, NO_CHANGE))
         if together is None or not any(alone):
             return None
         beyond = [

@@ -12,7 +12,7 @@ from .busy import Within
 from .host_code import Frame, HostCode, host_code
 from .host_idle import CODE_CAUSES, code_idle
 from .hot_code import HotCode, HotCodes, hot_codes
-from .replay import Change, Replay
+from .replay import ProgramChange, Replay
 from .rules import rules
 from .trace import Trace, Window
 from .verdict import AdviceGain, HeightName, speedup
@@ -64,12 +64,12 @@ class HostFindings:
         texts = say_once([(title(row), row.kind.advice) for row, _ in rows])
         return [(text + gain.text, gain) for text, (_, gain) in zip(texts, rows, strict=True)]
 
-    def changes(self, row: HotCode) -> tuple[Change, Change]:
+    def changes(self, row: HotCode) -> tuple[ProgramChange, ProgramChange]:
         """Return the program without this code, and also without its copies and what it calls, apart from rows with
         more idle time."""
         within = self.code.inner_stacks(row.frame) if row.part is None else frozenset[int]()
         larger = (other.stacks for other in self.codes.rows if other.idle_ns > row.idle_ns)
-        return Change(row.stacks), Change(row.stacks | within.difference(*larger), copies=True)
+        return ProgramChange(row.stacks), ProgramChange(row.stacks | within.difference(*larger), copies=True)
 
     def gain(self, row: HotCode) -> AdviceGain:
         """Return how many times as fast the program can become without this code (see ``changes``).
@@ -83,7 +83,7 @@ class HostFindings:
         most = max(expected, most, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
         return AdviceGain(*(speedup(100 * ns / max(self.wall_ns, 1)) for ns in (most, expected)))
 
-    def _saved_ns(self, change: Change) -> float:
+    def _saved_ns(self, change: ProgramChange) -> float:
         """Return the time over all lanes that a replay saves after a change."""
         return self.lanes * (self.replay.wall_ns() - self.replay.wall_ns(change))
 

@@ -40,7 +40,7 @@ NO_KERNEL, _COPIED = -1, -2
 
 
 @dataclass(frozen=True)
-class Change:
+class ProgramChange:
     """A change of a program, or several of them made together (``|``)."""
 
     stacks: frozenset[int] = frozenset()
@@ -54,9 +54,9 @@ class Change:
     launched_together: bool = False
     """Whether all work that is requested between two waits is requested at once, as by a graph."""
 
-    def __or__(self, other: Change) -> Change:
+    def __or__(self, other: ProgramChange) -> ProgramChange:
         """Return both changes together."""
-        return Change(
+        return ProgramChange(
             self.stacks | other.stacks,
             self.copies or other.copies,
             self.kernels | other.kernels,
@@ -65,7 +65,7 @@ class Change:
         )
 
 
-NO_CHANGE = Change()
+NO_CHANGE = ProgramChange()
 
 
 class _Moments(NamedTuple):
@@ -94,14 +94,14 @@ class Replay:
 
     def __init__(self, trace: Trace, windows: Sequence[Window], code: HostCode | None) -> None:
         self._graphs = [_Graph(trace, window, code) for window in windows]
-        self._known: dict[Change, float] = {}
+        self._known: dict[ProgramChange, float] = {}
         self._code: dict[int, list[ThreadCode]] = {}
         """The code of the threads of each process that request work or wait for it."""
         for pid, thread in {*trace.blocks, *trace.requests}:
             if code and (spans := code.code_of(pid, thread)):
                 self._code.setdefault(pid, []).append(spans)
 
-    def wall_ns(self, change: Change = NO_CHANGE) -> float:
+    def wall_ns(self, change: ProgramChange = NO_CHANGE) -> float:
         """Return the time that the windows take after a change, in ns."""
         if change not in self._known:
             saved = {pid: _saved(spans, list(change.stacks)) for pid, spans in self._code.items() if change.stacks}
@@ -149,7 +149,7 @@ class _Graph:
         self.work = np.append(number, 0)[moments.work][order]
         self._before = list(zip(self.host.tolist(), self.work.tolist(), strict=True))
 
-    def wall_ns(self, change: Change, saved: dict[int, tuple[Ints, Ints]]) -> float:
+    def wall_ns(self, change: ProgramChange, saved: dict[int, tuple[Ints, Ints]]) -> float:
         """Return the time until the last moment after a change, in ns.
 
         ``saved`` has by process the time that the host saves until some times.
@@ -167,7 +167,7 @@ class _Graph:
             reached.append(of_host if of_host > of_work else of_work)
         return max(reached)
 
-    def _between(self, change: Change, saved: dict[int, tuple[Ints, Ints]]) -> Floats:
+    def _between(self, change: ProgramChange, saved: dict[int, tuple[Ints, Ints]]) -> Floats:
         """Return the time that the host takes from what led to each call until the call, after a change."""
         import numpy as np
 
@@ -185,7 +185,7 @@ class _Graph:
             between -= np.maximum(np.minimum(call, last[self.host]) - first[self.host], 0)
         return np.maximum(between, 0, out=between)
 
-    def _lengths(self, change: Change, gone: NDArray[np.bool_]) -> Floats:
+    def _lengths(self, change: ProgramChange, gone: NDArray[np.bool_]) -> Floats:
         """Return the length of each piece of work after a change; 0 for calls, and for copies of stacks ``gone``."""
         import numpy as np
 

@@ -13,10 +13,10 @@ from typing import Protocol
 
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
-from .options import declare, stated
+from .options import command_facts, declare
 from .verbs import BY_NAME, VERBS
 
-NAMES = (*(verb.name for verb in VERBS), *(name for name, facts in stated().items() if "function" in facts))
+NAMES = (*(verb.name for verb in VERBS), *(name for name, facts in command_facts().items() if "function" in facts))
 """The subcommands in the order of the help."""
 
 
@@ -39,7 +39,7 @@ class FunctionCommand:
     """A command that is a function of this package; options.toml has its help and its arguments."""
 
     def __init__(self, name: str) -> None:
-        self.HELP, self._name = stated()[name]["help"], name
+        self.HELP, self._name = command_facts()[name]["help"], name
 
     def arguments(self, parser: ArgumentParser) -> None:
         """Define the arguments of the command."""
@@ -47,7 +47,7 @@ class FunctionCommand:
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:
         """Import the module of the command and run it."""
-        module, _, function = stated()[self._name]["function"].partition(":")
+        module, _, function = command_facts()[self._name]["function"].partition(":")
         outcome: int | Outcome = getattr(import_module(f".{module}", __name__), function)(options, store)
         return outcome
 

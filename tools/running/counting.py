@@ -22,7 +22,7 @@ from ...analysis.planning.sampling import (
     ConfigurationTime,
     Cost,
     CountingChoice,
-    Place,
+    LaunchPlace,
     choose_launches,
     first_launches,
     least_choice,
@@ -74,7 +74,7 @@ class TimedLaunches:
         """Whether one process launches each configuration, on one device: then it is known how many are counted."""
         return len(self.groups) == len(self.configurations)
 
-    def weighted(self, savings: Mapping[str, float]) -> TimedLaunches:
+    def add_gains(self, savings: Mapping[str, float]) -> TimedLaunches:
         """Return the launches with what the program saves without each kernel, by its readable name, if it is known."""
         if not savings:
             return self
@@ -126,7 +126,7 @@ def plan_counting(
             heights = whole_program(timing) if run.usual and not run.request.kernel else None
             if heights and not heights.kernels_matter:
                 return {"steps": [], "remarks": []}
-            launches = launches.weighted(heights.kernel_savings() if heights else {})
+            launches = launches.add_gains(heights.kernel_savings() if heights else {})
     except Problem as problem:
         unknown = driver.RANGES and isinstance(problem, NoRanges)
         # If the program failed by itself before its first launch, it would fail again.
@@ -164,7 +164,7 @@ def timed_launches(timing: Workload, within: str | None = None, took_s: float = 
     configurations: dict[tuple[str, int], ConfigurationTime] = {}
     for kernel, launch, _, count, total, _, _, launched, seconds in rows:
         before = configurations.get((kernel, launch))
-        places = tuple(Place(n, s) for n, s in zip(launched, seconds, strict=True) if s is not None)
+        places = tuple(LaunchPlace(n, s) for n, s in zip(launched, seconds, strict=True) if s is not None)
         configurations[kernel, launch] = (
             replace(before, launches=before.launches + count, total_ns=before.total_ns + total, places=())
             if before

@@ -9,7 +9,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.heights import Attempt, Heights, attempt_texts, best, whole_program
-from rooflens.analysis.timeline.replay import Change
+from rooflens.analysis.timeline.replay import ProgramChange
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.verdict import AdviceGain
 from rooflens.analysis.workload import Workload
@@ -73,7 +73,7 @@ def test_launches_between_two_waits_are_made_together_by_a_graph(tmp_path):
     for start in range(0, 100, 10):
         launched(made, "k", start, start, start + 4)
     with program(tmp_path, made) as heights:
-        assert heights.speedup(Change(launched_together=True)) == pytest.approx(94 / 40, rel=0.05)
+        assert heights.speedup(ProgramChange(launched_together=True)) == pytest.approx(94 / 40, rel=0.05)
 
 
 def test_copies_that_overlap_with_other_work_take_no_time_of_their_own(tmp_path):
@@ -82,7 +82,7 @@ def test_copies_that_overlap_with_other_work_take_no_time_of_their_own(tmp_path)
         made.copy("HtoD", (0, 1000), (start * MS, (start + 30) * MS))
         launched(made, "k", 0, start + 30, start + 50)
     with program(tmp_path, made) as heights:
-        assert heights.speedup(Change(overlapped=True)) == pytest.approx(100 / 40, rel=0.01)
+        assert heights.speedup(ProgramChange(overlapped=True)) == pytest.approx(100 / 40, rel=0.01)
 
 
 def test_attempts_have_the_gain_of_the_program_and_more_of_it_together(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.host_code import host_code
-from rooflens.analysis.timeline.replay import Change, Replay
+from rooflens.analysis.timeline.replay import ProgramChange, Replay
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
@@ -28,7 +28,7 @@ def replayed(store: Store, made: Made, stacks: set[int], *, copies: bool = False
         assert code is not None
         replay = Replay(trace, [Window(0, 100 * MS)], code)
         assert replay.wall_ns() == 100 * MS
-        return replay.wall_ns(Change(frozenset(stacks), copies)) / MS
+        return replay.wall_ns(ProgramChange(frozenset(stacks), copies)) / MS
 
 
 def test_the_host_saves_its_time_if_the_device_waits_for_it(store):
