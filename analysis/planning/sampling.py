@@ -201,6 +201,7 @@ def _affordable_choice(
     for kernel in order:
         more = _make_choice(known, [*(fitting.kernels if fitting else ()), kernel.name], 1, cost)
         fitting = more if more.estimate_s <= budget_s else fitting
+    # A program that can be ended early leaves what was counted until its budget is used up.
     longest_alone = _make_choice(known, [by_weight[0].name], 1, cost)
     if fitting is None or fitting.covered_pct < longest_alone.covered_pct * _MOST_SHARE:
         return longest_alone if cost.early else fitting or _make_choice(known, [order[0].name], 1, cost)

@@ -40,7 +40,9 @@ class Attempt:
     advice: str
     gain: AdviceGain
     expected: ProgramChange = NO_CHANGE
+    """What a replay changes for the expected gain; none if no replay shows it."""
     at_most: ProgramChange = NO_CHANGE
+    """What it changes for the gain at most."""
 
     @property
     def weight(self) -> float:
@@ -115,14 +117,14 @@ class Heights:
         self, kernel: str, what: str, advice: str, expected: float | None, at_most: float | None
     ) -> Attempt | None:
         """Return the attempt to make a kernel faster by the factors ``expected`` and ``at_most``; None if the windows
-        do not contain it."""
+        do not contain it. A kernel without a known bound takes no time at most."""
         if kernel not in self.kernels:
             return None
-        factors = expected, at_most
-        changes = [None if factor is None else self.faster_kernels({kernel: 1 / factor}) for factor in factors]
-        gains = [None if change is None else self.speedup(change) for change in changes]
-        first, most = (change or NO_CHANGE for change in changes)
-        return Attempt(what, advice, AdviceGain(gains[1], gains[0]), first, most)
+        most = self.faster_kernels({kernel: 1 / (at_most or inf)})
+        if expected is None:
+            return Attempt(what, advice, AdviceGain(self.speedup(most)), at_most=most)
+        change = self.faster_kernels({kernel: 1 / expected})
+        return Attempt(what, advice, AdviceGain(self.speedup(most), self.speedup(change)), change, most)
 
     def launching_code(self, kernel: str) -> Frame | None:
         """Return the innermost function of the program's own code, or else of a library, that launches most of the time
@@ -152,9 +154,12 @@ class Heights:
             explained = host is not None and bool(host.rows(finding.height))
             if finding.height == "gpu" or explained or not finding.advice:
                 continue
-            advice, gain = finding.advice[0], (*finding.gains, AdviceGain())[0]
-            change = _REPLAYS.get(finding.height, NO_CHANGE)
-            attempts.append(Attempt("", advice.removesuffix(gain.text), gain, change, change))
+            gain, change = (*finding.gains, AdviceGain())[0], _REPLAYS.get(finding.height)
+            advice = finding.advice[0].removesuffix(gain.text)
+            if change and (most := self.speedup(change)) is not None:
+                upper = most if gain.upper is None else min(most, gain.upper)
+                gain = AdviceGain(upper, None if gain.expected is None else min(gain.expected, upper))
+            attempts.append(Attempt("", advice, gain, at_most=change or NO_CHANGE))
         return attempts
 
     def together(self, attempts: Sequence[Attempt]) -> AdviceGain:
@@ -196,9 +201,10 @@ def whole_program(workload: Workload) -> Heights | None:
     return Heights(trace, [Window(int(trace.work.s.min()), int(trace.work.e.max()))])
 
 
-def best(attempts: Iterable[Attempt], count: int) -> list[Attempt]:
-    """Return the attempts that are expected to save most."""
-    return sorted((one for one in attempts if one.weight > 0), key=lambda one: -one.weight)[:count]
+def best_attempts(attempts: Iterable[Attempt], count: int) -> list[Attempt]:
+    """Return the attempts that are expected to save most; those without a known gain come last."""
+    useful = (one for one in attempts if one.weight > 0 or one.gain == AdviceGain())
+    return sorted(useful, key=lambda one: -one.weight)[:count]
 
 
 def attempt_texts(attempts: Sequence[Attempt]) -> list[str]:

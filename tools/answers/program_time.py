@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...analysis.base.kernel_names import short
-from ...analysis.base.text import shorten
 from ...analysis.launches.outliers import short_time
 from ...analysis.timeline.heights import Heights
 from ...analysis.timeline.host_findings import name, title
@@ -34,12 +33,15 @@ def time_lines(made: Timeline, heights: Heights) -> list[str]:
     return [*lines, *([sentence("round.edges", edges=edges)] if edges else [])]
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
+
+
 def _device_line(made: Timeline, heights: Heights, share: float) -> str:
     """Return the time of kernels with the longest ones, and the code that launches the longest one."""
     total = sum(ns for _, ns in heights.kernels.values())
     parts = [
-        f"{shorten(short(kernel), _NAME)} {100 * ns / total:.0f} %"
-        for kernel, (_, ns) in list(heights.kernels.items())[:_ROWS]
+        f"{_cut(short(kernel))} {100 * ns / total:.0f} %" for kernel, (_, ns) in list(heights.kernels.items())[:_ROWS]
     ]
     if parts and (frame := heights.launching_code(next(iter(heights.kernels)))):
         parts[0] += f" (launched by {name(frame)})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Literal
 
 import pydantic
@@ -24,7 +25,7 @@ from ...analysis.launches.outliers import short_time
 from ...analysis.rooflines.limits import roof_shares
 from ...analysis.store.store import Store
 from ...analysis.timeline.busy import ProgramCeiling
-from ...analysis.timeline.heights import Attempt, Heights, attempt_texts, best, device_span_ns
+from ...analysis.timeline.heights import Attempt, Heights, attempt_texts, best_attempts, device_span_ns
 from ...analysis.timeline.timeline import device_timeline
 from ...analysis.timeline.timeline import summary as timeline_summary
 from ...analysis.timeline.verdict import AdviceGain
@@ -193,7 +194,9 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         made, roofs = device_timeline(opened), roof_shares(opened)
         whole = timeline_summary(made, roofs) if made else None
         heights = Heights(made.trace, made.windows, made.host, made.findings) if made else None
-        attempts = best([*(heights.attempts() if heights else []), *_kernel_attempts(kernels, heights)], _ATTEMPTS)
+        attempts = best_attempts(
+            [*(heights.attempts() if heights else []), *_kernel_attempts(kernels, heights)], _ATTEMPTS
+        )
         result.limited_by = diagnosis_answer(whole, kernels, total)
         result.confidence = kernels[0].verdict.confidence if kernels else whole.confidence if whole else None
         for text, one in zip(attempt_texts(attempts), attempts, strict=True):
@@ -222,7 +225,7 @@ def _kernel_attempts(kernels: Sequence[Diagnosis], heights: Heights | None) -> l
         expected, at_most = first.gain or (None, one.verdict.speedup_bound)
         name = short(one.kernel)
         if heights is None:
-            gain = AdviceGain(program_bound(one.share_pct, at_most), program_bound(one.share_pct, expected))
+            gain = AdviceGain(program_bound(one.share_pct, at_most or inf), program_bound(one.share_pct, expected))
             attempts.append(Attempt(name, first.do, gain))
         elif attempt := heights.kernel_attempt(one.kernel, name, first.do, expected, at_most):
             attempts.append(attempt)

@@ -265,7 +265,7 @@ class _CountingPlan:
         needed_s = self._least_s(request)
         if not request.passes or needed_s <= budget_s:
             return run, []
-        if not run.usual:
+        if not run.usual or (run.may_take_turns and request.range is None):
             return self._fewer_runs(run, budget_s)
         for words in _DECISIVE:
             fewer = replace(request, passes=plan(request.target, words).passes)

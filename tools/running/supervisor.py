@@ -276,7 +276,9 @@ class Supervisor:
         """Plan further steps from the results of the first and append them to ``steps``; return whether it worked."""
         call_with_time = call.model_copy(update={"arguments": {**call.arguments, "took_s": took_s}})
         self._save(step=call.name, activity=call.name)
+        began = time.monotonic()
         outcome, problem = self._call(call_with_time)
+        self.state.took_s[call.name] = round(time.monotonic() - began, 3)
         answer, self.state.result = self.state.result, {}
         if not outcome.ended_well or problem:
             why = self._at_fault(call, outcome, problem or step_failure(call, outcome, self.job))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.heights import Attempt, Heights, attempt_texts, best, whole_program
+from rooflens.analysis.timeline.heights import Attempt, Heights, attempt_texts, best_attempts, whole_program
 from rooflens.analysis.timeline.replay import ProgramChange
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.verdict import AdviceGain
@@ -97,7 +97,7 @@ def test_attempts_have_the_gain_of_the_program_and_more_of_it_together(tmp_path)
     with Workload.open(store, publish(store, made)) as workload:
         analysed = timeline(workload)
         heights = Heights(analysed.trace, analysed.windows, analysed.host, analysed.findings)
-        attempts = best(heights.attempts(), 3)
+        attempts = best_attempts(heights.attempts(), 3)
         assert [one.what for one in attempts] == ["log (train.py:2)", "load (train.py:1)"]
         log, load = (one.gain for one in attempts)
         assert (log.expected, load.expected) == (pytest.approx(200 / 100, 0.01), pytest.approx(200 / 120, 0.01))
@@ -106,6 +106,9 @@ def test_attempts_have_the_gain_of_the_program_and_more_of_it_together(tmp_path)
         together = heights.together(attempts)
         assert together.expected is not None and together.expected > 200 / 40, "without both, the kernels remain"
         assert heights.kernel_attempt("unknown", "x", "y", 2.0, 2.0) is None
+        unbounded = heights.kernel_attempt("k", "k", "tile it", None, None)
+        assert unbounded is not None and unbounded.gain.expected is None
+        assert unbounded.gain.upper == pytest.approx(heights.without_kernels), "what Amdahl leaves"
 
 
 def test_the_code_that_launches_a_kernel_is_the_program_s_own(tmp_path):
@@ -127,9 +130,27 @@ def test_attempts_are_ordered_by_what_they_are_expected_to_save():
         Attempt("c", "do that", AdviceGain(upper=50.0, expected=30.0)),
         Attempt("d", "nothing", AdviceGain()),
     ]
-    assert [one.what for one in best(tries, 9)] == ["c", "b", "a"]
-    assert attempt_texts(best(tries, 9)) == [
+    assert [one.what for one in best_attempts(tries, 9)] == ["c", "b", "a", "d"], "what is unknown comes last"
+    nothing = Attempt("e", "no use", AdviceGain(upper=1.0, expected=1.0))
+    assert best_attempts([nothing], 9) == []
+    assert attempt_texts(best_attempts(tries, 9)) == [
         "c: do that (most of its time)",
         "b: likewise (about x 1.9 expected, at most x 2)",
         "a: do this (at most x 4)",
+        "d: nothing",
     ]
+
+
+def test_a_graph_gives_at_most_what_launching_together_gives_and_is_not_expected_to_give_all_of_it(tmp_path):
+    made = Made()
+    for start in range(0, 400, 10):
+        begin = start * MS // 1000
+        made.launch("k", (begin, begin + 5_000), (begin, begin + 4_000))
+    store = Store(tmp_path / "store")
+    with Workload.open(store, publish(store, made)) as workload:
+        analysed = timeline(workload)
+        heights = Heights(analysed.trace, analysed.windows, analysed.host, analysed.findings)
+        (graph,) = (one for one in heights.attempts() if "graph" in one.advice)
+        bound = heights.speedup(ProgramChange(launched_together=True))
+        assert graph.what == "" and graph.gain.upper is not None and bound is not None and graph.gain.upper <= bound
+        assert heights.together([graph]).expected == graph.gain.expected

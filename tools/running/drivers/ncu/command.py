@@ -147,7 +147,7 @@ _SECTIONS = ("SourceCounters", "LaunchStats")
 """Samples and counters of every instruction, and the launch statistics with the registers."""
 _START_S, _SLOWER, _INTERCEPTED_S = 2.0, 1.2, 1e-4
 """Seconds until ncu has started the program; how many times as long the program takes; and seconds for each launch that
-is intercepted but not measured (80 us in a CUDA program, 80 to 110 us under PyTorch; 180 us if its kernel is named)."""
+is intercepted but not measured (80 us in a CUDA program, 75 to 110 us under PyTorch; 180 us if its kernel is named)."""
 _LINES_S = 0.5
 """Seconds per launch for counting every instruction, in five passes."""
 _COST_BASIS = "as measured on one H200 in a virtual machine"
