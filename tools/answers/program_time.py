@@ -11,7 +11,7 @@ from ...analysis.timeline.verdict import HeightName, shares
 from .sentences import sentence
 
 _ROWS = 3
-_NAME = 48
+_NAME = 64
 _LEAST_PCT = 0.5
 _OTHERS: dict[HeightName, str] = {
     "copies": "copies without kernels",
