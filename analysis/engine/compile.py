@@ -180,7 +180,11 @@ class FormulaScope:
             join_groups = f" JOIN ({groups}) l USING (dispatch_id)" if groups else ""
             return f"SELECT {picks} FROM {source}{join_groups} WHERE {selection.condition('w')}"
         own = multiplexing.join(self.workload, selection, groups)
-        held = f"SELECT {picks}, l.cfg, l.launches, l.tier FROM {source}{own} WHERE {selection.condition('w')}"
+        # Launches without any input say nothing, and there can be hundreds of thousands of them.
+        inputs = [self.column(c) for c in sorted(self.counters)] + [self._duration()]
+        known = " OR ".join(f"{c} IS NOT NULL" for c in [*inputs, *(f"d.{n}" for n in sorted(self.launch))])
+        chosen = f"{selection.condition('w')} AND ({known})"
+        held = f"SELECT {picks}, l.cfg, l.launches, l.tier FROM {source}{own} WHERE {chosen}"
         averaged = [*sorted(self.counters), "duration_ns", *sorted(self.launch)]
         return multiplexing.with_means(held, averaged, ["ch"] if self.channel else [])
 

@@ -46,7 +46,7 @@ class CodeKind:
         if self.text is None and self.function is None:
             return True
         by_text = self.text is not None and self.text.search(row.frame.text or "")
-        functions = (row.frame.function, *row.below)
+        functions = (row.frame.function, *row.below[:1])
         return bool(by_text or (self.function and any(map(self.function.search, functions))))
 
 

@@ -51,6 +51,8 @@ _SHOWN, _SHOWN_CHARACTERS = 5, 80
 """Number of kernels listed if none matches, and the maximum characters of each name."""
 _LEAST_S, _TIMES = 60.0, 3.0
 """Without a budget, everything together may take ``_TIMES`` times the timing run, but at least ``_LEAST_S`` seconds."""
+_MARGIN = 1.25
+"""Counting the hot lines may take this many times as long as estimated, and the counters leave that time."""
 _DECISIVE = (("diagnosis",), ("roofline",))
 """The metrics that decide, the most informative first, for a program that leaves no time for all."""
 
@@ -233,14 +235,15 @@ class _CountingPlan:
         usual = LAUNCHES_OF_A_ROUND if run.usual else USUAL_LAUNCHES
         only_lines = replace(asked, passes=(), hotspots=True)
         lines = first_launches(configurations, self.driver.cost(only_lines, self.took_s))
+        lines_s = _MARGIN * lines.estimate_s
         if with_lines := run.usual and asked.hotspots:
-            chosen = choose_launches(configurations, run.launches, cost, budget_s - lines.estimate_s, usual)
-            with_lines = chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines.estimate_s <= budget_s
+            chosen = choose_launches(configurations, run.launches, cost, budget_s - lines_s, usual)
+            with_lines = chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines_s <= budget_s
         if not with_lines:
-            chosen = choose_launches(configurations, run.launches, cost, budget_s, usual)
-        steps = self._steps(run, run.request, chosen, budget_s)
+            chosen, lines_s = choose_launches(configurations, run.launches, cost, budget_s, usual), 0.0
+        steps = self._steps(run, run.request, chosen, budget_s - lines_s)
         if with_lines:
-            steps += self._steps(run, only_lines, lines, budget_s - chosen.estimate_s)
+            steps += self._steps(run, only_lines, lines, lines_s)
         without_lines = [_no_lines_remark(lines)] if run.usual and asked.hotspots and not with_lines else []
         remarks = [*remarks, *without_lines, *more, *_selection_remarks(chosen, self.launches, self.took_s, cost)]
         if chosen.estimate_s > budget_s:

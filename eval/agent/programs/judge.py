@@ -36,6 +36,15 @@ def wait(device):
         torch.cuda.synchronize()
 
 
+def runner(hidden, version, folder, device):
+    """The function that runs a case: the version's own, or that of hidden.py for what was built in ``folder``."""
+    if hasattr(hidden, "build"):
+        hidden.build(version.resolve(), folder)
+        return lambda case: hidden.run(folder, case)
+    program = load("main", version.resolve() / "main.py")
+    return lambda case: program.run(case, device)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=Path)
@@ -48,20 +57,11 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     hidden = load("hidden", options.program.resolve() / "hidden.py")
     with tempfile.TemporaryDirectory() as folder:
-        if hasattr(hidden, "build"):
-            hidden.build(options.version.resolve(), Path(folder))
-
-            def run(case):
-                return hidden.run(Path(folder), case)
-        else:
-            program = load("main", options.version.resolve() / "main.py")
-
-            def run(case):
-                return program.run(case, device)
-
+        run = runner(hidden, options.version, Path(folder), device)
         times, problem, chosen = [], None, random.Random(options.seed)
-        for number in range(options.repeat + 1):
-            case = hidden.make(chosen.randrange(1 << 30), options.small)
+        # Cases are made before the first call, so that a profile of the calls has nothing else between them.
+        cases = [hidden.make(chosen.randrange(1 << 30), options.small) for _ in range(options.repeat + 1)]
+        for number, case in enumerate(cases):
             wait(device)
             begin = time.perf_counter()
             result = run(case)

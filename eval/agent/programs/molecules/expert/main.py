@@ -3,7 +3,6 @@
 import logging
 
 import settings as configuration
-import torch
 from evaluation import evaluate
 from model import build, described
 from relaxation import relax
@@ -16,7 +15,6 @@ log = logging.getLogger("molecules")
 def run(case, device):
     """Losses by step, errors, weights by name, and the path of every relaxation."""
     settings = configuration.load()
-    torch.set_float32_matmul_precision("high")
     model = build(case, settings, device)
     log.info("%s", described(model))
     history = fit(case, settings, device, model)
