@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from string import Formatter
 from typing import Any, Literal
@@ -46,7 +47,8 @@ class Advice(CatalogueModel):
     @property
     def text(self) -> str:
         """What to do, with its gain."""
-        return self.do if self.gain is None else f"{self.do} [{gain_text(*self.gain)}]"
+        gain = gain_text(*self.gain) if self.gain else ""
+        return f"{self.do} [{gain}]" if gain else self.do
 
     @pydantic.model_serializer
     def __str__(self) -> str:
@@ -92,6 +94,13 @@ class Rule(CatalogueModel):
     def claim_names(self) -> list[str]:
         """The metrics and signals whose values the claim shows."""
         return [name for _, name, _, _ in Formatter().parse(self.claim) if name]
+
+
+class LibraryKernel(CatalogueModel):
+    """Kernels of a library, by a pattern of their names, and what to change in the program that calls them."""
+
+    kernel: str
+    advice: list[Advice]
 
 
 class Signal(CatalogueModel):
@@ -215,6 +224,16 @@ def share_sql(target: str) -> dict[str, str]:
     """The same as ``signal_sql``, only for the signals that are shares of a whole."""
     wholes = {s.name for s in signals_and_rules()[0] if s.whole}
     return {name: sql for name, sql in signal_sql(target).items() if name in wholes}
+
+
+@cache
+def _libraries() -> list[LibraryKernel]:
+    return [files.validate_entry(LibraryKernel, e, "A library") for e in _entries("library")]
+
+
+def library_kernel(kernel: str) -> LibraryKernel | None:
+    """The library that a kernel belongs to by its name, or None."""
+    return next((one for one in _libraries() if re.search(one.kernel, kernel)), None)
 
 
 def title(signal: str) -> str:

@@ -21,6 +21,7 @@ from ..base.kernel_names import short
 from ..base.problems import Problem
 from ..base.text import count_text, figure
 from ..catalogue import targets
+from ..catalogue.rules import library_kernel
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.limits import limits_of_kernels
 from ..workload import Workload
@@ -165,8 +166,7 @@ def _launched_again(comparison: Comparison, main: ComparedPair) -> _Finding | No
 
 def _own_kernels(comparison: Comparison, _: ComparedPair) -> _Finding:
     """Whether kernels of a vendor's library replaced own ones; to call one is a good change, but no own kernel."""
-    pattern = re.compile(_claims()["library"]["kernel"])
-    before, after = (list(filter(pattern.search, v.kernels)) for v in (comparison.before, comparison.after))
+    before, after = (list(filter(library_kernel, v.kernels)) for v in (comparison.before, comparison.after))
     new = next((name for name in after if name not in before), None)
     if new is None:
         return "own", {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Annotated
 
@@ -240,6 +240,11 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     bound = speedup_bound(chosen.rule, case) if chosen else None
     unknown = _unknown_loads(case, chosen)
     changes = gains(case)
+    findings = [_finding(case, holding, changes) for holding in by_subsystem.values()]
+    if library := rules.library_kernel(case.subject.kernel):
+        # Bounds are those of the kernel as it is, but a call that asks for less work is not limited by them.
+        own = [advice.model_copy(update={"gain": (None, None)}) for advice in library.advice]
+        findings = [replace(finding, advice=[] if n else own) for n, finding in enumerate(findings)]
     return Diagnosis(
         rank=case.subject.rank,
         number=case.subject.number,
@@ -256,7 +261,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
             own_traffic(case.view),
             doubt,
         ),
-        findings=[_finding(case, holding, changes) for holding in by_subsystem.values()],
+        findings=findings,
         next_counters=requests(case, open_rules),
         undecided=[
             *undecided_reasons(case, open_rules),

@@ -114,16 +114,17 @@ class Heights:
         return savings
 
     def kernel_attempt(
-        self, kernel: str, what: str, advice: str, expected: float | None, at_most: float | None
+        self, kernels: Iterable[str], what: str, advice: str, expected: float | None, at_most: float | None
     ) -> Attempt | None:
-        """Return the attempt to make a kernel faster by the factors ``expected`` and ``at_most``; None if the windows
-        do not contain it. A kernel without a known bound takes no time at most."""
-        if kernel not in self.kernels:
+        """Return the attempt to make kernels faster by the factors ``expected`` and ``at_most``; None if the windows
+        contain none of them. Kernels without a known bound take no time at most."""
+        here = [kernel for kernel in kernels if kernel in self.kernels]
+        if not here:
             return None
-        most = self.faster_kernels({kernel: 1 / (at_most or inf)})
+        most = self.faster_kernels(dict.fromkeys(here, 1 / (at_most or inf)))
         if expected is None:
             return Attempt(what, advice, AdviceGain(self.speedup(most)), at_most=most)
-        change = self.faster_kernels({kernel: 1 / expected})
+        change = self.faster_kernels(dict.fromkeys(here, 1 / expected))
         return Attempt(what, advice, AdviceGain(self.speedup(most), self.speedup(change)), change, most)
 
     def launching_code(self, kernel: str) -> Frame | None:

@@ -11,7 +11,8 @@ import pydantic
 
 from ...analysis.base.kernel_names import short
 from ...analysis.base.problems import Problem
-from ...analysis.base.text import figure
+from ...analysis.base.text import count_text, figure
+from ...analysis.catalogue.rules import library_kernel
 from ...analysis.comparison import experiment_log
 from ...analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims, verdict_with_claims
 from ...analysis.comparison.compare import Comparison, compare
@@ -215,19 +216,25 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
 
 
 def _kernel_attempts(kernels: Sequence[Diagnosis], heights: Heights | None) -> list[Attempt]:
-    """Return for each kernel the change that is expected to gain most, with what it gives the program."""
-    attempts = []
+    """Return for each kernel the change that is expected to gain most, with what it gives the program.
+
+    Kernels of a library that the same change addresses are one attempt, whether they were counted or not.
+    """
+    attempts, addressed = list[Attempt](), set[str]()
     for one in kernels:
         advice = [advice for finding in one.findings for advice in finding.advice]
-        if not advice:
+        if not advice or one.kernel in addressed:
             continue
         first = max(advice, key=lambda a: (a.gain[0] or 0.0) if a.gain else 0.0)
         expected, at_most = first.gain or (None, one.verdict.speedup_bound)
-        name = short(one.kernel)
+        library = library_kernel(one.kernel)
+        alike = [k for k in heights.kernels if library and library_kernel(k) is library] if heights else []
+        addressed.update(alike)
+        name = short(one.kernel) + (f" and {count_text(len(alike) - 1, 'similar kernel')}" if len(alike) > 1 else "")
         if heights is None:
             gain = AdviceGain(program_bound(one.share_pct, at_most or inf), program_bound(one.share_pct, expected))
             attempts.append(Attempt(name, first.do, gain))
-        elif attempt := heights.kernel_attempt(one.kernel, name, first.do, expected, at_most):
+        elif attempt := heights.kernel_attempt(alike or [one.kernel], name, first.do, expected, at_most):
             attempts.append(attempt)
     return attempts
 

@@ -98,3 +98,24 @@ def test_the_preset_diagnosis_is_what_the_rules_read() -> None:
         "fabric.read_latency_cycles", "fabric.chart_read_req", "latency.counter_wait_pct",
     }  # fmt: skip
     assert set(catalog.presets()["diagnosis"]) | dividing == read
+
+
+def test_kernels_of_libraries_have_advice_for_their_callers() -> None:
+    """Names as Nsight Compute and rocprofv3 print them."""
+    names = {
+        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_ffma_aligna4_alignc4": "TF32",
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)": "TF32",
+        "ampere_sgemm_128x64_nn": "TF32",
+        "Cijk_Ailk_Bljk_SB_MT128x64x8_SE_1LDSB0": "TF32",
+        "Cijk_Ailk_Bljk_HHS_BH_MT128x64x8_SE": "a kernel of a library",
+        "rocblas_dgemm_4096": "in FP64",
+        "Cijk_Ailk_Bljk_DB_MT64x64x16": "in FP64",
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64": "a kernel of a library",
+        "void at::native::elementwise_kernel<128, 2, at::native::direct_copy_kernel_cuda(float)>": "Avoid this copy",
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >": "Fuse",
+        "void at::native::indexing_backward_kernel<float, 4>(long const*)": "index",
+    }
+    for name, text in names.items():
+        library = rules.library_kernel(name)
+        assert library and text in library.advice[0].do, name
+    assert not any(rules.library_kernel(name) for name in ("tile_gemm", "my_sgemm_128", "void stencil<float>(float*)"))

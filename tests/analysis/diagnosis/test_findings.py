@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -351,6 +352,21 @@ def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that
     assert one.verdict.subsystem == h200["tensor_f16"].verdict.subsystem == "matrix"
     assert "wgmma" in texts["f16"] and "precision" in texts["f16"]
     assert "symmetry" in texts["f64"] and not any(word in texts["f64"] for word in ("wgmma", "precision"))
+
+
+def test_the_kernel_of_a_library_gets_no_advice_about_its_code(h200: dict[str, Diagnosis], tmp_path: Path) -> None:
+    """fp32_fma of the recording under the name of a product of cuBLAS."""
+    name = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_ffma_aligna4_alignc4"
+    text = gzip.decompress(RECORDING.read_bytes()).decode()
+    (tmp_path / "gemm.csv").write_text(re.sub(r'"[^"]*fp32_fma[^"]*"', f'"{name}"', text))
+    store = Store(tmp_path / "store")
+    import_profile(store, str(tmp_path / "gemm.csv"), name="gemm")
+    (one,) = diagnose(Workload(store, store.resolve("gemm")), kernel="xmma")[0]
+    own = h200["fp32_fma"]
+    assert (one.verdict.subsystem, len(one.findings)) == (own.verdict.subsystem, len(own.findings))
+    advice = [advice for finding in one.findings for advice in finding.advice]
+    assert ["TF32" in a.do for a in advice] == [True] and not any(map(str.isdigit, advice[0].text.partition("[")[2]))
+    assert not any("library" in a.do or "TF32" in a.do for finding in own.findings for a in finding.advice)
 
 
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:

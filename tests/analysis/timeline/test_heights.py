@@ -101,12 +101,12 @@ def test_attempts_have_the_gain_of_the_program_and_more_of_it_together(tmp_path)
         assert [one.what for one in attempts] == ["log (train.py:2)", "load (train.py:1)"]
         log, load = (one.gain for one in attempts)
         assert (log.expected, load.expected) == (pytest.approx(200 / 100, 0.01), pytest.approx(200 / 120, 0.01))
-        kernel = heights.kernel_attempt("k", "k", "tile it", 1.5, 2.0)
+        kernel = heights.kernel_attempt(["k"], "k", "tile it", 1.5, 2.0)
         assert kernel is not None and kernel.gain.upper is not None and 1 <= kernel.gain.upper < 1.1
         together = heights.together(attempts)
         assert together.expected is not None and together.expected > 200 / 40, "without both, the kernels remain"
-        assert heights.kernel_attempt("unknown", "x", "y", 2.0, 2.0) is None
-        unbounded = heights.kernel_attempt("k", "k", "tile it", None, None)
+        assert heights.kernel_attempt(["unknown"], "x", "y", 2.0, 2.0) is None
+        unbounded = heights.kernel_attempt(["k"], "k", "tile it", None, None)
         assert unbounded is not None and unbounded.gain.expected is None
         assert unbounded.gain.upper == pytest.approx(heights.without_kernels), "what Amdahl leaves"
 
