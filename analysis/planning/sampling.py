@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -140,9 +140,11 @@ def least_choice(known: Sequence[ConfigurationTime], cost: Cost) -> CountingChoi
     return _make_choice(known, _worthwhile_kernels(_by_kernel(known)), 1, cost)
 
 
-def first_launches(known: Sequence[ConfigurationTime], cost: Cost) -> CountingChoice:
-    """Choose the first launch of every configuration of the ``_OF_LINES`` kernels that matter most."""
-    return replace(_make_choice(known, [k.name for k in _by_kernel(known)[:_OF_LINES]], 1, cost), skip=0)
+def first_launches(known: Sequence[ConfigurationTime], kernels: Container[str], cost: Cost) -> CountingChoice | None:
+    """Choose the first launch of every configuration of those ``kernels`` that are among the ``_OF_LINES`` that matter
+    most; None if none of them is."""
+    names = [k.name for k in _by_kernel(known)[:_OF_LINES] if k.name in kernels]
+    return replace(_make_choice(known, names, 1, cost), skip=0) if names else None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ...analysis.base.database import column_names, sql_path
 from ...analysis.base.kernel_names import matching
 from ...analysis.base.problems import BadInput, NotFound, Problem, near
 from ...analysis.base.text import count_text, shorten
+from ...analysis.catalogue.rules import library_kernel
 from ...analysis.planning.plan import plan
 from ...analysis.planning.sampling import (
     ENOUGH_PCT,
@@ -75,6 +76,11 @@ class TimedLaunches:
     def of_one_process(self) -> bool:
         """Whether one process launches each configuration, on one device: then it is known how many are counted."""
         return len(self.groups) == len(self.configurations)
+
+    @property
+    def own_kernels(self) -> set[str]:
+        """The kernels that belong to no library, so that their lines can be changed."""
+        return {kernel for kernel, text in self.readable.items() if not library_kernel(text)}
 
     def add_gains(self, savings: Mapping[str, float]) -> TimedLaunches:
         """Return the launches with what the program saves without each kernel, by its readable name, if it is known."""
@@ -234,17 +240,18 @@ class _CountingPlan:
         cost = self.driver.cost(run.request, self.took_s)
         usual = LAUNCHES_OF_A_ROUND if run.usual else USUAL_LAUNCHES
         only_lines = replace(asked, passes=(), hotspots=True)
-        lines = first_launches(configurations, self.driver.cost(only_lines, self.took_s))
-        lines_s = _MARGIN * lines.estimate_s
-        if with_lines := run.usual and asked.hotspots:
-            chosen = choose_launches(configurations, run.launches, cost, budget_s - lines_s, usual)
-            with_lines = chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines_s <= budget_s
-        if not with_lines:
-            chosen, lines_s = choose_launches(configurations, run.launches, cost, budget_s, usual), 0.0
-        steps = self._steps(run, run.request, chosen, budget_s - lines_s)
-        if with_lines:
+        of_lines = self.driver.cost(only_lines, self.took_s)
+        lines = first_launches(configurations, self.launches.own_kernels, of_lines) if run.usual else None
+        lines_s = _MARGIN * lines.estimate_s if lines else 0.0
+        chosen = choose_launches(configurations, run.launches, cost, budget_s - lines_s, usual)
+        without_lines = [_no_lines_remark(lines)] if run.usual and asked.hotspots else []
+        if lines and asked.hotspots and chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines_s <= budget_s:
+            steps = self._steps(run, run.request, chosen, budget_s - lines_s)
             steps += self._steps(run, only_lines, lines, lines_s)
-        without_lines = [_no_lines_remark(lines)] if run.usual and asked.hotspots and not with_lines else []
+            without_lines = []
+        else:
+            chosen = choose_launches(configurations, run.launches, cost, budget_s, usual)
+            steps = self._steps(run, run.request, chosen, budget_s)
         remarks = [*remarks, *without_lines, *more, *_selection_remarks(chosen, self.launches, self.took_s, cost)]
         if chosen.estimate_s > budget_s:
             left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
@@ -328,7 +335,9 @@ class _CountingPlan:
         ]
 
 
-def _no_lines_remark(lines: CountingChoice) -> str:
+def _no_lines_remark(lines: CountingChoice | None) -> str:
+    if lines is None:
+        return "Hot lines were not collected, because the kernels that matter most belong to libraries."
     return (
         "Hot lines were not collected, because the counters need the time; metrics=['hotspots'] collects them in about "
         f"{math.ceil(lines.estimate_s + _AROUND_S)} s."
