@@ -146,8 +146,15 @@ class _Graph:
         """When the host began what led to the call: the return of the last call that waited."""
         self.host = np.append(number[len(work.at) :], 0)[last][order]
         """The number of that moment; 0 is the start of the window."""
-        self.work = np.append(number, 0)[moments.work][order]
-        self._before = list(zip(self.host.tolist(), self.work.tolist(), strict=True))
+        work_before = np.append(number, 0)[moments.work][order]
+        # Work that follows other work, which nothing else follows, is replayed in one step with it.
+        of_work = self.moments.length >= 0
+        alone = np.bincount(work_before, minlength=len(order) + 1)[: len(order)] == 1
+        joined = alone & of_work & (work_before == np.arange(len(order)))
+        joined &= np.append(False, of_work[:-1] & (self.host[1:] == self.host[:-1]))
+        self._first = np.flatnonzero(~joined)
+        step = np.append(0, np.cumsum(~joined))
+        self._before = list(zip(*(step[at[self._first]].tolist() for at in (self.host, work_before)), strict=True))
 
     def wall_ns(self, change: ProgramChange, saved: dict[int, tuple[Ints, Ints]]) -> float:
         """Return the time until the last moment after a change, in ns.
@@ -161,7 +168,14 @@ class _Graph:
         length = self._lengths(change, gone)
         cost = self._between(change, saved) + np.where(gone & calls, 0, moments.cost) + length
         distance = np.where(gone & calls, _NEVER, moments.distance) + length
-        reached = [0.0]
+        first, reached = self._first, [0.0]
+        # From the first piece of work of a step, until its last one and between them.
+        later = distance.copy()
+        later[first] = 0
+        until = np.cumsum(later)
+        last = np.append(until, 0)[np.append(first[1:], len(until)) - 1]
+        cost = np.maximum.reduceat(cost - until, first) + last
+        distance = distance[first] + last - until[first]
         for (host, work), after_call, after_work in zip(self._before, cost.tolist(), distance.tolist(), strict=True):
             of_host, of_work = reached[host] + after_call, reached[work] + after_work
             reached.append(of_host if of_host > of_work else of_work)
