@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,10 @@ def document_in_vendor_terms(value: Any, target: str | None, names: Set[str], fi
     return in_vendor_terms(value, target, names) if field in _SENTENCES and isinstance(value, str) else value
 
 
-def limit_words(subsystem: str) -> str:
-    """Return what limits a kernel in words, such as ``device memory`` for hbm."""
-    words: str = _vocabulary()["subsystems"].get(subsystem, subsystem)
-    return words
+def limit_words(subsystem: str, beside: Sequence[str] | None = None) -> str:
+    """Return what limits a kernel in words, such as ``device memory`` for hbm, with what limits it at the same time."""
+    words = [_vocabulary()["subsystems"].get(name, name) for name in (subsystem, *(beside or ()))]
+    return f"{', '.join(words[:-1])} and {words[-1]} at once" if beside else str(words[0])
 
 
 def _with_case_of(written: str, words: Mapping[str, str]) -> str:

@@ -234,10 +234,10 @@ def verdict_confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: 
     """The confidence in the verdict, from 0 to 1.
 
     If every rule that could overturn it is decided, 0.95, reduced for missing support, contradicting evidence, a limit
-    that is near or just reached, a wait that explains only part of the time, and a close rival, but at least 0.5. With
-    n undecided rules, 0.45 x 0.95^(n - 1). Missing evidence counts like contradicting evidence, so removing a counter
-    never raises the confidence. It is at most 0.65 if the deciding figures are ``doubted``, and 0.5 for a gate, which
-    only says what is not the limit.
+    that is near or just reached, a wait that explains only part of the time, and a rival that is close and no limit,
+    but at least 0.5. With n undecided rules, 0.45 x 0.95^(n - 1). Missing evidence counts like contradicting evidence,
+    so removing a counter never raises the confidence. It is at most 0.65 if the deciding figures are ``doubted``, and
+    0.5 for a gate, which only says what is not the limit.
     """
     if chosen is None:
         return 0.0
@@ -248,19 +248,28 @@ def verdict_confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: 
     sure = _BEST
     sure -= _SUPPORT * sum(true is not True for true in chosen.supports.values())
     sure -= _CONTRADICTION * sum(true is not False for true in chosen.against.values())
-    rivals = [
-        w.weight
-        for w in weighed
-        if w.state == "holds" and w.tier == chosen.tier and w.rule.kind != "sign"
-        and (w.rule.kind == "part") == (chosen.rule.kind == "part") and w.rule.subsystem != chosen.rule.subsystem
-    ]  # fmt: skip
-    if max(rivals, default=0.0) >= _CLOSE * chosen.weight:
+    if len(_close_rivals(weighed, chosen)) > len(limits_beside(weighed, chosen)):
         sure -= _NARROW
     if chosen.tier == LAST:
         sure -= _WEAK * (1 - min(chosen.severity, 100.0) / 100)
     if chosen.rule.kind == "limit" and chosen.severity < REACHED / _CLOSE:
         sure -= _NARROW
     return max(CONFIDENT, min(sure, _DOUBTED) if doubted else sure)
+
+
+def limits_beside(weighed: list[Weighed], chosen: Weighed) -> list[Weighed]:
+    """The limits that are about as close as the chosen one, if it is a limit: they hold the kernel back together."""
+    return [w for w in _close_rivals(weighed, chosen) if w.rule.kind == chosen.rule.kind == "limit"]
+
+
+def _close_rivals(weighed: list[Weighed], chosen: Weighed) -> list[Weighed]:
+    """The rules of other subsystems that weigh about as much as the chosen one, the heaviest first."""
+    return [
+        w
+        for w in sorted(weighed, key=lambda w: -w.weight)
+        if w.state == "holds" and w.tier == chosen.tier and w.rule.kind != "sign" and w.weight >= _CLOSE * chosen.weight
+        and (w.rule.kind == "part") == (chosen.rule.kind == "part") and w.rule.subsystem != chosen.rule.subsystem
+    ]  # fmt: skip
 
 
 def _truths(expressions: list[str], values: Values, void: frozenset[str]) -> dict[str, bool | None]:

@@ -29,6 +29,7 @@ from .evidence import (
     Weighed,
     behind_the_gate,
     gather,
+    limits_beside,
     open_rules_beside,
     strongest_rule,
     verdict_confidence,
@@ -80,6 +81,8 @@ class Verdict:
     program_bound: float | None = None
     own_traffic: str | None = None
     doubt: Reason | None = None
+    beside: list[str] | None = None
+    """Further subsystems whose units are about as loaded: then no change that relieves one unit gains much."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +263,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
             program_bound(case.subject.share_pct, bound),
             own_traffic(case.view),
             doubt,
+            list(dict.fromkeys(w.rule.subsystem for w in limits_beside(weighed, chosen))) or None if chosen else None,
         ),
         findings=findings,
         next_counters=requests(case, open_rules),

@@ -210,8 +210,11 @@ def summary(games: Sequence[Game]) -> dict[str, dict[str, Any]]:
 def _machines(gpus: Sequence[str | None]) -> queue.SimpleQueue[Machine]:
     """The GPUs that wait for a program; None is the machine as it is."""
     free: queue.SimpleQueue[Machine] = queue.SimpleQueue()
+    # Threads of two programs that wait for each other on the same cores make both many times slower.
+    threads = str(max(1, (os.cpu_count() or 1) // len(gpus)))
     for gpu in gpus:
-        free.put(Machine(dict(os.environ) if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}))
+        own = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu, "OMP_NUM_THREADS": threads}
+        free.put(Machine({**os.environ, **own}))
     return free
 
 

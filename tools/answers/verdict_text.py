@@ -91,7 +91,7 @@ def kernel_sentence(first: Diagnosis) -> str:
     if verdict.confidence < CONFIDENT and missing:
         doubt = sentence("diagnosis.missing")
     claim = first.findings[0].claim
-    limit = limit_words(verdict.subsystem)
+    limit = limit_words(verdict.subsystem, verdict.beside)
     return sentence(
         "diagnosis.kernel", limit=limit, claim=claim, bound=bound, confidence=verdict.confidence, doubt=doubt, **named
     )
@@ -115,8 +115,9 @@ def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[TextBlock]:
         return []
     rows = [
         [
-            f"#{d.number}", d.kernel, d.share_pct, d.launches, limit_words(d.verdict.subsystem), d.verdict.bound,
-            d.verdict.confidence, d.verdict.speedup_bound, d.verdict.program_bound,
+            f"#{d.number}", d.kernel, d.share_pct, d.launches,
+            limit_words(d.verdict.subsystem, d.verdict.beside), d.verdict.bound, d.verdict.confidence,
+            d.verdict.speedup_bound, d.verdict.program_bound,
         ]
         for d in kernels
     ]  # fmt: skip

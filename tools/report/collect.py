@@ -184,7 +184,7 @@ def _verdicts(result: Any) -> list[Document]:
     made = []
     for one, stated in zip(result.kernels, result.model_dump(include={"kernels"})["kernels"], strict=True):
         accounts = [{"view": view, "parts": stated[name]} for name, view in _ACCOUNTS.items() if stated.get(name)]
-        limit = limit_words(one.verdict.subsystem)
+        limit = limit_words(one.verdict.subsystem, one.verdict.beside)
         made.append({"sentence": kernel_sentence(one), "limit": limit, "accounts": accounts})
     return made
 

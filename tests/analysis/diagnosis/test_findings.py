@@ -20,6 +20,7 @@ from rooflens.analysis.diagnosis.kernel_figures import Case, DiagnosisSubject
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
+from rooflens.tools.answers.verdict_text import kernel_sentence
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.import_profile import import_profile
@@ -367,6 +368,21 @@ def test_the_kernel_of_a_library_gets_no_advice_about_its_code(h200: dict[str, D
     advice = [advice for finding in one.findings for advice in finding.advice]
     assert ["TF32" in a.do for a in advice] == [True] and not any(map(str.isdigit, advice[0].text.partition("[")[2]))
     assert not any("library" in a.do or "TF32" in a.do for finding in own.findings for a in finding.advice)
+
+
+def test_a_kernel_at_the_balance_point_is_limited_by_both_units_at_once(shared: Path, tmp_path: Path) -> None:
+    """mixbench on an MI200: memory falls and arithmetic rises from kernel to kernel, until they are about equal."""
+    store = Store(tmp_path)
+    kernels, _ = diagnose(Workload(store, stored(store, shared / "workloads" / "mixbench" / "MI200")))
+    balanced = [one for one in kernels if one.verdict.beside]
+    assert {(one.verdict.subsystem, *one.verdict.beside) for one in balanced} == {("valu", "hbm"), ("hbm", "valu")}
+    for one in balanced:
+        loads = {load.label: load.pct or 0.0 for load in one.units}
+        both = loads["device memory"], loads["arithmetic pipe"]
+        assert min(both) >= 0.75 * max(both) > 60 and one.verdict.confidence >= 0.7
+    assert len(balanced) < len(kernels) / 2
+    first = next(one for one in balanced if one.verdict.subsystem == "hbm")
+    assert "limited by device memory and vector arithmetic at once" in kernel_sentence(first)
 
 
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:

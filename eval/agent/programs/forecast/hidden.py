@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 LOSS_SLACK = 0.02
 """Of losses and errors, relative; arithmetic in BF16 is allowed."""
-NORM_SLACK = 0.15
+NORM_SLACK, NORM_MEAN_SLACK = 0.5, 0.1
+"""Of norms of gradients, relative: of each, and on average; in BF16, single steps differ by a fifth."""
 SHARE_SLACK = 0.03
 CHANGE_SLACK = 0.25
 """Distance of weights from the right ones, relative to how far those moved."""
@@ -210,6 +211,9 @@ def _compare(case, result, device):
     )
     if problem:
         return problem
+    off = np.mean([abs(float(have) / want - 1) for have, want in zip(result["gradient_norms"], norms, strict=True)])
+    if not off <= NORM_MEAN_SLACK:
+        return f"norms of gradients are off by {off:.2g} on average"
     if len(result["evaluations"]) != 2:
         return f"there are {len(result['evaluations'])} evaluations, not 2"
     for have, want in zip(result["evaluations"], evaluations, strict=True):
