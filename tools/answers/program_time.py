@@ -33,15 +33,17 @@ def time_lines(made: Timeline, heights: Heights) -> list[str]:
     return [*lines, *([sentence("round.edges", edges=edges)] if edges else [])]
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
+def kernel_name(kernel: str) -> str:
+    """Return the name of a kernel for a line of text."""
+    short_name = short(kernel)
+    return short_name if len(short_name) <= _NAME else f"{short_name[: _NAME - 3]}..."
 
 
 def _device_line(made: Timeline, heights: Heights, share: float) -> str:
     """Return the time of kernels with the longest ones, and the code that launches the longest one."""
     total = sum(ns for _, ns in heights.kernels.values())
     parts = [
-        f"{_cut(short(kernel))} {100 * ns / total:.0f} %" for kernel, (_, ns) in list(heights.kernels.items())[:_ROWS]
+        f"{kernel_name(kernel)} {100 * ns / total:.0f} %" for kernel, (_, ns) in list(heights.kernels.items())[:_ROWS]
     ]
     if parts and (frame := heights.launching_code(next(iter(heights.kernels)))):
         parts[0] += f" (launched by {name(frame)})"

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import pydantic
 
-from ...analysis.base.kernel_names import short
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import library_kernel
@@ -35,7 +34,7 @@ from ..base.results import TextBlock
 from ..running import saving
 from ..running.run_state import ProfileRun, read_record, read_state
 from ..running.worker import CallProgress
-from .program_time import time_lines
+from .program_time import kernel_name, time_lines
 from .sentences import sentence
 from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceiling
 
@@ -230,7 +229,9 @@ def _kernel_attempts(kernels: Sequence[Diagnosis], heights: Heights | None) -> l
         library = library_kernel(one.kernel)
         alike = [k for k in heights.kernels if library and library_kernel(k) is library] if heights else []
         addressed.update(alike)
-        name = short(one.kernel) + (f" and {count_text(len(alike) - 1, 'similar kernel')}" if len(alike) > 1 else "")
+        name = kernel_name(one.kernel) + (
+            f" and {count_text(len(alike) - 1, 'similar kernel')}" if len(alike) > 1 else ""
+        )
         if heights is None:
             gain = AdviceGain(program_bound(one.share_pct, at_most or inf), program_bound(one.share_pct, expected))
             attempts.append(Attempt(name, first.do, gain))

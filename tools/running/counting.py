@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -118,6 +119,7 @@ def plan_counting(
     ``selection`` has the fields ``kernel`` and ``range`` of the request, which the stored record has without secrets.
     """
     progress(0.0, "choosing the launches to count")
+    began = time.monotonic()
     folder = store.run_folder(run_id)
     record = read_record(folder)
     assert isinstance(record, ProfileRun)
@@ -142,7 +144,7 @@ def plan_counting(
             raise
         return _without_times(driver, run, out, problem)
     launches, remarks = _countable(launches, run)
-    return _CountingPlan(driver, run, launches, took_s, out).answer(remarks)
+    return _CountingPlan(driver, run, launches, took_s, out, time.monotonic() - began).answer(remarks)
 
 
 def timed_launches(timing: Workload, within: str | None = None, took_s: float = 0.0) -> TimedLaunches:
@@ -232,6 +234,8 @@ class _CountingPlan:
     launches: TimedLaunches
     took_s: float
     out: Path
+    planning_s: float
+    """How long it took to read the timing run; saving and the diagnosis take about as long."""
 
     def answer(self, remarks: list[str]) -> dict[str, Any]:
         """Return the steps and the remarks for the supervisor."""
@@ -263,7 +267,7 @@ class _CountingPlan:
         """Return the seconds for counting: what remains after the timing run, saving and the diagnosis."""
         if self.run.budget_s:
             return max(0.0, self.run.budget_s - self.took_s - _AROUND_S)
-        return max(_LEAST_S, _TIMES * self.took_s) - self.took_s - 2 * _AROUND_S
+        return max(_LEAST_S, _TIMES * self.took_s) - self.took_s - max(2 * _AROUND_S, self.planning_s)
 
     def _fitting_passes(self, request: ProfileRequest) -> tuple[ProfileRun, list[str]]:
         """Return the run with fewer metrics or fewer runs of the program if the planned ones do not fit, and a remark
