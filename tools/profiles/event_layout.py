@@ -48,7 +48,7 @@ class EventLayout:
 
     def spool(self, con: duckdb.DuckDBPyConnection, work: Path, name: str) -> Spool:
         """Return a new spool with the columns that the layout states for it."""
-        return Spool(con, work / name, list(self.stated["spools"][name].items()))
+        return Spool(con, work / name, self.stated["spools"][name])
 
     def timeline(self, decided: str, kernels: Path, more: Mapping[str, str], **words: str) -> tuple[str, str]:
         """Return SQL for the events and the ranges of a trace, whose rows ``decided`` have a role each.

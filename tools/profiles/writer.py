@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.base.database import sql_path
+from ...analysis.base.database import column_names, sql_name
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import BadInput, LimitExceeded, join_sentences
 from ...analysis.base.text import count_text, first_few
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _BATCH = 10_000
 _COUNTER_NAME, _COMMAND = 200, 4000
 """Maximum characters of a counter's name, and of a command."""
-_VALUES = (("key", "BIGINT"), ("counter", "VARCHAR"), ("value", "DOUBLE"))
+_VALUES = {"key": "BIGINT", "counter": "VARCHAR", "value": "DOUBLE"}
 _NOTES_OF_SAMPLES = ("samples", "code", "samples_without_kernel")
 """Codes of the notes on a sampled run that also matter in the workload that its samples are added to."""
 
@@ -138,7 +138,7 @@ def _find_turns(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -> 
 
 def _stage_pass(con: duckdb.DuckDBPyConnection, one: Pass, stem: Path) -> PassTable:
     """Write the launches and the counter values of a pass to Parquet files."""
-    launches = Spool(con, stem.with_name(f"{stem.name}_launches"), tuple(LAUNCH.items()))
+    launches = Spool(con, stem.with_name(f"{stem.name}_launches"), LAUNCH)
     values = Spool(con, stem.with_name(f"{stem.name}_values"), _VALUES)
     counters: dict[str, bool] = {}
     stated: set[str] = set()
@@ -256,11 +256,10 @@ def incomplete_kernel_notes(con: duckdb.DuckDBPyConnection, folder: Path) -> lis
 
 
 def _table(folder: Path) -> str:
-    return f"read_parquet({sql_path(folder / 'counters.parquet')})"
+    return parquet([folder / "counters.parquet"])
 
 
 def _counters(con: duckdb.DuckDBPyConnection, folder: Path) -> list[str]:
     """Return the counter columns, quoted."""
-    columns = con.execute(f"DESCRIBE SELECT * EXCLUDE (dispatch_id, kernel) FROM {_table(folder)}").fetchall()
-    quoted = [name.replace('"', '""') for name, *_ in columns if not name.startswith("duration_ns")]
-    return [f'"{name}"' for name in quoted]
+    columns = column_names(con, f"(SELECT * EXCLUDE (dispatch_id, kernel) FROM {_table(folder)})")
+    return [sql_name(name) for name in columns if not name.startswith("duration_ns")]

@@ -17,7 +17,7 @@ from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import plain_text
-from ..merging.contract import PassTable, launch_pass, one_row, parquet
+from ..merging.contract import PassTable, count_rows, launch_pass, one_row, parquet, write_relation
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -154,9 +154,7 @@ class _ChromeTables:
         con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self.traces.lane_rows(merged=bool(self.fused))}")
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
         self._fill_in_processes()
-        decided = self.work / "chrome_decided.parquet"
-        write_table(con, self._classified_events(), decided)
-        self.decided = parquet([decided])
+        self.decided = write_relation(con, self._classified_events(), self.work / "chrome_decided.parquet")
         format, tool = self._tool()
         table = self._rocprof_table() if tool == _ROCPROF else None
         launches = self._launches(self.work / "chrome_launches.parquet", table)
@@ -376,21 +374,20 @@ class _ChromeTables:
         if not self.traces.spools["marks"].rows:
             return LAYOUT.select("ranges", RANGE, rows), []
         con, work = self.con, self.work
-        marks = work / "chrome_sorted.parquet"
-        write_table(
+        marks = write_relation(
             con,
             "SELECT m.* REPLACE (time_ns + shift AS time_ns), dense_rank() OVER (ORDER BY file, lane, thread) AS track "
             f"FROM {self.marks} m JOIN chrome_files USING (file) WHERE time_ns IS NOT NULL "
             "ORDER BY track, time_ns, seq",
-            marks,
+            work / "chrome_sorted.parquet",
         )
-        ordered = f"SELECT track, time_ns, begins, seq FROM {parquet([marks])} ORDER BY track, time_ns, seq"
+        ordered = f"SELECT track, time_ns, begins, seq FROM {marks} ORDER BY track, time_ns, seq"
         spans, notes = pair(con, work, ordered, "chrome")
-        (lost,) = one_row(con, f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL")
+        lost = count_rows(con, f"{self.marks} WHERE time_ns IS NULL")
         if lost:
             notes.append(Note("events_left_out", f"{lost} begins or ends have no time, so they were skipped."))
         rows["begun"] = (
-            f"(SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone FROM {parquet([marks])} m "
+            f"(SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone FROM {marks} m "
             f"JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 JOIN {self.names} n ON n.number = m.name "
             "JOIN chrome_files f ON f.file = m.file)"
         )

@@ -15,7 +15,7 @@ from ....analysis.store.store import write_table
 from ...base.untrusted_text import plain_text
 from ...code_objects.host_code import host_sources
 from ...code_objects.lines import NAME_LIMIT, PATH_LIMIT
-from ..merging.contract import parquet
+from ..merging.contract import parquet, write_relation
 from ..merging.demangled_names import demangle_name
 from ..parsing.spool import write_rows
 from .records import CuptiRecording, Stage
@@ -49,32 +49,32 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
     con, work = stage.con, stage.folder
     _write_frames(stage, {r.number: r.file for r in recordings}, work / "cupti_frames.parquet")
     files = f"file IN ({', '.join(str(r.number) for r in recordings)})"
-    stacks, calls, frames = (work / f"cupti_{name}.parquet" for name in ("stacks", "stack_calls", "stack_frames"))
     nodes = f"(SELECT file, id, any_value(parent) AS parent, any_value(frame) AS frame FROM {stage.relation('NODE')} "
     nodes += f"WHERE {files} GROUP BY file, id)"
     used = f"SELECT DISTINCT file, node FROM {stage.relation('SITE')} WHERE {files} ORDER BY ALL LIMIT {_MOST_STACKS}"
-    write_table(con, f"SELECT row_number() OVER (ORDER BY file, node) AS stack, * FROM ({used})", stacks)
-    write_table(
+    numbered = f"SELECT row_number() OVER (ORDER BY file, node) AS stack, * FROM ({used})"
+    stacks = write_relation(con, numbered, work / "cupti_stacks.parquet")
+    calls = write_relation(
         con,
         "SELECT c.file, c.correlation::BIGINT AS correlation, any_value(c.thread)::BIGINT AS thread, min(s.stack) AS "
-        f"stack FROM {stage.relation('SITE')} c JOIN {parquet([stacks])} s USING (file, node) GROUP BY ALL",
-        calls,
+        f"stack FROM {stage.relation('SITE')} c JOIN {stacks} s USING (file, node) GROUP BY ALL",
+        work / "cupti_stack_calls.parquet",
     )
     above = (
         f"WITH RECURSIVE nodes AS MATERIALIZED {nodes}, above AS (SELECT stack, file, node, 0 AS height "
-        f"FROM {parquet([stacks])} UNION ALL SELECT a.stack, a.file, n.parent, a.height + 1 FROM above a "
+        f"FROM {stacks} UNION ALL SELECT a.stack, a.file, n.parent, a.height + 1 FROM above a "
         f"JOIN nodes n ON n.file = a.file AND n.id = a.node WHERE n.parent > 0 AND a.height < {_DEEPEST}) "
     )
-    write_table(
+    frames = write_relation(
         con,
         f"{above} SELECT stack, (row_number() OVER (PARTITION BY stack ORDER BY height DESC) - 1)::INTEGER AS depth, "
         "f.function, f.source AS file, f.line, f.module FROM above a JOIN nodes n ON n.file = a.file AND n.id = a.node "
         f"JOIN {parquet([work / 'cupti_frames.parquet'])} f ON f.file = a.file AND f.id = n.frame "
         f"WHERE f.module IS NULL OR NOT regexp_full_match(coalesce(f.function, ''), {sql_literal(_RUNTIME)}) "
         "ORDER BY stack, depth",
-        frames,
+        work / "cupti_stack_frames.parquet",
     )
-    return CallStacks(f"SELECT * FROM {parquet([frames])}", f"SELECT * FROM {parquet([calls])}")
+    return CallStacks(f"SELECT * FROM {frames}", f"SELECT * FROM {calls}")
 
 
 def _module_file(recording: Path | None, number: int, module: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
-from ..merging.contract import one_row, parquet
+from ..merging.contract import count_rows, one_row, parquet
 from ..merging.ranks import ProcessPlace, sql_place
 from ..parsing.spool import Spool
 from .records import Stage
@@ -124,7 +124,7 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         return NvtxRanges()
     con = stage.con
     ranges, steps = (
-        Spool(con, stage.folder / f"cupti_{name}", [(c, "VARCHAR" if c in _TEXTS else "BIGINT") for c in columns])
+        Spool(con, stage.folder / f"cupti_{name}", {c: "VARCHAR" if c in _TEXTS else "BIGINT" for c in columns})
         for name, columns in (("ranges", _RANGE), ("steps", _STEP))
     )
     unfinished = _sweep(con, stage, ranges, steps)
@@ -137,7 +137,7 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         f"p.host::VARCHAR AS host FROM {parquet(ranges.close())} JOIN (VALUES {processes}) p(file, rank, host, pid) "
         "USING (file) ORDER BY start_ns, range_id"
     )
-    (count,) = one_row(con, f"SELECT count(*) FROM ({table})")
+    count = count_rows(con, f"({table})")
     notes = [Note("ranges", f"The table ranges contains {count_text(count, 'range')} (NVTX).")]
     if unfinished:
         text = f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "

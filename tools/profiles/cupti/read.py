@@ -16,7 +16,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, step_of
 from ...base.untrusted_text import plain_text
-from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of
+from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of, write_relation
 from ..merging.ranks import only_value, sql_place
 from ..parsing.module_data import module_data
 from ..reader import Profile, ProfileFiles
@@ -82,12 +82,11 @@ class RecordedRun:
         ranges = nvtx_ranges(self.stage, {r.number: r.place for r in self.processes})
         table, notes = self.table, list(ranges.notes)
         if ranges.steps:
-            known = work / "cupti_known.parquet"
             joined = f"LEFT JOIN ({ranges_of_launches(self._calls(), ranges.steps)}) w USING (dispatch_id)"
-            write_table(con, f"SELECT l.row, w.range_id FROM {table.launches} l {joined} ORDER BY l.row", known)
-            table = replace(table, more_columns=f"SELECT * FROM {parquet([known])}")
-            counts = f"SELECT count(range_id), count(*) FROM {parquet([known])}"
-            inside, total = one_row(con, counts)
+            ranged = f"SELECT l.row, w.range_id FROM {table.launches} l {joined} ORDER BY l.row"
+            known = write_relation(con, ranged, work / "cupti_known.parquet")
+            table = replace(table, more_columns=f"SELECT * FROM {known}")
+            inside, total = one_row(con, f"SELECT count(range_id), count(*) FROM {known}")
             belong = count_text(total, "launch belongs", "launches belong")
             notes.append(Note("ranges", f"{inside} of {belong} to a range (range_id)."))
         timeline = None
@@ -232,18 +231,17 @@ class CuptiTimeline:
             f"JOIN {self.processes} ON {same} WHERE e.kind IN {host})"
         )
         own = f"SELECT DISTINCT ON (dispatch_id) dispatch_id AS id, range_id FROM ({ranges_of_launches(calls, steps)})"
-        called = self.stage.folder / "cupti_called.parquet"
-        write_table(
+        called = write_relation(
             self.stage.con,
             f"SELECT e.id, e.pid, e.rank, e.host, e.correlation, o.range_id FROM {events} e JOIN ({own}) o USING (id)",
-            called,
+            self.stage.folder / "cupti_called.parquet",
         )
         started = (
-            f"SELECT pid, rank, host, correlation, min(range_id) AS range_id FROM {parquet([called])} "
+            f"SELECT pid, rank, host, correlation, min(range_id) AS range_id FROM {called} "
             "WHERE correlation IS NOT NULL GROUP BY ALL"
         )
         return (
-            f"SELECT id, range_id FROM {parquet([called])} UNION ALL SELECT e.id, s.range_id FROM {events} e "
+            f"SELECT id, range_id FROM {called} UNION ALL SELECT e.id, s.range_id FROM {events} e "
             f"JOIN ({started}) s ON e.correlation = s.correlation AND {same.replace('p.', 's.')} "
             f"WHERE e.kind NOT IN {host}"
         )

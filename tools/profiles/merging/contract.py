@@ -18,7 +18,6 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
-from ...base.untrusted_text import plain_text
 from ..parsing.module_data import module_data
 from .ranks import ProcessPlace
 
@@ -93,9 +92,7 @@ class CounterColumns:
         infinite: list[tuple[str, int]] = []
         for start in range(0, len(doubtful), _CHUNK):
             infinite += self._measure_values(con, doubtful[start : start + _CHUNK])
-        notes = [
-            _infinite_note(source, header, (count, rows)) for header, count in infinite[: size_limits.NAMED_COLUMNS]
-        ]
+        notes = [not_a_number(source, header, (count, rows)) for header, count in infinite[: size_limits.NAMED_COLUMNS]]
         if more := infinite[size_limits.NAMED_COLUMNS :]:
             text = f"{source.name}: {len(more)} more columns (such as {more[0][0]}) contain infinite values or NaN"
             notes.append(Note("not_a_number", f"{text}; those cells are treated as not collected."))
@@ -188,7 +185,7 @@ class PassTable:
         if self.rows * columns <= size_limits.EMPTY_CELLS:
             return
         files = dict.fromkeys(file for values in self.values for file in values.files)
-        (count,) = one_row(con, f"SELECT count(*) FROM {parquet(files)}")
+        count = count_rows(con, parquet(files))
         if self.rows * columns > size_limits.EMPTY_CELLS + size_limits.SPARSE * count:
             raise BadInput(
                 f"{self.source.name} names {count_text(columns, 'counter')}, but its launches have almost no values",
@@ -202,7 +199,7 @@ def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[i
     low, high = values.keys
     if not values.counters:
         return [(low, high)]
-    (count,) = one_row(con, f"SELECT count(*) FROM ({values.between(low, high)})")
+    count = count_rows(con, f"({values.between(low, high)})")
     step = max(1, int(_VALUES_AT_ONCE / max(1.0, count / (high - low + 1))))
     return [(start, min(high, start + step - 1)) for start in range(low, high + 1, step)]
 
@@ -232,14 +229,17 @@ def _write_counter_columns(
         f"ON code IN ({', '.join(map(str, coded))}) USING first(value) GROUP BY key"
     )
     write_table(con, f"SELECT {row}{picks} FROM ({launches}) LEFT JOIN spread w USING (key) ORDER BY key", path)
-    (repeats,) = one_row(con, "SELECT count(*) FROM summed WHERE n > 1")
+    repeats = count_rows(con, "summed WHERE n > 1")
     con.execute("DROP TABLE summed; DROP TABLE spread")
-    return int(repeats)
+    return repeats
 
 
-def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
-    """Return the picks of a SELECT with the given columns: ``known`` is SQL by column, the others are NULL."""
-    return ", ".join(f'CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
+def row_of(columns: Mapping[str, str], known: Mapping[str, str], cast: str = "CAST") -> str:
+    """Return the picks of a SELECT with the given columns: ``known`` is SQL by column, the others are NULL.
+
+    With the cast TRY_CAST, values that are no values of their column become NULL.
+    """
+    return ", ".join(f'{cast}({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
 
 
 def launch_pass(source: Path, rows: str, count: int, columns: Mapping[str, str]) -> PassTable:
@@ -247,7 +247,7 @@ def launch_pass(source: Path, rows: str, count: int, columns: Mapping[str, str])
 
     ``columns`` has the SQL for each column of LAUNCH that the trace states; the others are NULL.
     """
-    picks = ", ".join(f"TRY_CAST({columns.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+    picks = row_of(LAUNCH, columns, "TRY_CAST")
     return PassTable("main", source, count, f"(SELECT {picks} FROM {rows})", frozenset(columns))
 
 
@@ -257,24 +257,29 @@ def one_row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
     return row
 
 
+def count_rows(con: duckdb.DuckDBPyConnection, rows: str) -> int:
+    """Return the number of rows of a FROM item, which a WHERE clause may follow."""
+    (count,) = one_row(con, f"SELECT count(*) FROM {rows}")
+    return int(count)
+
+
+def write_relation(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> str:
+    """Write the rows of a SELECT to a Parquet file; return a FROM item with them."""
+    write_table(con, select, path)
+    return parquet([path])
+
+
 def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
     """Return a FROM item over Parquet files, with rows in the order of the files."""
     number = ", file_row_number = true" if numbered else ""
     return f"read_parquet([{', '.join(sql_path(f) for f in files)}], hive_partitioning = false{number})"
 
 
-def _infinite_note(source: Path, header: str, cells: tuple[int, int]) -> Note:
-    """Return the warning about infinite or NaN cells; ``cells`` are how many, and of how many."""
-    text = (
-        f"{source.name}: column {header} contains infinite values or NaN in {cells[0]} of {count_text(cells[1], 'row')}"
-    )
+def not_a_number(source: Path, header: str, cells: tuple[int, int], instance: str = "") -> Note:
+    """Return the warning about cells with text, such as ``instance``, or else with infinite values or NaN.
+
+    ``cells`` are how many, and of how many.
+    """
+    what, more = ("text", f" (for instance {instance})") if instance else ("infinite values or NaN", "")
+    text = f"{source.name}: column {header} contains {what} in {cells[0]} of {count_text(cells[1], 'row')}{more}"
     return Note("not_a_number", f"{text}; those cells are treated as not collected.")
-
-
-def not_a_number(source: Path, header: str, cells: tuple[int, int], example: str) -> Note:
-    """Return the warning about non-numeric cells; ``cells`` are how many, and of how many."""
-    return Note(
-        "not_a_number",
-        f"{source.name}: column {header} contains text in {cells[0]} of {count_text(cells[1], 'row')} "
-        f"(for instance {plain_text(str(example), 40)!r}); those cells are treated as not collected.",
-    )

@@ -23,7 +23,7 @@ from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK
-from .contract import CounterColumns, PassTable, one_row, parquet
+from .contract import CounterColumns, PassTable, count_rows, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
 from .ranks import ProcessPlace, in_sequence, only_value, place_of_name, ranks_in_words, sql_value
 
@@ -314,7 +314,7 @@ def _merge_results(
     if (stored := out / "dispatches.parquet").exists():
         dispatches, kernels = one_row(con, f"SELECT count(*), count(DISTINCT kernel) FROM {parquet([stored])}")
     if (stored := out / "events.parquet").exists():
-        (events,) = one_row(con, f"SELECT count(*) FROM {parquet([stored])}")
+        events = count_rows(con, parquet([stored]))
     samples = next((part.samples for part in parts if part.samples), 0)
     of_one = [Note("samples_of_one", "Program counter samples are those of the first rank only.")] if samples else []
     return StoredProfile(

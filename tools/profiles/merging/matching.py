@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text, first_few
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
-from .contract import PassTable, one_row
+from .contract import PassTable, count_rows, one_row
 from .demangled_names import with_readable
 from .ranks import ProcessPlace
 
@@ -226,7 +226,7 @@ class _Pairing:
                 f"INSERT INTO {self.pairs} SELECT m.row, o.row, o.duration_ns FROM ({left}) o JOIN ({free}) m "
                 f"USING ({_SAME}, n)"
             )
-        return self._count(f"FROM {self.pairs}")
+        return count_rows(self.con, self.pairs)
 
     def _pair_expected(self, ids: tuple[int, ...]) -> int:
         """Pair the counted launches of each configuration with those that were to be counted, both in order."""
@@ -259,26 +259,22 @@ class _Pairing:
         """Write the pairs of ``joined``, launches m of the main pass and o of the other; return their number."""
         select = f"SELECT m.row AS main_row, o.row, o.duration_ns FROM {joined}"
         self.con.execute(f"CREATE OR REPLACE TABLE {self.pairs} AS {select}", parameters)
-        return self._count(f"FROM {self.pairs}")
+        return count_rows(self.con, self.pairs)
 
     def _is_partial(self, kernel: str) -> bool:
         """Return whether a pass has some but not all launches of a kernel and size, so that ordinals are misleading."""
         launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
-        return self._count(f"FROM {launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
+        return count_rows(self.con, f"{launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
 
     def only_kernels(self, missing: int) -> str:
         """Return the kernels of the pass if it lacks only launches of other kernels; else an empty text."""
         own = f"SELECT kernel_id FROM {self.other}"
-        if self._count(f"FROM {self.main} WHERE kernel_id NOT IN ({own})") != missing:
+        if count_rows(self.con, f"{self.main} WHERE kernel_id NOT IN ({own})") != missing:
             return ""
         kernels = self.con.execute(
             f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
         ).fetchall()
         return first_few([plain_text(kernel, 60) for (kernel,) in kernels], _LISTED)
-
-    def _count(self, rows: str) -> int:
-        (count,) = one_row(self.con, f"SELECT count(*) {rows}")
-        return int(count)
 
 
 def _filter_note(passes: list[str], kernels: str, missing: int) -> Note:

@@ -15,7 +15,7 @@ from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
 from ..parsing.module_data import module_data
-from .contract import PassTable, one_row, parquet
+from .contract import PassTable, count_rows, one_row, parquet
 from .matching import LaunchMatching, match, places_of
 from .ranks import ProcessPlace, sql_place
 
@@ -244,7 +244,7 @@ def _align_counters(
 ) -> list[Path]:
     """Return the counters of a pass with one row per dispatch of the main pass, in its order."""
     item, pairs = passes[index], matching.pairs[index]
-    (moved,) = one_row(con, f"SELECT count(*) FILTER (main_row != row) FROM {pairs}")
+    moved = count_rows(con, f"{pairs} WHERE main_row != row")
     if not moved and item.matched == item.table.rows == passes[0].table.rows:
         return item.table.wide.files
     names = [sql_name(c) for c in item.counters]

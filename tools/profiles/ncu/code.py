@@ -287,8 +287,8 @@ def spool(
     con: duckdb.DuckDBPyConnection, work: Path, launch_listings: Iterable[LaunchListing], places: LaunchPlaces
 ) -> HotspotQueries:
     """Write the samples and instructions of several launches to files below ``work``."""
-    samples = Spool(con, work / "ncu_samples", list(SAMPLE.items()))
-    code = Spool(con, work / "ncu_code", list(INSTRUCTION.items()))
+    samples = Spool(con, work / "ncu_samples", SAMPLE)
+    code = Spool(con, work / "ncu_code", INSTRUCTION)
     code_by_name: OrderedDict[str, list[SassInstruction]] = OrderedDict()
     for number, listing in enumerate(_without_repeats(launch_listings), 1):
         rows = sorted(listing.rows, key=lambda row: row.address)

@@ -16,7 +16,7 @@ from ...base.profile_files import files_of_format, grouped, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
-from ..merging.contract import PassTable, one_row, parquet
+from ..merging.contract import PassTable, count_rows, one_row, parquet
 from ..merging.matching import read_counting_sample
 from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
@@ -155,8 +155,7 @@ def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bo
     )
     if '"ncu pid"' in keys:
         same += ' AND coalesce(a."ncu pid" = b."ncu pid", true)'
-    (count,) = one_row(con, f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}")
-    return bool(count == one.sheet.rows)
+    return count_rows(con, f"({a}) a JOIN ({b}) b USING (row) WHERE {same}") == one.sheet.rows
 
 
 def _both_have(one: NcuTable, other: NcuTable, role: str) -> bool:

@@ -19,7 +19,7 @@ from ...base import progress, size_limits
 from ...base.profile_files import files_of_format, head
 from ...base.untrusted_text import bounded_name, plain_text
 from ..event_layout import EventLayout
-from ..merging.contract import PassTable, launch_pass, one_row, parquet, row_of
+from ..merging.contract import PassTable, count_rows, launch_pass, parquet, row_of
 from ..merging.ranks import ProcessPlace, only_value, place_of_name, rank_number
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import MAGIC, Database, open_database
@@ -146,10 +146,7 @@ class _Export:
 
     def graphs(self) -> int:
         """Return the number of launches of whole graphs."""
-        if "graph" not in self.staged:
-            return 0
-        (count,) = one_row(self.con, f"SELECT count(*) FROM {self.staged['graph']}")
-        return int(count)
+        return count_rows(self.con, self.staged["graph"]) if "graph" in self.staged else 0
 
     def ranges(self) -> str:
         """Return SQL for the NVTX ranges, with the columns RANGE; empty if there are none."""
@@ -218,7 +215,7 @@ class _Export:
             known[column] = "NULL" if lacking else value
         for column, source in texts.items():
             known[column] = f"substr(CAST({source} AS TEXT), 1, {size_limits.TEXT})" if source in has else "NULL"
-        columns = [(c, "VARCHAR" if c in texts else "BIGINT") for c in known]
+        columns = {c: "VARCHAR" if c in texts else "BIGINT" for c in known}
         spool, rows = Spool(self.con, self.work / f"nsys_{name}", columns), 0
         for batch in self.db.read(table, list(known.values())):
             spool.add(batch)

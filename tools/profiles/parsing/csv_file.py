@@ -142,7 +142,7 @@ def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Note]
     picks = ", ".join(f"any_value(c{i}) FILTER ({text.format(i)})" for i, _ in detailed)
     examples = one_row(con, f"SELECT {picks} FROM {rows}") if detailed else ()
     notes = [
-        not_a_number(sheet.source, numbers[i], (count, sheet.rows), example)
+        not_a_number(sheet.source, numbers[i], (count, sheet.rows), repr(plain_text(str(example), 40)))
         for (i, count), example in zip(detailed, examples, strict=True)
     ]
     if more := bad[size_limits.NAMED_COLUMNS :]:

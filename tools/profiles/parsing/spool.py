@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....analysis.store.store import write_table
-from ..merging.contract import parquet
+from ..merging.contract import parquet, row_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,7 +22,8 @@ _TEXTS_KNOWN, _TEXTS_WEIGHT, _TEXTS_HELD, _TEXT = 100_000, 32 << 20, 1000, 8000
 class Spool:
     """Writes rows to numbered Parquet files, with a bounded number of them in memory."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path, columns: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path, columns: Mapping[str, str]) -> None:
+        """``columns`` are SQL types by column."""
         self.con, self.stem, self.columns = con, stem, columns
         self.files: list[Path] = []
         self.rows = 0
@@ -35,14 +36,14 @@ class Spool:
             return
         self.rows += len(rows)
         columns = zip(*rows, strict=True)
-        self._held.append([_array(kind, column) for (_, kind), column in zip(self.columns, columns, strict=True)])
+        self._held.append([_array(kind, part) for kind, part in zip(self.columns.values(), columns, strict=True)])
         self._cells += len(rows) * len(self.columns) + self._held_text()
         if self._cells >= _SPOOLED:
             self._flush()
 
     def _held_text(self) -> int:
         """Return the weight of the texts in the last batch, in numbers of the same size."""
-        texts = (part for (_, kind), part in zip(self.columns, self._held[-1], strict=True) if kind == "VARCHAR")
+        texts = (p for kind, p in zip(self.columns.values(), self._held[-1], strict=True) if kind == "VARCHAR")
         return sum(len(text) for part in texts for text in part if text) // _TEXT_PER_CELL
 
     def close(self) -> list[Path]:
@@ -53,12 +54,10 @@ class Spool:
 
     def _flush(self) -> None:
         """Write the buffered rows; passing whole columns to the database is far faster than single rows."""
-        held = self._held or [[_array(kind, ()) for _, kind in self.columns]]
-        arrays = {
-            name: _concatenate(parts) for (name, _), parts in zip(self.columns, zip(*held, strict=True), strict=True)
-        }
+        held = self._held or [[_array(kind, ()) for kind in self.columns.values()]]
+        arrays = dict(zip(self.columns, map(_concatenate, zip(*held, strict=True)), strict=True))
         file = self.stem.with_name(f"{self.stem.name}_{len(self.files)}.parquet")
-        picks = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in self.columns)
+        picks = row_of(self.columns, {name: f'"{name}"' for name in self.columns})
         with self.con.cursor() as con:  # separate, since a result of the other may still be open
             con.register("spooled", arrays)
             write_table(con, f"SELECT {picks} FROM spooled", file)
@@ -70,7 +69,7 @@ def write_rows(
     con: duckdb.DuckDBPyConnection, stem: Path, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
 ) -> str:
     """Write rows with the given columns, each with its SQL type, to Parquet files; return a FROM item with them."""
-    spool = Spool(con, stem, list(columns.items()))
+    spool = Spool(con, stem, columns)
     spool.add(rows)
     return parquet(spool.close())
 
@@ -100,7 +99,7 @@ class NumberedTexts:
     """Numbers for texts, in a spool. A text may get several numbers, as a hostile file has a new one in every row."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path) -> None:
-        self.spool = Spool(con, stem, [("number", "BIGINT"), ("text", "VARCHAR")])
+        self.spool = Spool(con, stem, {"number": "BIGINT", "text": "VARCHAR"})
         self._known: dict[Any, int] = {}
         self._new: list[tuple[int, str]] = []
         self._count = self._weight = 0

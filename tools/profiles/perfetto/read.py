@@ -9,9 +9,8 @@ from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
-from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, head
-from ..merging.contract import parquet
+from ..merging.contract import parquet, write_relation
 from ..parsing.protobuf import WireError, parse, varint
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import is_call
@@ -73,8 +72,8 @@ def read(files: ProfileFiles) -> Profile:
         f"SELECT track, time_ns, begins, mark FROM {marks} WHERE time_ns IS NOT NULL ORDER BY track, time_ns, mark"
     )
     spans, notes = pair(con, work, ordered, "perfetto")
-    decided = parquet([work / "perfetto_decided.parquet"])
-    write_table(con, _classified_slices(marks, spans, names, tracks), work / "perfetto_decided.parquet")
+    slices = _classified_slices(marks, spans, names, tracks)
+    decided = write_relation(con, slices, work / "perfetto_decided.parquet")
     kernels = work / "perfetto_launches.parquet"
     launches = kernel_launches(con, traces[0], kernels, decided)
     samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"

@@ -13,7 +13,7 @@ from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import plain_text
-from ..merging.contract import PassTable, one_row
+from ..merging.contract import PassTable, count_rows
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.sheet import LaunchSheet, classify, merge_xcds
 from ..reader import Profile, ProfileFiles
@@ -157,7 +157,7 @@ def with_sizes(con: duckdb.DuckDBPyConnection, kernels: str, table: Profile) -> 
     once = f"SELECT DISTINCT ON (start_ns, end_ns) start_ns, end_ns, {', '.join(sizes)} FROM {stated.launches}"
     picks = ", ".join(f"coalesce(k.{c}, t.{c}) AS {c}" for c in sizes)
     joined = f"({kernels}) k LEFT JOIN ({once}) t USING (start_ns, end_ns)"
-    (lacking,) = one_row(con, f"SELECT count(*) FILTER (t.grid IS NULL) FROM {joined}")
+    lacking = count_rows(con, f"{joined} WHERE t.grid IS NULL")
     notes = []
     if lacking:
         text = f"{count_text(lacking, 'launch is', 'launches are')} not in {stated.source.name}, by start and end"

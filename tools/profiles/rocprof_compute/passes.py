@@ -17,7 +17,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import bounded_name, visible_name
-from ..merging.contract import PassTable, one_row, parquet
+from ..merging.contract import PassTable, count_rows, parquet
 from ..merging.merge import ACCUMULATE
 from ..parsing.csv_file import long_pass, stage, stage_columns
 from ..parsing.sheet import LaunchSheet, merge_xcds
@@ -273,7 +273,7 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
         f"SELECT l.row, k.range_id FROM {main.launches} l LEFT JOIN ({own}) o ON o.dispatch_id = "
         f"TRY_CAST(l.dispatch_id AS BIGINT) LEFT JOIN ({known}) k ON k.range_id = o.range_id"
     )
-    (inside,) = one_row(files.con, f"SELECT count(range_id) FROM ({of_launches})")
+    inside = count_rows(files.con, f"({of_launches}) WHERE range_id IS NOT NULL")
     text = (
         f"The table ranges contains {count_text(count, 'range')} of operators; {inside} of "
         f"{count_text(main.rows, 'launch belongs', 'launches belong')} to one (range_id)."

@@ -10,7 +10,7 @@ from ....analysis.base.database import sql_literal, sql_path
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
-from ..merging.contract import one_row, parquet, row_of
+from ..merging.contract import count_rows, parquet, row_of, write_relation
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids, sql_value
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
@@ -37,9 +37,8 @@ def more_columns(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[Proc
         picks += ["graph", "graph_node"]
     if len(picks) == 1:
         return ""
-    staged = work / "more_columns.parquet"
-    write_table(con, f"SELECT {', '.join(picks)} FROM ({launches(main)})", staged)
-    return f"SELECT * FROM {parquet([staged])}"
+    staged = write_relation(con, f"SELECT {', '.join(picks)} FROM ({launches(main)})", work / "more_columns.parquet")
+    return f"SELECT * FROM {staged}"
 
 
 def counter_samples(main: Sequence[ProcessRecording]) -> Callable[[str], str] | None:
@@ -94,8 +93,7 @@ def launches(main: Sequence[ProcessRecording], processes: Sequence[int] = ()) ->
 
 def _numbers_symbols(con: duckdb.DuckDBPyConnection, recording: ProcessRecording) -> bool:
     """Return whether every launch has a symbol, the kernel of one device, by which rocprofv3 counts instead of name."""
-    counts = one_row(con, f"SELECT count(*), count(symbol) FROM ({recording.select()})")
-    return bool(counts[0] == counts[1])
+    return not count_rows(con, f"({recording.select()}) WHERE symbol IS NULL")
 
 
 _RANGE = "roctx"
@@ -204,8 +202,7 @@ def _attribute_to_runtime_calls(con: duckdb.DuckDBPyConnection, events: str) -> 
 
     A call is inside another one if it is enclosed by it in time on its thread.
     """
-    (inner,) = one_row(con, f"SELECT count(*) FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')")
-    if not inner:
+    if not count_rows(con, f"({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')"):
         return events
     used = f"(SELECT DISTINCT pid, correlation FROM ({events}) WHERE kind IN ('kernel', 'copy', 'fill'))"
     hsa = (

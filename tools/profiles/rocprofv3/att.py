@@ -24,7 +24,7 @@ from ...base import progress
 from ...base.profile_files import head, is_inside, open_regular
 from ...base.untrusted_text import plain_text
 from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
-from ..merging.contract import one_row, parquet
+from ..merging.contract import count_rows, parquet
 from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
@@ -194,7 +194,7 @@ def trace_queries(
 
     ``launches_by_number`` maps dispatch ids to launches of the main pass.
     """
-    spools = {name: Spool(con, work / f"att_{name}", list(columns.items())) for name, columns in _TABLES.items()}
+    spools = {name: Spool(con, work / f"att_{name}", columns) for name, columns in _TABLES.items()}
     traces_read, warnings = 0, list[Note]()
     for trace in traces:
         try:
@@ -215,7 +215,7 @@ def trace_queries(
     if not traces_read:
         return None, None, warnings
     code, samples, lines, waves = (f"SELECT * FROM {parquet(spool.close())}" for spool in spools.values())
-    (resident,) = one_row(con, f"SELECT count(*) FROM ({waves})")
+    resident = count_rows(con, f"({waves})")
     text = (
         f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
         "one compute unit on each traced shader engine, not of a whole launch."

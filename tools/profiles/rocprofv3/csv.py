@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ...base.profile_files import open_text
-from ..merging.contract import parquet
+from ..merging.contract import parquet, row_of
 from ..merging.ranks import sql_value
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
@@ -94,9 +94,7 @@ def _add_activity(
         for side in ("source", "target", "device"):
             if side in own:
                 own[side] = _gpu(own[side], gpus)
-        picks = ", ".join(
-            f"TRY_CAST({own.get(c, 'NULL')} AS {t}) AS {c}" for c, t in (ACTIVITY | {"ranges": SPAN})[what].items()
-        )
+        picks = row_of((ACTIVITY | {"ranges": SPAN})[what], own, "TRY_CAST")
         where = stated.get("where", "true")
         selects.setdefault(what, []).append(f"SELECT {picks} FROM {parquet([staged])} WHERE {where}")
     for item in recordings:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import is_inside
 from ...code_objects.isa import class_sql
 from ...code_objects.resolve import CodeQuery, DecodedInstruction, resolve_code
-from ..merging.contract import parquet, row_of
+from ..merging.contract import parquet, row_of, write_relation
 from ..merging.matching import pair_repeated_launches
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries
@@ -81,7 +80,6 @@ def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledP
     all_processes = [*((r, n, False) for n, r in enumerate(profile.main)), *((r, n, True) for r, n in profile.others)]
     sampled_processes = [(r, n, repeats) for r, n, repeats in all_processes if r.sampled]
     recordings = [r for r, *_ in sampled_processes]
-    staged = work / "pc_samples.parquet"
     parts = [
         _process_samples(
             number,
@@ -91,18 +89,16 @@ def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledP
         )
         for number, (item, n, repeats) in enumerate(sampled_processes)
     ]
-    write_table(con, " UNION ALL ".join(parts), staged)
+    staged = write_relation(con, " UNION ALL ".join(parts), work / "pc_samples.parquet")
     objects = _objects(con, recordings, staged)
-    decoded, missing = _decode_objects(con, profile, recordings, objects, staged)
+    spool = Spool(con, work / "pc_code", HOTSPOTS["decoded"])
+    missing = _decode_objects(spool, profile, recordings, objects, staged)
+    decoded = parquet(spool.close()) if spool.rows else ""
     places = ", ".join(f"({o.process}, {o.own}, {o.number}, {sql_literal(_object_name(o))})" for o in objects)
     object_names = f"(SELECT * FROM (VALUES {places or '(-1, -1, -1, NULL)'}) v(process, code_object, object, name))"
-    rows = (
-        f"(SELECT s.*, object, name FROM {parquet([staged])} s LEFT JOIN {object_names} USING (process, code_object))"
-    )
+    rows = f"(SELECT s.*, object, name FROM {staged} s LEFT JOIN {object_names} USING (process, code_object))"
     if decoded:
-        settled = work / "pc_settled.parquet"
-        write_table(con, _settle_kernels(rows, decoded, recordings), settled)
-        rows = parquet([settled])
+        rows = write_relation(con, _settle_kernels(rows, decoded, recordings), work / "pc_settled.parquet")
     samples = f"SELECT {row_of(SAMPLE, HOTSPOTS['samples'])} FROM {rows}"
     code = HOTSPOTS["samples"] | HOTSPOTS["instructions"] | {"class": class_sql("instruction")}
     instructions = f"SELECT {row_of(INSTRUCTION, code)} FROM {rows}"
@@ -181,7 +177,7 @@ def _settle_kernels(rows: str, decoded: str, sampled: Sequence[ProcessRecording]
 
 
 def _objects(
-    con: duckdb.DuckDBPyConnection, sampled: Sequence[ProcessRecording], staged: Path
+    con: duckdb.DuckDBPyConnection, sampled: Sequence[ProcessRecording], staged: str
 ) -> list[_SampledCodeObject]:
     """Return the code objects with samples, those with most samples first."""
     uris = " UNION ALL ".join(
@@ -191,7 +187,7 @@ def _objects(
     )
     empty = f"SELECT -1 AS process, {', '.join(f'NULL::{kind} AS {c}' for c, kind in OBJECT.items())}"
     rows = con.execute(
-        f"SELECT process, code_object, any_value(uri) FROM {parquet([staged])} LEFT JOIN ({uris or empty}) "
+        f"SELECT process, code_object, any_value(uri) FROM {staged} LEFT JOIN ({uris or empty}) "
         "USING (process, code_object) WHERE code_object IS NOT NULL GROUP BY process, code_object "
         "ORDER BY sum(count) DESC, 1, 2"
     ).fetchmany(_MOST_FILES * _MOST_OBJECTS)
@@ -208,15 +204,15 @@ def _object_name(one: _SampledCodeObject) -> str:
 
 
 def _decode_objects(
-    con: duckdb.DuckDBPyConnection, profile: SampledProfile, sampled: Sequence[ProcessRecording],
+    spool: Spool, profile: SampledProfile, sampled: Sequence[ProcessRecording],
     objects: Sequence[_SampledCodeObject],
-    staged: Path,
-) -> tuple[str, list[str]]:  # fmt: skip
-    """Return a FROM item with what was decoded (hotspots.decoded in layouts.toml), empty if nothing, and reasons for
-    failures.
+    staged: str,
+) -> list[str]:  # fmt: skip
+    """Spool what was decoded (hotspots.decoded in layouts.toml); return reasons for failures.
+
+    ``staged`` is a FROM item with the samples.
     """
-    work = staged.parent
-    spool = Spool(con, work / "pc_code", list(HOTSPOTS["decoded"].items()))
+    con, work = spool.con, spool.stem.parent
     missing: list[str] = []
     files = [*profile.code, *_code_files(profile.folder)]
     until = time.monotonic() + _PATIENCE_S
@@ -226,7 +222,7 @@ def _decode_objects(
         if not candidates or item is None:
             continue
         rows = con.execute(
-            f'SELECT "offset", max(instruction), sum(count) FROM {parquet([staged])} WHERE process = {one.process} '
+            f'SELECT "offset", max(instruction), sum(count) FROM {staged} WHERE process = {one.process} '
             f'AND code_object = {one.own} AND "offset" >= 0 GROUP BY 1 ORDER BY 3 DESC, 1'
         ).fetchmany(_MOST_PLACES)
         kernels = con.execute(
@@ -249,14 +245,13 @@ def _decode_objects(
                 reasons = resolution.missing
                 break
         missing += reasons
-    spool_files = spool.close()
     distinct_reasons = list(dict.fromkeys(missing))
     if len(distinct_reasons) > _MOST_REASONS:
         distinct_reasons[_MOST_REASONS:] = [
             f"{len(distinct_reasons) - _MOST_REASONS} more files that might contain the code of samples did not help "
             "either."
         ]
-    return (parquet(spool_files) if spool.rows else ""), distinct_reasons
+    return distinct_reasons
 
 
 def _code_files(folder: Path) -> Iterator[Path]:

@@ -39,7 +39,7 @@ _PC_SAMPLES = (("buffer_records", "pc_sample_host_trap"), ("buffer_records", "pc
 _ACTIVITY_PATHS: dict[KeyPath, Recorded] = {
     ("buffer_records", name): Recorded[kind.upper()] for name, kind in JSON["records"].items()
 }
-COLUMNS = {name: list(columns.items()) for name, columns in JSON["spools"].items()}
+COLUMNS: dict[str, dict[str, str]] = JSON["spools"]
 """Spools of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.problems import BadInput
-from ....analysis.store.store import write_table
-from ..merging.contract import one_row, parquet
+from ..merging.contract import count_rows, one_row, parquet, row_of, write_relation
 from ..merging.ranks import sql_value
 from ..parsing.csv_file import stage_columns
 from .layouts import ROCPD, SAMPLES
@@ -34,8 +33,9 @@ _MOST_TEXTS = 2_000_000
 _TEXT = 2000
 
 
-def _row(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
-    return ", ".join(f'TRY_CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
+def _columns_of(kind: str) -> str:
+    """Return the picks of a SELECT from rows of a kind (layouts.toml) with the columns of samples."""
+    return row_of(SAMPLE_COLUMNS, SAMPLES[kind], "TRY_CAST")
 
 
 def merge_equal_samples(select: str, *more: str) -> str:
@@ -67,12 +67,10 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
         if bad:
             name = output.files[kind].name
             raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples have no launch or no instruction")
-        compact = work.with_name(f"{work.name}_samples_{kind}.parquet")
-        write_table(
-            con, merge_equal_samples(f"SELECT {_row(SAMPLE_COLUMNS, SAMPLES['csv'])} FROM {parquet([staged])}"), compact
-        )
+        samples = merge_equal_samples(f"SELECT {_columns_of('csv')} FROM {parquet([staged])}")
+        compact = write_relation(con, samples, work.with_name(f"{work.name}_samples_{kind}.parquet"))
         staged.unlink()
-        parts.append(f"SELECT * FROM {parquet([compact])}")
+        parts.append(f"SELECT * FROM {compact}")
     return ProcessSamples(" UNION ALL ".join(parts)) if parts else None
 
 
@@ -134,14 +132,13 @@ def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, A
 def json_samples(run: int, sample: str, text: str, code_objects: str, entry: str) -> ProcessSamples:
     """Return the samples of one process of a JSON file; the arguments are the spooled rows of all processes."""
     texts = f"(SELECT DISTINCT ON (text) * FROM {text} WHERE run = {run})"
-    samples = _row(SAMPLE_COLUMNS, SAMPLES["json"])
     rows = f"SELECT * FROM (SELECT * FROM {sample} WHERE run = {run}) LEFT JOIN {texts} USING (text)"
     objects = f"(SELECT DISTINCT ON (code_object) * FROM {code_objects} WHERE run = {run})"
     starts = {"symbol": "linked", "start": "address - delta"} | {c: c for c in ("code_object", "kernel")}
     return ProcessSamples(
-        f"SELECT {samples} FROM ({rows})",
+        f"SELECT {_columns_of('json')} FROM ({rows})",
         f"SELECT {', '.join(OBJECT)} FROM {objects}",
-        f"SELECT {_row(ENTRY, starts)} FROM (SELECT * FROM {entry} WHERE run = {run}) "
+        f"SELECT {row_of(ENTRY, starts, 'TRY_CAST')} FROM (SELECT * FROM {entry} WHERE run = {run}) "
         f"LEFT JOIN {objects} USING (code_object) WHERE linked != ''",
     )
 
@@ -185,10 +182,9 @@ def database_samples(staging: Staging) -> DatabaseSamples | None:
     parts = [read(staging) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
     if not parts:
         return None
-    staged = staging.file("samples.parquet")
-    write_table(con, merge_equal_samples(" UNION ALL ".join(parts), "session", "process"), staged)
-    (count,) = one_row(con, f"SELECT count(*) FROM {parquet([staged])}")
-    if not count:
+    merged = merge_equal_samples(" UNION ALL ".join(parts), "session", "process")
+    staged = write_relation(con, merged, staging.file("samples.parquet"))
+    if not count_rows(con, staged):
         return None
     objects, entries = "", ""
     if db.parts(_CODE):
@@ -196,7 +192,7 @@ def database_samples(staging: Staging) -> DatabaseSamples | None:
     if db.parts(_SYMBOLS):
         entries = "SELECT session, process, code_object, linked AS symbol, kernel, NULL::BIGINT AS start "
         entries += f"FROM {staging.rows(_SYMBOLS, ROCPD['entry'])} WHERE linked != ''"
-    return DatabaseSamples(f"SELECT * FROM {parquet([staged])}", objects, entries)
+    return DatabaseSamples(f"SELECT * FROM {staged}", objects, entries)
 
 
 def _by_address(staging: Staging) -> str:
@@ -205,9 +201,9 @@ def _by_address(staging: Staging) -> str:
     if staging.db.parts(_TEXTS):
         texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS)})"
     join = f"LEFT JOIN {texts} USING (session, code_object, place)"
-    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, SAMPLES['address'])} FROM {staging.rows(_TABLE)} {join}"
+    return f"SELECT session, process, {_columns_of('address')} FROM {staging.rows(_TABLE)} {join}"
 
 
 def _with_texts(staging: Staging) -> str:
     """Return SQL for samples with the columns of the CSV files."""
-    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, SAMPLES['text'])} FROM {staging.rows(_PLAIN)}"
+    return f"SELECT session, process, {_columns_of('text')} FROM {staging.rows(_PLAIN)}"

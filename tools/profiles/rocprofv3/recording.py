@@ -13,7 +13,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import size_limits
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import parquet
+from ..merging.contract import parquet, row_of
 from ..merging.ranks import ProcessPlace, in_sequence, settle_ranks
 from .agents import Rocprofv3Agent, find_profiled_gpu
 from .layouts import STAGED
@@ -113,8 +113,7 @@ def stage_launches(
     con.execute(
         f"CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY {order}) - 1 AS key, * FROM ({rows})"
     )
-    known = {"kernel": bounded_name("kernel")}
-    picks = ", ".join(f"TRY_CAST({known.get(c, c)} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+    picks = row_of(LAUNCH, {c: c for c in LAUNCH} | {"kernel": bounded_name("kernel")}, "TRY_CAST")
     write_table(con, f"SELECT {picks} FROM found ORDER BY key", launches)
     filled = [path for path, sql in more.items() if write_table(con, sql, path)]
     processes = con.execute(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.untrusted_text import plain_text
-from ..merging.contract import one_row, parquet
+from ..merging.contract import count_rows, parquet
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
@@ -64,7 +64,7 @@ class Staging:
     con: duckdb.DuckDBPyConnection
     db: Database
     work: Path
-    _numbers: Iterator[int] = field(default_factory=count)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
     _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
     """What was staged already: table and picks -> FROM item."""
 
@@ -79,13 +79,15 @@ class Staging:
         request = (table, *picks, *picks.values())
         if request in self._staged:
             return self._staged[request]
-        columns = [(column, _TYPES.get(column, "BIGINT")) for column in picks]
+        columns = {column: _TYPES.get(column, "BIGINT") for column in picks}
         numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
         sqlite_columns = dict(picks)
         if numbered and "session" in sqlite_columns:
             sqlite_columns["session"] = f"CASE guid{numbered} ELSE -1 END"
         spool, row_count = Spool(self.con, self.file(str(next(self._numbers))), columns), 0
-        for batch in self.db.read(table, [_CASTS[kind].format(sqlite_columns[column]) for column, kind in columns]):
+        for batch in self.db.read(
+            table, [_CASTS[kind].format(sqlite_columns[column]) for column, kind in columns.items()]
+        ):
             spool.add(batch)
             row_count += len(batch)
             progress.report(f"read {count_text(row_count, 'row')} of {table} of {self.db.path.name}")
@@ -100,7 +102,7 @@ class Staging:
     def few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
         """Return the first rows of a small table; none if it is missing."""
         rows = (row for batch in self.db.read(table, picks, where) for row in batch)
-        return list(islice(rows, SMALL)) if self.db.parts(table) else []
+        return list(itertools.islice(rows, SMALL)) if self.db.parts(table) else []
 
     def has_rows(self, table: str) -> bool:
         """Return whether a table exists and is not empty."""
@@ -255,7 +257,7 @@ def _warn_of_infinite_values(con: duckdb.DuckDBPyConnection, file: Path, values:
     """Return a warning about values that are not numbers in SQLite, which were read as infinite."""
     if not values:
         return []
-    (count,) = one_row(con, f"SELECT count(*) FROM {parquet(values)} WHERE NOT isfinite(value)")
+    count = count_rows(con, f"{parquet(values)} WHERE NOT isfinite(value)")
     text = f"{file.name}: {count} counter values are not finite numbers; they are treated as not collected."
     return [Note("not_a_number", text)] if count else []
 

@@ -19,7 +19,7 @@ from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK
 from ...base.untrusted_text import NO_NAME, visible_name
-from ..merging.contract import one_row, parquet, row_of
+from ..merging.contract import count_rows, one_row, parquet, row_of
 from ..merging.demangled_names import kernel_names
 from ..merging.matching import pair_repeated_launches
 from ..parsing.module_data import module_data
@@ -147,7 +147,7 @@ def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
 
 
 def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
-    (bad,) = one_row(con, f"SELECT count(*) FROM ({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}")
+    bad = count_rows(con, f"({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}")
     if not bad:
         return []
     return [

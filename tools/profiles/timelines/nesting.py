@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import duckdb
 
 
-_PLACED = [("range_id", "BIGINT"), ("path_id", "BIGINT"), ("depth", "BIGINT")]
-_STEP = [("pid", "BIGINT"), ("thread", "BIGINT"), ("time_ns", "BIGINT"), ("range_id", "BIGINT")]
-_PATH = [("path_id", "BIGINT"), ("path", "VARCHAR")]
+_PLACED = dict.fromkeys(("range_id", "path_id", "depth"), "BIGINT")
+_STEP = dict.fromkeys(("pid", "thread", "time_ns", "range_id"), "BIGINT")
+_PATH = {"path_id": "BIGINT", "path": "VARCHAR"}
 _BATCH = 5_000
 _PATH_LIMIT = 4000
 """Maximum characters of a path."""
@@ -159,7 +159,7 @@ class _NestingSweep:
         return known
 
 
-SPAN = [("mark", "BIGINT"), ("end_ns", "BIGINT")]
+SPAN = {"mark": "BIGINT", "end_ns": "BIGINT"}
 _OPEN = 500_000
 """Ranges of one thread that may be open at a time; a program has at most hundreds."""
 

@@ -16,7 +16,7 @@ from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK, rows_in_order
 from ...base.untrusted_text import bounded_name, visible_name
-from ..merging.contract import PassTable, launch_pass, one_row, parquet
+from ..merging.contract import PassTable, count_rows, launch_pass, one_row, parquet, write_relation
 from ..merging.demangled_names import kernel_names
 from ..merging.ranks import plain_pid
 from ..parsing.module_data import module_data
@@ -135,7 +135,8 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         )
     notes = [_events_note(con, out)]
     if ranges:
-        inside = _count_in_ranges(con, out)
+        in_ranges = f"{parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE} AND range_id IS NOT NULL"
+        inside = count_rows(con, in_ranges)
         notes.append(_ranges_note(con, out, inside))
         if timeline.unassigned and not inside:
             notes.append(Note("ranges", timeline.unassigned))
@@ -246,13 +247,10 @@ def _in_order_of_events(
     """Return a FROM item with the range_id of every event, in their order; ``ranges_of`` is SQL for id and range_id."""
     if ranges_of is None:
         return f"(SELECT NULL::BIGINT AS range_id FROM {events})"
-    path = work / "timeline_within.parquet"
     numbered = f"(SELECT *, file_row_number AS id FROM {events})"
     within = f"SELECT * FROM ({ranges_of(numbered)}) WHERE range_id IS NOT NULL"
-    write_table(
-        con, f"SELECT range_id FROM (SELECT id FROM {numbered}) LEFT JOIN ({within}) USING (id) ORDER BY id", path
-    )
-    return parquet([path])
+    ordered = f"SELECT range_id FROM (SELECT id FROM {numbered}) LEFT JOIN ({within}) USING (id) ORDER BY id"
+    return write_relation(con, ordered, work / "timeline_within.parquet")
 
 
 def _ranges_of_events(con: duckdb.DuckDBPyConnection, work: Path, ranges: str, steps: str, events: str) -> str:
@@ -263,13 +261,12 @@ def _ranges_of_events(con: duckdb.DuckDBPyConnection, work: Path, ranges: str, s
     """
     calls = f"SELECT id, pid, correlation, coalesce(pid, -1) AS p, coalesce(thread, -1) AS t, start_ns FROM {events} "
     calls += f"WHERE kind IN {_HOST}"
-    write_table(
+    ranges_of_calls = write_relation(
         con,
         f"SELECT id, c.pid, c.correlation, nullif(s.range_id, 0) AS range_id FROM ({calls}) c ASOF LEFT JOIN {steps} s "
         "ON c.p = s.pid AND c.t = s.thread AND c.start_ns >= s.time_ns",
         work / "timeline_calls.parquet",
     )
-    ranges_of_calls = parquet([work / "timeline_calls.parquet"])
     # The range of the call that started it; of nested calls with one correlation, that of the outermost.
     started = "SELECT pid, correlation, min(range_id) AS started FROM {} WHERE correlation IS NOT NULL "
     started += "AND range_id IS NOT NULL GROUP BY ALL"
@@ -304,12 +301,6 @@ def _events_note(con: duckdb.DuckDBPyConnection, out: Path) -> Note:
     )
     words = ", ".join(f"{counts[kind]} {word}" for kind, word in _WORDS.items() if kind in counts)
     return Note("timeline", f"The profile is a timeline (table events): {words or 'no events'}.")
-
-
-def _count_in_ranges(con: duckdb.DuckDBPyConnection, out: Path) -> int:
-    """Return the number of device events that belong to a range."""
-    (count,) = one_row(con, f"SELECT count(range_id) FROM {parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE}")
-    return int(count)
 
 
 def _ranges_note(con: duckdb.DuckDBPyConnection, out: Path, inside: int) -> Note:

@@ -21,12 +21,11 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
-from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import files_below, head, is_inside, open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
-from ..merging.contract import parquet
+from ..merging.contract import parquet, write_relation
 from ..merging.ranks import ProcessPlace, host_name, place_of_name, sql_value
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts
@@ -288,9 +287,8 @@ def _product(sides: str | None) -> int | None:
 
 def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     con, work = files.con, files.work
-    decided = parquet([work / "xplane_decided.parquet"])
     role = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(_ROLES))
-    write_table(
+    decided = write_relation(
         con,
         f"SELECT r.* EXCLUDE (role, name), CASE r.role {role} END AS role, n.text, {sql_value(space.pid)}::BIGINT AS "
         f"pid FROM {parquet(space.rows.close())} r JOIN {parquet(space.names.close())} n ON n.number = r.name",
