@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from ...analysis.base.extensions import READERS, extensions
 from ...analysis.base.problems import BadArgument, BadInput, Problem, near
@@ -40,24 +40,19 @@ class Format:
 
     def detect(self, path: Path) -> bool:
         """Return whether ``path`` looks like this format."""
-        if not isinstance(self.reader, str):
-            return self.reader.detect(path)
-        module, _, name = self.reader.partition(":")
-        return bool(getattr(self._module(module), name or "detect")(path))
+        name = self.reader.partition(":")[2] if isinstance(self.reader, str) else ""
+        return bool(getattr(self.load(), name or "detect")(path))
 
     def read(self, files: ProfileFiles) -> Profile:
         """Return the profile at ``files.path``; BadInput names the faulty file."""
-        reader = self._module(self.reader.partition(":")[0]) if isinstance(self.reader, str) else self.reader
-        profile: Profile = reader.read(files)
+        profile: Profile = self.load().read(files)
         return profile
 
-    def load(self) -> None:
-        """Import the reader."""
-        if isinstance(self.reader, str):
-            self._module(self.reader.partition(":")[0])
-
-    def _module(self, name: str) -> ModuleType:
-        return import_module(f".{name}", __package__)
+    def load(self) -> Any:
+        """Return the reader: the object, or its module, which is imported now."""
+        if not isinstance(self.reader, str):
+            return self.reader
+        return import_module(f".{self.reader.partition(':')[0]}", __package__)
 
 
 _LOOKED_AT = 200

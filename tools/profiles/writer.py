@@ -73,15 +73,17 @@ def write_profile(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -
     warnings, notes = [*profile.warnings, *stored.warnings], [*stored.notes, *profile.notes]
     events = samples = 0
     if profile.timeline:
-        timeline = write_timeline(con, out, profile.timeline)
-        events, warnings, notes = timeline.events, warnings + timeline.warnings, notes + timeline.notes
+        events, more_warnings, more_notes = write_timeline(con, out, profile.timeline)
+        warnings, notes = warnings + more_warnings, notes + more_notes
     if profile.hotspots:
-        hotspots = write_hotspots(con, out, profile.hotspots(stored_launches(out)))
-        samples, warnings, notes = hotspots.samples, warnings + hotspots.warnings, notes + hotspots.notes
+        samples, more_warnings, more_notes = write_hotspots(con, out, profile.hotspots(stored_launches(out)))
+        warnings, notes = warnings + more_warnings, notes + more_notes
     if profile.sampled:
         samples, more_warnings, more_notes = _add_samples(con, profile.sampled, out)
         warnings, notes = warnings + more_warnings, notes + more_notes
-    multiplexed = _find_turns(con, profile, out)
+    multiplexed = profile.multiplexed
+    if multiplexed == DETECT and not ((out / "counters.parquet").exists() and is_multiplexed(con, out)):
+        multiplexed = None
     if multiplexed:
         warnings += incomplete_kernel_notes(con, out)
         notes += fill_rate_notes(con, out)
@@ -127,13 +129,6 @@ def _add_samples(con: duckdb.DuckDBPyConnection, sampled: Profile, out: Path) ->
         return 0, [Note("left_out", join_sentences(problem.text, "Its samples were skipped"))], []
     take_samples(con, own, out)
     return stored.samples, [], [note for note in stored.notes if note.code in _NOTES_OF_SAMPLES]
-
-
-def _find_turns(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -> str | None:
-    """Return how groups of counters took turns between launches, or None if they did not."""
-    if profile.multiplexed != DETECT or ((out / "counters.parquet").exists() and is_multiplexed(con, out)):
-        return profile.multiplexed
-    return None
 
 
 def _stage_pass(con: duckdb.DuckDBPyConnection, one: Pass, stem: Path) -> PassTable:

@@ -187,10 +187,7 @@ def cause_of_cycles(
 ) -> tuple[str, dict[str, str]]:
     """Return why more cycles were counted than the maximum clock gives: the name of the cause, and words for it."""
     if overhead := added_cycles(tables.ask, cycles, clock_mhz):
-        return "added", {"added": str(_two_digits(overhead[0])), "how": overhead[1]}
+        added, how = overhead
+        # Two significant digits, since no more are known.
+        return "added", {"added": str(int(round(added, 1 - math.floor(math.log10(added))))), "how": how}
     return ("absurd" if highest > threshold("clocks.absurd") * clock_mhz else "short"), {}
-
-
-def _two_digits(cycles: float) -> int:
-    """Round to two significant digits, since no more are known."""
-    return int(round(cycles, 1 - math.floor(math.log10(cycles))))

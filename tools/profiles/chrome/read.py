@@ -162,7 +162,8 @@ class _ChromeTables:
         sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
         devices = [d for f in self.traces.facts for d in f.get("deviceProperties") or ()]
         device = next((d for d in devices if d.get("name")), devices[0] if devices else {})
-        name, facts = plain_text(str(device.get("name") or ""), 80) or None, _facts(device)
+        name = plain_text(str(device.get("name") or ""), 80) or None
+        facts = plausible_facts({"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")})
         vendor = "amd" if tool == _ROCPROF else vendor_of(con, name, f"FROM {self.decided} WHERE what = 'call'")
         ranks = [place.rank for place in self.places if place.rank is not None]
         several = bool(self._processes)
@@ -398,11 +399,6 @@ def _rank(facts: dict[str, Any]) -> int | None:
     """Return the rank that a PyTorch trace states."""
     stated = facts.get("distributedInfo")
     return rank_number(stated.get("rank")) if isinstance(stated, dict) else None
-
-
-def _facts(device: dict[str, Any]) -> dict[str, float]:
-    stated = {"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")}
-    return plausible_facts(stated)
 
 
 def _stem(path: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
@@ -13,9 +12,6 @@ from ..merging.contract import count_rows, one_row, parquet
 from ..merging.ranks import ProcessPlace, sql_place
 from ..parsing.spool import Spool
 from .records import Stage
-
-if TYPE_CHECKING:
-    import duckdb
 
 _START, _END = 1 << 1, 1 << 2
 """Flags of a mark: CUPTI_ACTIVITY_FLAG_MARKER_START and _END; marks with neither are instants."""
@@ -127,7 +123,7 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         Spool(con, stage.folder / f"cupti_{name}", {c: "VARCHAR" if c in _TEXTS else "BIGINT" for c in columns})
         for name, columns in (("ranges", _RANGE), ("steps", _STEP))
     )
-    unfinished = _sweep(con, stage, ranges, steps)
+    unfinished = _sweep(stage, ranges, steps)
     if not ranges.rows:
         return NvtxRanges()
     processes = ", ".join(f"({file}, {sql_place(place)})" for file, place in places.items())
@@ -159,34 +155,34 @@ def ranges_of_launches(calls: str, steps: str) -> str:
     return query + f"ASOF LEFT JOIN {alone} a ON o.file = a.file AND o.host_ns >= a.time_ns"
 
 
-def _sweep(con: duckdb.DuckDBPyConnection, stage: Stage, ranges: Spool, steps: Spool) -> int:
+def _sweep(stage: Stage, ranges: Spool, steps: Spool) -> int:
     """Write the ranges and steps of all processes; return the number of ranges that never ended."""
     first, unfinished = 1, 0
-    for (file,) in con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
-        sweep = _NvtxSweep(first, _names(con, stage, file))
-        for mark in _marks(con, stage, file):
+    for (file,) in stage.con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
+        sweep = _NvtxSweep(first, _names(stage, file))
+        for mark in _marks(stage, file):
             sweep.mark(*mark)
             if len(sweep.steps) >= _ROWS:
                 sweep.spool(file, ranges, steps)
-        unfinished += sweep.finish(_last_time(con, stage, file))
+        unfinished += sweep.finish(_last_time(stage, file))
         sweep.spool(file, ranges, steps)
         first += sweep.count
     return unfinished
 
 
-def _names(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> dict[int, str]:
+def _names(stage: Stage, file: int) -> dict[int, str]:
     """Return the names of ranges, safe to show."""
     if not stage.parts["NAME"]:
         return {}
     marks = f"FROM {stage.relation('MARK')} WHERE file = {file}"
     used = f"SELECT name {marks} UNION SELECT domain {marks}"
-    rows = con.execute(f"SELECT id, text FROM {stage.relation('NAME')} WHERE file = {file} AND id IN ({used})")
+    rows = stage.con.execute(f"SELECT id, text FROM {stage.relation('NAME')} WHERE file = {file} AND id IN ({used})")
     return {number: shown for number, text in rows.fetchall() if (shown := plain_text(text, LONGEST_NAME))}
 
 
-def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int, int]]:
+def _marks(stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Yield time, id, flags, name, thread and domain of the marks of one process in order, with a separate cursor."""
-    cursor = con.cursor()
+    cursor = stage.con.cursor()
     rows = cursor.execute(
         f"SELECT time_ns, id, flags, name, thread, domain FROM {stage.relation('MARK')} "
         f"WHERE file = {file} AND time_ns < {1 << 63} ORDER BY time_ns, row"
@@ -196,10 +192,10 @@ def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[
     cursor.close()
 
 
-def _last_time(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> int:
+def _last_time(stage: Stage, file: int) -> int:
     """Return the last time in the recording of a process."""
     if not stage.parts["LNCH"]:
         return 0
     times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
-    (last,) = one_row(con, f"SELECT max(end_ns) FROM {times}")
+    (last,) = one_row(stage.con, f"SELECT max(end_ns) FROM {times}")
     return int(last or 0)

@@ -42,11 +42,6 @@ _PROCESS = {"pid": "r.pid", "rank": "r.rank", "host": "r.host"}
 """Columns that identify the process of an event."""
 
 
-def is_traced(stage: Stage) -> bool:
-    """Return whether more was recorded than kernels and their launches."""
-    return any(stage.parts[kind] for kind in _OF_TIMELINE)
-
-
 @dataclass
 class RecordedRun:
     """The recordings of one run of a program, staged as tables."""
@@ -63,19 +58,6 @@ class RecordedRun:
     device: CuptiDevice | None
     """The first GPU that was used."""
 
-    def _device_name(self) -> str | None:
-        """Return the driver's name of the first GPU that was used."""
-        for recording in self.recordings:
-            for device in recording.devices:
-                if device is self.device:
-                    return plain_text(self.stage.text(recording, device.name)) or None
-        return None
-
-    def _version(self) -> str | None:
-        """Return the version of the CUPTI API: 18 is CUDA 11.8, 130000 CUDA 13.0."""
-        versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
-        return f"CUPTI {', '.join(sorted(versions))}" if versions else None
-
     def profile(self) -> Profile:
         """Return the launches, their ranges and, if one was recorded, the timeline."""
         con, work = self.stage.con, self.stage.folder
@@ -89,18 +71,21 @@ class RecordedRun:
             inside, total = one_row(con, f"SELECT count(range_id), count(*) FROM {known}")
             belong = count_text(total, "launch belongs", "launches belong")
             notes.append(Note("ranges", f"{inside} of {belong} to a range (range_id)."))
-        timeline = None
-        stacks = call_stacks(self.stage, self.processes) if is_traced(self.stage) else None
-        if is_traced(self.stage):
+        timeline = stacks = None
+        if any(self.stage.parts[kind] for kind in _OF_TIMELINE):  # more than kernels and their launches
+            stacks = call_stacks(self.stage, self.processes)
             events = CuptiTimeline(self.stage, self.processes, table.launches, self.numbers, stacks)
             timeline = events.queries(work / "cupti_inner.parquet", ranges.steps)
+        names = [self.stage.text(r, d.name) for r in self.recordings for d in r.devices if d is self.device]
+        # The version of the CUPTI API: 18 is CUDA 11.8, 130000 CUDA 13.0.
+        versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
         return Profile(
             vendor="nvidia",
             arch=self.device.arch if self.device else None,
-            device=self._device_name(),
+            device=plain_text(names[0]) or None if names else None,
             host=only_value(r.place.host for r in self.recordings),
             tool="cupti",
-            tool_version=self._version(),
+            tool_version=f"CUPTI {', '.join(sorted(versions))}" if versions else None,
             facts=self.device.facts if self.device else {},
             passes=[table],
             places=[r.place for r in (self.processes if timeline else self.recordings)],

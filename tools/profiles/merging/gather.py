@@ -233,7 +233,8 @@ def gather(
     """
     work = out / WORK
     tables, waiting = _RankTables(con, work), list[_ReadRank]()
-    merged_ranks, manifests, warnings = list[tuple[ProcessPlace, StoredProfile]](), list[Manifest](), list[Note]()
+    merged_ranks, warnings = list[tuple[ProcessPlace, StoredProfile]](), list[Note]()
+    first: Manifest | None = None
     arch, failed = _usual_arch(con, units, work, read), list[str]()
     others: dict[str | None, list[ProcessPlace]] = {}
     for number, unit in enumerate(units):
@@ -250,12 +251,12 @@ def gather(
             continue
         waiting.append(one)
         merged_ranks.append((one.unit.place, one.merged))
-        manifests.append(one.manifest)
+        first = first or one.manifest
         if len(waiting) == _AT_ONCE:
             tables.add(waiting)
             waiting.clear()
         progress.report(f"read {number + 1:,} of {count_text(len(units), 'rank')}")
-    if not merged_ranks:
+    if first is None:
         raise BadInput(f"No rank of {folder.name} could be read", "; ".join(failed[:4]))
     tables.add(waiting)
     tables.write(out)
@@ -269,7 +270,7 @@ def gather(
         warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were skipped."))
     merged = _merge_results(con, out, merged_ranks, warnings)
     host = only_value(place.host for place, _ in merged_ranks)
-    return manifests[0].model_copy(update={"name": folder.name, "rank": None, "host": host}), merged
+    return first.model_copy(update={"name": folder.name, "rank": None, "host": host}), merged
 
 
 def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:

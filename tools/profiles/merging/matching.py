@@ -72,12 +72,9 @@ def read_counting_sample(source: Path) -> CountingSample | None:
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 return None
             known = skip is None or (isinstance(skip, int) and 0 <= skip < _MOST_SKIPPED)
-            return CountingSample(skip, expected) if known and all(map(_is_number, expected)) else None
+            numbered = all(isinstance(n, int) and 0 <= n < _LARGEST for n in expected)
+            return CountingSample(skip, expected) if known and numbered else None
     return None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value < _LARGEST
 
 
 _LISTED = 4
@@ -120,8 +117,9 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
     main = tables[0]
     result = LaunchMatching("kernel_names", [f"keys_{i}" for i in range(len(tables))], matched=[main.rows])
     result.warnings += _write_names(con, tables, result.names)
-    by_id = _processes_by_id(tables)
     process = "process" if all("process" in t.stated for t in tables) else "1"
+    # Whether processes can be distinguished by their pids only.
+    by_id = process == "1" and all("pid" in t.stated for t in tables) and any(t.differs_in("pid") for t in tables)
     for number, (table, keys) in enumerate(zip(tables, result.keys, strict=True)):
         rows = table.launches
         if by_id:
@@ -306,13 +304,6 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     if unnamed:
         warnings.append(Note("no_name", "Some dispatches have no kernel name; they appear as '(no name)'."))
     return warnings
-
-
-def _processes_by_id(tables: Sequence[PassTable]) -> bool:
-    """Return whether processes can be distinguished by their pids only."""
-    if all("process" in t.stated for t in tables):
-        return False
-    return all("pid" in t.stated for t in tables) and any(t.differs_in("pid") for t in tables)
 
 
 def _processes_in_order(launches: str) -> str:

@@ -264,7 +264,9 @@ def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
     """
     picks, joins = [], ""
     for name, kind in _LAUNCH.items():
-        lender = _lender(passes, name) if name in _LENDABLE else 0
+        # The first pass that has values, if it is not the main one.
+        has_values = [name in p.table.sizes for p in passes]
+        lender = has_values.index(True) if name in _LENDABLE and True in has_values else 0
         value = f"launch.{name}"
         if lender:
             rows = f"{passes[lender].table.launches} JOIN {matching.pairs[lender]} USING (row)"
@@ -300,12 +302,6 @@ def _impossible_sizes(main: PassTable) -> list[Note]:
         for low, high in [main.sizes.get(name, (0, 0))]
         if low < 0 or high > _LARGEST[kind]
     ]
-
-
-def _lender(passes: Sequence[MergedPass], name: str) -> int:
-    """Return the first pass that has values of a column; 0 if that is the main pass, or if no pass has any."""
-    has_values = [name in p.table.sizes for p in passes]
-    return has_values.index(True) if True in has_values else 0
 
 
 def _write_instances(

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +25,10 @@ LARGEST = (1 << 31) - 1
 _PARTS = 3
 """Number of trailing parts of a path that are searched for a rank."""
 _HOST, _LISTED = 80, 8
+_PATTERNS = [re.compile(one["pattern"], re.ASCII) for one in module_data(__file__)["name"]]
+_SEQUENCE, _OF_PASSES = (
+    re.compile(module_data(__file__)["sequence"][part], re.ASCII) for part in ("pattern", "unless")
+)
 _KNOWN_ENDS = (".gz", ".json", ".trace", ".pt", ".sqlite", ".db", ".csv", ".ncu-rep", ".nsys-rep", ".txt", ".record")
 
 
@@ -78,9 +81,9 @@ def distinct_pid(pid: int | str | None, number: int) -> str:
     return "NULL" if pid is None else f"({pid})::BIGINT + {number * PID_DISTANCE}" if number else f"({pid})::BIGINT"
 
 
-def plain_pid(pid: str = "pid") -> str:
+def plain_pid() -> str:
     """Return SQL for the process id before ``distinct_pid``."""
-    return f"CASE WHEN {pid} >= {PID_DISTANCE} THEN {pid} % {PID_DISTANCE} ELSE {pid} END"
+    return f"CASE WHEN pid >= {PID_DISTANCE} THEN pid % {PID_DISTANCE} ELSE pid END"
 
 
 def places_of_pids(places: Sequence[ProcessPlace]) -> list[int]:
@@ -108,7 +111,7 @@ def place_of_name(path: Path, pid: int | None = None) -> ProcessPlace:
     ``pid`` is the process id that the file states, if any; a pattern that finds another id is ignored.
     """
     text = "/".join([*path.parts[-_PARTS:-1], path.name])
-    for pattern in _patterns():
+    for pattern in _PATTERNS:
         for stated in (text, _stem(text)):
             if match := pattern.search(stated):
                 groups = match.groupdict()
@@ -123,8 +126,7 @@ def place_of_name(path: Path, pid: int | None = None) -> ProcessPlace:
 
 def in_sequence(paths: Sequence[Path]) -> list[int] | None:
     """Return the numbers at the end of the names of ``paths`` if they can only be ranks; None otherwise."""
-    pattern, of_passes = _sequence()
-    matches = [None if of_passes.search(s) else pattern.search(s) for s in (_stem(path.name) for path in paths)]
+    matches = [None if _OF_PASSES.search(s) else _SEQUENCE.search(s) for s in (_stem(path.name) for path in paths)]
     numbers = [int(match["rank"]) for match in matches if match]
     whole = len(numbers) == len(paths) == len(set(numbers)) > 1
     return numbers if whole and 0 in numbers else None
@@ -206,14 +208,3 @@ def _stem(name: str) -> str:
     while end := next((e for e in _KNOWN_ENDS if name.endswith(e)), None):
         name = name.removesuffix(end)
     return name
-
-
-@cache
-def _patterns() -> list[re.Pattern[str]]:
-    return [re.compile(one["pattern"], re.ASCII) for one in module_data(__file__)["name"]]
-
-
-@cache
-def _sequence() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    stated = module_data(__file__)["sequence"]
-    return re.compile(stated["pattern"], re.ASCII), re.compile(stated["unless"], re.ASCII)

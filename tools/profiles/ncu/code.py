@@ -107,7 +107,13 @@ def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListin
         if block == last and any(row.stalls for row in block.rows):
             continue
         last = block
-        if whole and whole.kernel == block.kernel and not block.alone and _share_no_address(whole, block):
+        addresses = {row.address for row in block.rows}
+        if (
+            whole
+            and whole.kernel == block.kernel
+            and not block.alone
+            and addresses.isdisjoint(row.address for row in whole.rows)
+        ):
             whole.rows += block.rows
             if len(whole.rows) > MOST_INSTRUCTIONS:
                 raise _damaged_page(source, f"a kernel has more than {MOST_INSTRUCTIONS:,} instructions")
@@ -117,11 +123,6 @@ def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListin
         whole = LaunchListing(block.kernel, block.size, list(block.rows), block.alone)
     if whole:
         yield whole
-
-
-def _share_no_address(one: LaunchListing, other: LaunchListing) -> bool:
-    known = {row.address for row in one.rows}
-    return not any(row.address in known for row in other.rows)
 
 
 def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]:

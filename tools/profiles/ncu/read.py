@@ -113,16 +113,18 @@ def _is_ncu(file: Path) -> bool:
 
 def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[NcuTable]:
     report = is_report(file)
-    # The timing run, which a sample has to match, uses mangled kernel names.
-    report_files = (
-        read_report(file, work, f"ncu_{start}", mangled=read_counting_sample(file) is not None) if report else None
-    )
-    pages = [report_files.page] if report_files else read_pages(file, work, f"ncu_{start}")
+    listing = text = None
+    if report:
+        # The timing run, which a sample has to match, uses mangled kernel names.
+        mangled = read_counting_sample(file) is not None
+        page, listing, text = read_report(file, work, f"ncu_{start}", mangled=mangled)
+        pages = [page]
+    else:
+        pages = read_pages(file, work, f"ncu_{start}")
     tables = []
     for number, page in enumerate(pages, start):
         sheet, notes = stage(con, page, work, f"ncu_{number}")
         page.body.unlink()
-        listing, text = (report_files.code, report_files.text) if report_files else (None, None)
         tables.append(NcuTable(file, report, sheet, notes, listing, text))
     return tables
 

@@ -8,7 +8,6 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -77,18 +76,12 @@ def is_report(path: Path) -> bool:
     return path.name.endswith((SUFFIX, f"{SUFFIX}.gz")) or head(path, len(MAGIC)) == MAGIC
 
 
-@dataclass(frozen=True)
-class NcuReport:
-    """Contents of a report: its launches as a raw page, and files with metrics per instruction if it has them."""
-
-    page: NcuPage
-    code: Path | None
-    text: Path | None
-
-
-def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False) -> NcuReport:
+def read_report(
+    source: Path, folder: Path, stem: str, *, mangled: bool = False
+) -> tuple[NcuPage, Path | None, Path | None]:
     """Read the launches of a report into files in ``folder``, with mangled or readable kernel names.
 
+    Return its launches as a raw page, and files with metrics per instruction and with source text if it has them.
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
     LimitExceeded if reading takes too long for its size.
     """
@@ -129,7 +122,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     page = read_pages(page_file, folder, f"{stem}_rows")[0]
     page_file.unlink()
     page.source = source
-    return NcuReport(page, code if code.exists() else None, text if text.exists() else None)
+    return page, code if code.exists() else None, text if text.exists() else None
 
 
 def _unpack(source: Path, target: Path) -> Path:

@@ -228,16 +228,13 @@ def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]
         last = code[end - 1]
         target = jumping.get(end - 1)
         after = [target] if target is not None else []
-        stops = last.opcode in (*flow["ends"], *flow["jumps"]) and not _conditional(last)
+        # A conditional jump has a predicate, before its opcode or as an operand.
+        conditional = last.text.startswith("@") or re.search(r"\s!?U?P\d", last.text)
+        stops = last.opcode in (*flow["ends"], *flow["jumps"]) and not conditional
         if not stops and end < len(code):
             after.append(end)
         following[start] = after
     return starts, following
-
-
-def _conditional(one: SassInstruction) -> bool:
-    """Return whether a jump is conditional: it has a predicate, before its opcode or as an operand."""
-    return one.text.startswith("@") or re.search(r"\s!?U?P\d", one.text) is not None
 
 
 @cache

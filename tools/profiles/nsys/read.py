@@ -93,6 +93,8 @@ class _Export:
             notes.append(Note("graphs", text))
         device, arch, facts = self.device()
         launches = self.launches()
+        what = f"{self.db.path.name} contains no CUDA activity"
+        refusal = BadInput(what, "the program was profiled without --trace=cuda,nvtx")
         return Profile(
             name=self.path.name if self.path.is_dir() else self.path.stem,
             vendor="nvidia",
@@ -104,12 +106,8 @@ class _Export:
             facts=facts,
             passes=[launches],
             places=[self.place(self.db.path)],
-            timeline=TimelineQueries(self.events(), self.ranges(), refusal=self._refusal, notes=notes),
+            timeline=TimelineQueries(self.events(), self.ranges(), refusal=lambda _: refusal, notes=notes),
         )
-
-    def _refusal(self, warnings: Sequence[Note]) -> BadInput:
-        what = f"{self.db.path.name} contains no CUDA activity"
-        return BadInput(what, "the program was profiled without --trace=cuda,nvtx")
 
     def launches(self) -> PassTable:
         """Return the kernels as launches, in the order of their start."""
@@ -203,8 +201,7 @@ class _Export:
         return self._few_rows(table, [c if c in has else "NULL" for c in columns])
 
     def _few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
-        rows = (row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch)
-        return list(rows)
+        return [row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch]
 
     def _spool(self, name: str, table: str, picks: Mapping[str, str], texts: Mapping[str, str]) -> str:
         """Write the rows of a table to Parquet. SQLite allows any type in any column; non-integers become NULL."""

@@ -176,16 +176,11 @@ def whole_ns(value: Any) -> int | None:
         if len(whole) < 20 and whole.isdecimal() and (fraction.isdecimal() or not fraction):
             time_ns = int(whole) * 1000 + int((fraction + "000")[:3])
             return time_ns if time_ns < LARGEST else None
-        return _ns_of_float_text(value)
+        time_us = number(value)  # a text with a sign or an exponent
+        return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < LARGEST else None
     if type(value) is int:
         return value * 1000 if -LARGEST < value * 1000 < LARGEST else None
     return None
-
-
-def _ns_of_float_text(text: str) -> int | None:
-    """Do the same for a text with a sign or an exponent."""
-    time_us = number(text)
-    return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < LARGEST else None
 
 
 def number(value: Any) -> float | None:

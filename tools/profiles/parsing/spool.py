@@ -37,14 +37,11 @@ class Spool:
         self.rows += len(rows)
         columns = zip(*rows, strict=True)
         self._held.append([_array(kind, part) for kind, part in zip(self.columns.values(), columns, strict=True)])
-        self._cells += len(rows) * len(self.columns) + self._held_text()
+        texts = (p for kind, p in zip(self.columns.values(), self._held[-1], strict=True) if kind == "VARCHAR")
+        characters = sum(len(text) for part in texts for text in part if text)
+        self._cells += len(rows) * len(self.columns) + characters // _TEXT_PER_CELL
         if self._cells >= _SPOOLED:
             self._flush()
-
-    def _held_text(self) -> int:
-        """Return the weight of the texts in the last batch, in numbers of the same size."""
-        texts = (p for kind, p in zip(self.columns.values(), self._held[-1], strict=True) if kind == "VARCHAR")
-        return sum(len(text) for part in texts for text in part if text) // _TEXT_PER_CELL
 
     def close(self) -> list[Path]:
         """Return the files written; there is at least one, possibly without rows."""

@@ -45,7 +45,7 @@ class Database:
             self.size, size_limits.DATABASE_PATIENCE_S, size_limits.DATABASE_BYTES_PER_S
         )
         self._deadline = 0.0
-        con.set_progress_handler(self._too_slow, _STEPS)
+        con.set_progress_handler(lambda: int(time.thread_time() > self._deadline), _STEPS)
         self._objects = {
             str(name) for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         }
@@ -54,9 +54,7 @@ class Database:
         """Return the relations with the data of ``name``: the view, else its tables, which have a session id suffix."""
         if name in self._objects:
             return [name]
-        return sorted(
-            o for o in self._objects if isinstance(o, str) and re.fullmatch(rf"{name}_[0-9a-fA-F_]{{8,80}}", o)
-        )
+        return sorted(o for o in self._objects if re.fullmatch(rf"{name}_[0-9a-fA-F_]{{8,80}}", o))
 
     def tables(self, begin: str) -> set[str]:
         """Return the names, without a session id, of the relations that begin with ``begin``."""
@@ -112,9 +110,6 @@ class Database:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query with a small result."""
         return [row for batch in self.batches(sql) for row in batch]
-
-    def _too_slow(self) -> int:
-        return int(time.thread_time() > self._deadline)
 
 
 @contextmanager

@@ -61,11 +61,6 @@ class PerfRun:
             self.events.append(event)
 
 
-def is_unit(text: str) -> bool:
-    """Return whether perf prints ``text`` as a unit."""
-    return text in module_data(__file__, "units.toml")
-
-
 def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
     """Return event as requested -> counter: the event without its modifier (``cycles:u`` -> ``cycles``).
 
@@ -172,7 +167,7 @@ def _add_event(run: PerfRun, match: re.Match[str], mark: str) -> None:
     rest = match["rest"]
     error, running = _ERROR.search(rest), _RUNNING.search(rest)
     words = re.split(r"#|\( ?\+-|\([\d.,]+%\)", rest)[0].split()
-    unit = words.pop(0) if len(words) > 1 and is_unit(words[0]) else ""
+    unit = words.pop(0) if len(words) > 1 and words[0] in module_data(__file__, "units.toml") else ""
     if len(words) == 2 and words[1] == "(msec)":  # perf before 4.14 prints the unit after the event
         unit = "msec"
         words.pop()

@@ -137,7 +137,15 @@ def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
     if _REPLAY_FILE.fullmatch(_stem(files[0])) or len(tables) > len(files):
         return tables
     main, *others = tables
-    levels = (replace(t, instances={}, names={c: _name_in_level_file(c, t.name) for c in t.counters}) for t in others)
+    # SQ_ACCUM_PREV_HIRES is the time integral of the file's level counter, and named after it as in rocpd.
+    levels = (
+        replace(
+            t,
+            instances={},
+            names={c: f"{t.name}_ACCUM" if c == ACCUMULATE else f"{c}@{t.name}" for c in t.counters},
+        )
+        for t in others
+    )
     return [replace(main, names={c: c for c in main.counters}), *levels]
 
 
@@ -214,11 +222,6 @@ def _pass_name(file: Path) -> str:
     """Return the pass that a file is named after: ``pmc_perf_3``, or the level counter that it integrates."""
     match = _RESULT_FILE.fullmatch(_stem(file))
     return (match["level"] or match["name"]) if match else _stem(file)
-
-
-def _name_in_level_file(counter: str, level: str) -> str:
-    """Name SQ_ACCUM_PREV_HIRES ``<LEVEL>_ACCUM``, as in rocpd: it is the time integral of the file's level counter."""
-    return f"{level}_ACCUM" if counter == ACCUMULATE else f"{counter}@{level}"
 
 
 def _stem(file: Path) -> str:

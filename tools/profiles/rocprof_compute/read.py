@@ -162,7 +162,11 @@ def stage_ceilings(
 
 def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
     """Return the ceilings of one device row; known misspellings of headers (hbmBwHigh, MFMAFI8OpsLow) are accepted."""
-    values = {_header(key): value for key, text in record.items() if (value := _ceiling_number(text)) is not None}
+    values = {
+        key.strip().lower().replace("mfmafi8", "mfmai8"): value
+        for key, text in record.items()
+        if (value := decimal(text)) is not None and math.isfinite(value)
+    }
     device = int(min(max(values.get("device", 0), 0), _DEVICES))
     result: list[list[object]] = []
     for name, value in values.items():
@@ -184,15 +188,6 @@ def ceiling_name(header: str) -> str:
     return f"{kind}.{stem.removeprefix('mfma').replace('fp', 'f')}"
 
 
-def _header(text: str) -> str:
-    return text.strip().lower().replace("mfmafi8", "mfmai8")
-
-
-def _ceiling_number(text: str) -> float | None:
-    value = decimal(text)
-    return value if value is not None and math.isfinite(value) else None
-
-
 def detect(path: Path) -> bool:
     """Return whether ``path`` is such a folder, the parent of one, or a file in one."""
     return (folder := workload_folder(path)) is not None and bool(replays(folder) or recordings(folder))
@@ -211,12 +206,18 @@ def read(files: ProfileFiles) -> Profile:
         )
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
     arch, (facts, no_clock) = arch_of(info), facts_of(info)
-    profile = _read_counters(files, folder) if replays(folder) else _read_recordings(files, folder)
+    if replays(folder):
+        profile = _read_counters(files, folder)
+    else:  # databases that were kept, or the record of PC sampling
+        sources = recordings(folder)
+        profile = rocprofv3.read(replace(files, path=folder if len(sources) > 1 else sources[0]))
     tables, no_ceilings = stage_ceilings(files.con, folder, arch or "", text_of(info, "timestamp"))
     name = text_of(info, "name")
+    # A folder that states no name is named by its path: rocprof-compute writes workloads/NAME/MODEL.
+    name_of_path = f"{folder.parent.name}/{folder.name}".lstrip("/")
     return replace(
         profile,
-        name=name if name not in (None, "path") else options.get("name") or _name_of_path(folder),
+        name=name if name not in (None, "path") else options.get("name") or name_of_path,
         arch=arch,
         device=text_of(info, "device"),
         command=text_of(info, "command"),
@@ -257,14 +258,3 @@ def _read_counters(files: ProfileFiles, folder: Path) -> Profile:
         warnings=left_out,
         notes=list(operators.notes),
     )
-
-
-def _read_recordings(files: ProfileFiles, folder: Path) -> Profile:
-    """Return the rocprofv3 output in the folder: databases that were kept, or the record of PC sampling."""
-    sources = recordings(folder)
-    return rocprofv3.read(replace(files, path=folder if len(sources) > 1 else sources[0]))
-
-
-def _name_of_path(folder: Path) -> str:
-    """Name a folder that states no name by its path: rocprof-compute writes workloads/NAME/MODEL."""
-    return f"{folder.parent.name}/{folder.name}".lstrip("/")

@@ -28,8 +28,9 @@ def more_columns(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[Proc
     kernel symbol of every launch; ``graph`` and ``graph_node`` name the node of a HIP graph.
     """
     picks = ["row"]
-    if not any(r.counters for r in main) and all(_numbers_symbols(con, r) for r in main):
-        # Launches are in the order of their ids.
+    without_symbol = (count_rows(con, f"({r.select()}) WHERE symbol IS NULL") for r in main)
+    if not any(r.counters for r in main) and not any(without_symbol):
+        # rocprofv3 counts by symbol, the kernel of one device, not by name. Launches are in the order of their ids.
         picks.append(
             "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT) AS iteration"
         )
@@ -91,11 +92,6 @@ def launches(main: Sequence[ProcessRecording], processes: Sequence[int] = ()) ->
     )
 
 
-def _numbers_symbols(con: duckdb.DuckDBPyConnection, recording: ProcessRecording) -> bool:
-    """Return whether every launch has a symbol, the kernel of one device, by which rocprofv3 counts instead of name."""
-    return not count_rows(con, f"({recording.select()}) WHERE symbol IS NULL")
-
-
 _RANGE = "roctx"
 _ADVICE = (
     "No launch could be assigned to a range. With ROCm older than 7.0, or if calls are traced too, "
@@ -135,7 +131,11 @@ def _stage_events_and_ranges(
     for first in range(0, len(placed), _AT_ONCE):
         parts, spans = [], []
         for recording, number in placed[first : first + _AT_ONCE]:
-            own = _place(recording, number)
+            own = {
+                "rank": sql_value(recording.rank),
+                "host": sql_value(recording.host),
+                "pid": distinct_pid("pid", number),
+            }
             parts += [_event(kind, sql, own) for kind, sql in recording.activity.items() if kind in EVENTS]
             regions = recording.activity.get("regions", "")
             for sql, source in ((recording.ranges, sql_literal(_RANGE)), (regions, "source")):
@@ -147,15 +147,6 @@ def _stage_events_and_ranges(
                 write_table(con, " UNION ALL ".join(selects), files[-1])
         progress.report(f"read what {min(first + _AT_ONCE, len(placed))} of {count_text(len(placed), 'process')} did")
     return events, ranges
-
-
-def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
-    """Return SQL for rank, host and pid of a process."""
-    return {
-        "rank": sql_value(recording.rank),
-        "host": sql_value(recording.host),
-        "pid": distinct_pid("pid", number),
-    }
 
 
 _AT_ONCE = 32

@@ -342,23 +342,19 @@ def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]
         for wait, sources in edges.items()
         if wait in by_number
     }
+    gfxip = _whole(_read_json(trace.source.parent / "filenames.json").get("gfxip"))
+    generation = "" if gfxip is None else f"gfx{gfxip}"
     objects: dict[int | None, list[TracedInstruction]] = defaultdict(list)
     for one in trace.rows:
         if one.address is not None and not one.is_function_mark:
             objects[one.object].append(one)
     for rows in objects.values():
         rows.sort(key=lambda one: one.address or 0)
-        offsets_by_wait = producers([AmdInstruction(one.address or 0, 0, one.text) for one in rows], _generation(trace))
+        offsets_by_wait = producers([AmdInstruction(one.address or 0, 0, one.text) for one in rows], generation)
         for one in rows:
             if one.address in offsets_by_wait:
                 producers_by_row.setdefault(one, offsets_by_wait[one.address])
     return producers_by_row
-
-
-def _generation(trace: ThreadTrace) -> str:
-    """Return the generation of the GPU if filenames.json states it."""
-    number = _whole(_read_json(trace.source.parent / "filenames.json").get("gfxip"))
-    return "" if number is None else f"gfx{number}"
 
 
 def _read_json(file: Path, most: int = _SMALL_BYTES) -> dict[str, Any]:

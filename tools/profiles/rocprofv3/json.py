@@ -94,7 +94,9 @@ class InvalidValues:
 
     def _record(self, value: Any) -> None:
         if value is not None:
-            self.example = self.example or _spelled(value)
+            # as a JSON file spells it
+            text = json.dumps(value) if isinstance(value, float) else str(value)
+            self.example = self.example or text[:40]
             self.count += 1
 
     def notes(self, file: Path) -> list[Note]:
@@ -103,12 +105,6 @@ class InvalidValues:
             return []
         text = f"{file.name}: {self.count} {self.what} (for instance "
         return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are treated as not collected.")]
-
-
-def _spelled(value: Any) -> str:
-    """Return a value as a JSON file spells it."""
-    text = json.dumps(value) if isinstance(value, float) else str(value)
-    return text[:40]
 
 
 def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], list[Note]]:
@@ -366,13 +362,14 @@ def read_json(
     launch, value, symbol, counter, markers, *others = (parquet(spool.close()) for spool in spools.values())
     acts, sample_parts, spm = others[:2], others[2:-1], others[-1]
     devices = _devices(runs)
+    pids = _table([(r, run.pid) for r, run in enumerate(runs) if run.pid is not None], "run, pid")
     found = (
         "SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, coalesce(l.vgpr, s.vgpr) AS vgpr, "
         "coalesce(l.sgpr, s.sgpr) AS sgpr, p.pid, "
         f"coalesce(d.device, nullif(l.agent, {UNKNOWN_AGENT})) AS device "
         f"FROM (FROM {launch} QUALIFY row_number() OVER (PARTITION BY run, dispatch_id, agent ORDER BY origin) = 1) l "
         f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol) "
-        f"LEFT JOIN {devices} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run)"
+        f"LEFT JOIN {devices} d USING (run, agent) LEFT JOIN {pids} p USING (run)"
     )
     launches, values, over_time = (
         work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values", "over_time")
@@ -418,11 +415,6 @@ def _devices(runs: list[JsonRun]) -> str:
         if a.numbers[0] is not None and a.numbers[1] is not None
     }
     return _table([(run, node, number) for (run, node), number in known.items()], "run, agent, device")
-
-
-def _pids(runs: list[JsonRun]) -> str:
-    """Return a FROM item with run and pid."""
-    return _table([(r, run.pid) for r, run in enumerate(runs) if run.pid is not None], "run, pid")
 
 
 def _table(rows: list[tuple[int | None, ...]], columns: str) -> str:

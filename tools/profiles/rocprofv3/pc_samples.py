@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,11 +155,13 @@ _TABLE, _TEXTS, _PLAIN = "rocpd_gpu_pc_sample", "rocpd_disassembly_data", "rocpd
 _CODE, _SYMBOLS = "rocpd_info_code_object", "rocpd_info_kernel_symbol"
 
 
+@dataclass(frozen=True)
 class DatabaseSamples:
     """The staged samples of all processes of a database, as SELECTs with the columns session and process."""
 
-    def __init__(self, samples: str, objects: str, entries: str) -> None:
-        self._samples, self._objects, self._entries = samples, objects, entries
+    _samples: str
+    _objects: str
+    _entries: str
 
     def processes(self, con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
         """Return session and process of the processes with samples."""

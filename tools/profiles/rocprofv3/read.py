@@ -61,17 +61,10 @@ _SKIPPED = " It was skipped."
 HotspotReader = Callable[[str], HotspotQueries]
 
 
-@dataclass(frozen=True)
-class CollectedRecordings:
-    """The recordings of a profile, warnings about its files, and other notes."""
-
-    recordings: list[ProcessRecording]
-    warnings: list[Note]
-    notes: list[Note]
-
-
-def collect_recordings(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -> CollectedRecordings:
-    """Return the recordings of all outputs, each from the best of its readable files."""
+def collect_recordings(
+    con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path
+) -> tuple[list[ProcessRecording], list[Note], list[Note]]:
+    """Return the recordings of all outputs, each from the best of its readable files; warnings; and other notes."""
     recordings: list[ProcessRecording] = []
     warnings: list[Note] = []
     notes: list[Note] = []
@@ -110,7 +103,7 @@ def collect_recordings(con: duckdb.DuckDBPyConnection, outputs: list[Output], wo
     if idle and any(r.rows for r in recordings):
         listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
         notes.append(Note("idle", f"{count_text(len(idle), 'process')} launched no kernel: {listed}."))
-    return CollectedRecordings(recordings, warnings + copies, notes)
+    return recordings, warnings + copies, notes
 
 
 def _add_samples_of_other_files(
@@ -265,9 +258,9 @@ def read(files: ProfileFiles) -> Profile:
     """
     path, con = files.path, files.con
     outputs, warnings = find_outputs(path)
-    collected = collect_recordings(con, outputs, files.work)
-    warnings += collected.warnings + settle_ranks_of_recordings(path, collected.recordings)
-    recordings, others_left = keep_one_target(collected.recordings)
+    recordings, doubts, notes = collect_recordings(con, outputs, files.work)
+    warnings += doubts + settle_ranks_of_recordings(path, recordings)
+    recordings, others_left = keep_one_target(recordings)
     warnings += others_left
     idle = [r for r in recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
     traces = find_traces(trace_files(path), path)
@@ -295,7 +288,7 @@ def read(files: ProfileFiles) -> Profile:
         hotspots = partial(sample_queries, con, files.work, sampled)
     if not traces and (raw := raw_traces(path)):
         warnings.append(Note("not_decoded", f"{raw[0].name} is {RAW_TRACE}."))
-    notes = [*collected.notes, *remarks(main, used, agent.facts)]
+    notes += remarks(main, used, agent.facts)
     more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:
         hotspots, waves, remarks_on_traces = _with_traces(files, main, traces, hotspots)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,7 +64,6 @@ class Staging:
     con: duckdb.DuckDBPyConnection
     db: Database
     work: Path
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
     _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
     """What was staged already: table and picks -> FROM item."""
 
@@ -84,7 +83,7 @@ class Staging:
         sqlite_columns = dict(picks)
         if numbered and "session" in sqlite_columns:
             sqlite_columns["session"] = f"CASE guid{numbered} ELSE -1 END"
-        spool, row_count = Spool(self.con, self.file(str(next(self._numbers))), columns), 0
+        spool, row_count = Spool(self.con, self.file(str(len(self._staged))), columns), 0
         for batch in self.db.read(
             table, [_CASTS[kind].format(sqlite_columns[column]) for column, kind in columns.items()]
         ):
@@ -99,10 +98,10 @@ class Staging:
         rows = self.rows(table, {"session": "guid", key: "id", **picks})
         return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
 
-    def few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
+    def few_rows(self, table: str, picks: Sequence[str], where: str) -> list[tuple[Any, ...]]:
         """Return the first rows of a small table; none if it is missing."""
         rows = (row for batch in self.db.read(table, picks, where) for row in batch)
-        return list(itertools.islice(rows, SMALL)) if self.db.parts(table) else []
+        return list(islice(rows, SMALL)) if self.db.parts(table) else []
 
     def has_rows(self, table: str) -> bool:
         """Return whether a table exists and is not empty."""
@@ -167,8 +166,8 @@ def read_rocpd(
         recordings = []
         for process in _processes(staging, launched, active):
             item = ProcessRecording(
-                file, "rocpd", output.label, output.above, launches, process.keys, process.rows, list(value_files),
-                pid=process.pid, over_time=paths[1] if paths[1] in filled else None,
+                file, "rocpd", output.label, output.above, launches, (process.first, process.last), process.rows,
+                list(value_files), pid=process.pid, over_time=paths[1] if paths[1] in filled else None,
             )  # fmt: skip
             _describe_process(staging, item, process, agents)
             item.set_place(place_of(output, item.host, item.pid))
@@ -226,12 +225,8 @@ class RocpdProcess(NamedTuple):
     pid: int | None
     first: int
     last: int
+    """First and last key of its launches."""
     rows: int
-
-    @property
-    def keys(self) -> tuple[int, int]:
-        """First and last key of its launches."""
-        return self.first, self.last
 
 
 def _processes(

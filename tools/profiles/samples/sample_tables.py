@@ -57,19 +57,12 @@ class HotspotQueries:
     notes: list[Note] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class WrittenHotspots:
-    """Summary of the tables that were written."""
-
-    samples: int
-    """Sum of the sample counts."""
-    instructions: int
-    warnings: list[Note]
-    notes: list[Note]
-
-
-def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> WrittenHotspots:
+def write_hotspots(
+    con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries
+) -> tuple[int, list[Note], list[Note]]:
     """Write the tables below ``out``; the table dispatches, if the profile has launches, must already exist.
+
+    Return the sum of the sample counts, warnings, and notes about the tables.
 
     Kernels get the same names as in dispatches. Samples with an impossible count are skipped, with a warning.
     """
@@ -112,7 +105,7 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQu
     for file in work.glob("hotspots_*.parquet"):
         file.unlink()
     notes = [_summary_note(int(total), int(lined), rows), *queries.notes, *_incomplete_samples(con, out, queries)]
-    return WrittenHotspots(int(total), rows, warnings, notes)
+    return int(total), warnings, notes
 
 
 def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> list[Note]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,19 +61,13 @@ def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> NestedRanges
         while batch := rows.fetchmany(_BATCH):
             placed.add([sweep.place(*row) for row in batch])
             done += len(batch)
-            _drain(sweep.steps, steps)
-            _drain(sweep.paths, paths)
+            for rows_of, spool in ((sweep.steps, steps), (sweep.paths, paths)):
+                spool.add(rows_of)
+                rows_of.clear()
             progress.report(f"nested {count_text(done, 'range')}")
     sweep.finish(last=True)
-    _drain(sweep.steps, steps)
+    steps.add(sweep.steps)
     return NestedRanges(parquet(placed.close()), parquet(paths.close()), sweep.parts, parquet(steps.close()))
-
-
-def _drain(rows: list[tuple[int, ...]] | list[tuple[int, str]], spool: Spool) -> None:
-    remaining: Iterator[tuple[object, ...]] = iter(rows)
-    while part := list(islice(remaining, _BATCH)):
-        spool.add(part)
-    rows.clear()
 
 
 class _OpenRange(NamedTuple):

@@ -75,17 +75,12 @@ class TimelineQueries:
     notes: Sequence[Note] = ()
 
 
-@dataclass(frozen=True)
-class WrittenTimeline:
-    """The number of events that were written, and notes about the tables."""
-
-    events: int
-    warnings: list[Note]
-    notes: list[Note]
-
-
-def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: TimelineQueries) -> WrittenTimeline:
+def write_timeline(
+    con: duckdb.DuckDBPyConnection, out: Path, timeline: TimelineQueries
+) -> tuple[int, list[Note], list[Note]]:
     """Write the tables events and ranges below ``out``, and add the range of each launch to its table dispatches.
+
+    Return the number of events that were written, warnings, and notes about the tables.
 
     The table dispatches, if the profile has launches, must already exist; kernels get the same names as there. Events
     without usable times are skipped, with a warning. Raises what ``timeline.refusal`` returns if nothing is left.
@@ -144,7 +139,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     con.execute("DROP TABLE event_names")
     for file in work.glob("timeline_*.parquet"):
         file.unlink()
-    return WrittenTimeline(count, warnings, notes)
+    return count, warnings, notes
 
 
 def _with_callers(events: str) -> str:

@@ -227,7 +227,9 @@ class _SpaceReader:
         role = place.role or (_device_role(name, values) if place.stream is not None else _range_role(name, values))
         number_of = self.names.number(_GRAPH_SUFFIX.sub("", name.removeprefix(_MARK)))
         row = (_ROLES.index(role), number_of, place.device, place.stream, place.thread, start, end)
-        self._held.append((*row, _small(values.get("correlation_id")), *_sizes(values)))
+        stated = values.get("correlation_id")
+        correlation = stated if type(stated) is int and 0 <= stated < _LARGEST else None
+        self._held.append((*row, correlation, *_sizes(values)))
         if len(self._held) >= _BATCH:
             self._flush()
 
@@ -245,10 +247,6 @@ def _range_role(name: str, values: Mapping[str, Any]) -> str:
     if "step_num" in values:
         return "user"
     return "xla" if "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name) else "user"
-
-
-def _small(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _LARGEST else None
 
 
 @cache
