@@ -38,6 +38,10 @@ class ProfileFiles:
     code: Sequence[Path] = ()
     """Files that may contain the code of sampled kernels."""
 
+    def or_itself(self, fitting: list[Path]) -> list[Path]:
+        """Return the ``fitting`` files at ``path``, or else the file itself, whose reading tells what is wrong."""
+        return fitting or ([self.path] if self.path.is_file() else [])
+
 
 @dataclass
 class Launch:

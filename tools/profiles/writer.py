@@ -150,6 +150,11 @@ def _stage_pass(con: duckdb.DuckDBPyConnection, one: Pass, stem: Path) -> PassTa
             what = f"{one.source.name} names more than {count_text(size_limits.MOST_COLUMNS, 'counter')}"
             raise BadInput(what, "no profiler counts that many", "Check that it is the file that it wrote")
     names = [name for name in counters if _is_usable(name)]
+    warnings = list(one.warnings)
+    if skipped := sorted(counters.keys() - set(names)):
+        listed = ", ".join(plain_text(name, 60) for name in skipped[:8])
+        text = f"{one.source.name}: skipped counters that cannot be columns: {listed}."
+        warnings.append(Note("no_counters", text))
     counted = frozenset(name for name in names if counters[name])
     return PassTable(
         name=one.name,
@@ -159,7 +164,7 @@ def _stage_pass(con: duckdb.DuckDBPyConnection, one: Pass, stem: Path) -> PassTa
         stated=frozenset(stated - {"row"}),
         counters=names,
         values=[CounterRows(tuple(values.close()), (0, launches.rows - 1), 0, counted)] if launches.rows else [],
-        warnings=[*one.warnings, *_skipped_note(one, [name for name in counters if not _is_usable(name)])],
+        warnings=warnings,
     )
 
 
@@ -184,13 +189,6 @@ def _is_usable(name: str) -> bool:
         and name == plain_text(name, _COUNTER_NAME)
         and '"' not in name
     )
-
-
-def _skipped_note(one: Pass, names: list[str]) -> list[Note]:
-    if not names:
-        return []
-    listed = ", ".join(plain_text(name, 60) for name in sorted(names)[:8])
-    return [Note("no_counters", f"{one.source.name}: skipped counters that cannot be columns: {listed}.")]
 
 
 _LISTED = 5

@@ -138,8 +138,7 @@ class _TraceReader:
 
     def __init__(self, traces: Traces, file: Path) -> None:
         self.traces, self.file, self.number = traces, file, len(traces.facts)
-        self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in traces.spools}
-        """Rows that are not spooled yet, by the name of their spool."""
+        self.spools = traces.spools
         self.facts: dict[str, Any] = {}
         self.words: dict[str, int] = {}
         """Process and thread ids that are words -> negative numbers."""
@@ -156,7 +155,6 @@ class _TraceReader:
                             self._event(value)
                             count += 1
                             if not count % _BATCH:
-                                self._flush()
                                 progress.report(f"read {count_text(count, 'event')} of {file.name}")
                     elif len(path) == 1 and path[0] in _KEPT_MEMBERS:
                         self._fact(path[0], value)
@@ -164,7 +162,6 @@ class _TraceReader:
                     pass
             except JsonCut as error:
                 raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
-        self._flush()
         if not count:
             raise BadInput(
                 f"{file.name} is a trace without events",
@@ -183,11 +180,6 @@ class _TraceReader:
             self.facts[name] = {"rank": stated.get("rank"), "world_size": stated.get("world_size")}
         elif type(value) is int:
             self.facts[name] = value
-
-    def _flush(self) -> None:
-        for name, rows in self.rows.items():
-            self.traces.spools[name].add(rows)
-            rows.clear()
 
     def _event(self, event: dict[str, Any]) -> None:
         phase = event.get("ph")
@@ -236,7 +228,7 @@ class _TraceReader:
             self._state_rank(lane, args["rank"])
         if role >= _TORCH:
             stated = self._arguments(role, args)
-            self.rows["spans"].append((self.number, role, name, lane, lane, thread, start, end, stated))
+            self.spools["spans"].append((self.number, role, name, lane, lane, thread, start, end, stated))
             return
         row: tuple[Any, ...]
         category = None
@@ -258,7 +250,7 @@ class _TraceReader:
             row = self._unknown(lane, thread, (start, end), args)
             if type(cat) is str and ("stream" in args or "correlation" in args):
                 category = self.traces.names.number(cat)
-        self.rows["events"].append((self.number, role, name, lane, *row, category, self._arguments(role, args)))
+        self.spools["events"].append((self.number, role, name, lane, *row, category, self._arguments(role, args)))
 
     def _arguments(self, role: int, args: dict[str, Any]) -> int | None:
         """Return the number of the text of an event's arguments; None for roles whose arguments are not kept."""
@@ -303,17 +295,16 @@ class _TraceReader:
         )  # fmt: skip
 
     def _mark(self, event: dict[str, Any], begins: bool) -> None:
-        marks, number = self.rows["marks"], self.traces.names.number(event.get("name"))
+        marks, number = self.spools["marks"], self.traces.names.number(event.get("name"))
         lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-        mark = self.traces.spools["marks"].rows + len(marks)
-        marks.append((self.number, number, lane, thread, self._time(event), int(begins), mark))
+        marks.append((self.number, number, lane, thread, self._time(event), int(begins), marks.rows))
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
         if (cat := event.get("cat")) in ("DataFlow", "fwdbwd"):
             number = whole_number(event.get("id"))
             lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
             time, forward = whole_ns(event.get("ts")), int(cat == "fwdbwd")
-            self.rows["flows"].append((self.number, number, forward, int(starts), lane, thread, time))
+            self.spools["flows"].append((self.number, number, forward, int(starts), lane, thread, time))
 
     def _counter(self, event: dict[str, Any]) -> None:
         time, args = whole_ns(event.get("ts")), event.get("args")
@@ -343,7 +334,7 @@ class _TraceReader:
 
     def _sample(self, name: int, pid: int | None, device: int | None, time: int | None, value: float) -> None:
         row = (device, None, pid, None, time, time, *[None] * 6, value, None, None)
-        self.rows["events"].append((self.number, _NUMBER["sample"], name, pid, *row))
+        self.spools["events"].append((self.number, _NUMBER["sample"], name, pid, *row))
 
     def _metadata(self, event: dict[str, Any]) -> None:
         given, lane = event.get("args"), self._id(event.get("pid"))

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -101,7 +100,7 @@ def read(files: ProfileFiles) -> Profile:
     Raises BadInput if a file is truncated, or has no event with a usable time.
     """
     path = files.path
-    sources = _files(path, None) or ([path] if path.is_file() else [])
+    sources = files.or_itself(_files(path, None))
     if not sources:
         raise BadInput(f"{path.name} contains no trace in Chrome's format", "no file in it has traceEvents")
     if len(sources) > _MOST_FILES:
@@ -127,7 +126,8 @@ class _ChromeTables:
         )
         self.spooled = f"(FROM {events} UNION ALL BY NAME FROM {spans})"
         places = [
-            ProcessPlace(_rank(facts)).or_else(place_of_name(f)) for facts, f in zip(traces.facts, files, strict=True)
+            ProcessPlace(rank_number(facts.get("distributedInfo", {}).get("rank"))).or_else(place_of_name(f))
+            for facts, f in zip(traces.facts, files, strict=True)
         ]
         self.places, self.doubts = settle_ranks(places)
         ranks = {rank for rank in traces.ranks.values() if rank is not None}
@@ -393,12 +393,6 @@ class _ChromeTables:
             "JOIN chrome_files f ON f.file = m.file)"
         )
         return LAYOUT.select("ranges", RANGE, rows), notes
-
-
-def _rank(facts: dict[str, Any]) -> int | None:
-    """Return the rank that a PyTorch trace states."""
-    stated = facts.get("distributedInfo")
-    return rank_number(stated.get("rank")) if isinstance(stated, dict) else None
 
 
 def _stem(path: Path) -> str:

@@ -3,7 +3,7 @@ timeline if one was recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,8 +74,10 @@ class RecordedRun:
         timeline = stacks = None
         if any(self.stage.parts[kind] for kind in _OF_TIMELINE):  # more than kernels and their launches
             stacks = call_stacks(self.stage, self.processes)
-            events = CuptiTimeline(self.stage, self.processes, table.launches, self.numbers, stacks)
-            timeline = events.queries(work / "cupti_inner.parquet", ranges.steps)
+            rows = (f"({r.number}, {sql_place(r.place)})" for r in self.processes)
+            processes = f"(VALUES {', '.join(rows)}) p(file, rank, host, pid)"
+            devices = _devices_sql(self.numbers)
+            timeline = CuptiTimeline(self.stage, table.launches, processes, devices, stacks).queries(ranges.steps)
         names = [self.stage.text(r, d.name) for r in self.recordings for d in r.devices if d is self.device]
         # The version of the CUPTI API: 18 is CUDA 11.8, 130000 CUDA 13.0.
         versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
@@ -110,34 +112,26 @@ class RecordedRun:
         )
 
 
+@dataclass(frozen=True)
 class CuptiTimeline:
-    """The timeline of several recordings; ``numbers`` maps recording and device in it to a device of the workload."""
+    """The timeline of several recordings."""
 
-    def __init__(
-        self,
-        stage: Stage,
-        processes: Sequence[CuptiRecording],
-        launches: str,
-        numbers: Mapping[tuple[int, int], int],
-        stacks: CallStacks | None = None,
-    ) -> None:
-        self.stage, self.launches, self.stacks = stage, launches, stacks
-        rows = (f"({r.number}, {sql_place(r.place)})" for r in processes)
-        self.processes = f"(VALUES {', '.join(rows)}) p(file, rank, host, pid)"
-        self.devices = _devices_sql(numbers)
+    stage: Stage
+    launches: str
+    processes: str
+    """FROM item p: the place of each process by the number of its recording (file)."""
+    devices: str
+    """FROM item d: the device of the workload by recording and device in it."""
+    stacks: CallStacks | None
 
-    def queries(self, inner: Path, steps: str) -> TimelineQueries:
-        """Return the events; ``steps`` (from nvtx_ranges) gives the range of a thread over time.
-
-        ``inner`` is a file to write to.
-        """
-        self._outermost(self.stage.con, inner)
+    def queries(self, steps: str) -> TimelineQueries:
+        """Return the events; ``steps`` (from nvtx_ranges) gives the range of a thread over time."""
         ranges_of_events = partial(self._ranges_of_events, steps) if steps else None
-        return TimelineQueries(" UNION ALL ".join(self._events(inner)), ranges_of_events=ranges_of_events)
+        return TimelineQueries(" UNION ALL ".join(self._events(self._outermost())), ranges_of_events=ranges_of_events)
 
-    def _events(self, inner: Path) -> list[str]:
+    def _events(self, inner: str) -> list[str]:
         """Return SELECTs with the columns EVENT, without the driver calls that runtime functions make."""
-        lifted = f"SELECT file, correlation, min(outer_correlation) AS outer_correlation FROM {parquet([inner])}"
+        lifted = f"SELECT file, correlation, min(outer_correlation) AS outer_correlation FROM {inner}"
         outer = f"LEFT JOIN ({lifted} GROUP BY ALL) i ON i.file = r.file AND i.correlation = r.correlation"
         linked = {"correlation": "coalesce(i.outer_correlation, r.correlation)", **_PROCESS}
         # CUPTI writes zero for an unknown time.
@@ -171,7 +165,7 @@ class CuptiTimeline:
             calls = f"{self._rows('CALL')} LEFT JOIN {self.stage.names} n ON n.file = r.file AND n.id = r.name"
             known = self.stacks.calls if self.stacks else _NO_STACKS
             calls += f" LEFT JOIN ({known}) k ON k.file = r.file AND k.correlation = r.correlation"
-            nested = f"{parquet([inner])} i ON i.call = r.row"
+            nested = f"{inner} i ON i.call = r.row"
             selects.append(f"SELECT {row_of(EVENT, call)} FROM {calls} ANTI JOIN {nested}")
         if self.stage.parts["OVHD"]:
             names = " ".join(f"WHEN {kind} THEN {sql_literal(name)}" for kind, name in _OVERHEADS.items())
@@ -188,23 +182,22 @@ class CuptiTimeline:
         rows = f"(SELECT * FROM {self.stage.relation(kind)} JOIN {self.processes} USING (file)) r"
         return f"{rows} LEFT JOIN {self.devices} ON d.file = r.file AND d.device = r.device" if of_device else rows
 
-    def _outermost(self, con: duckdb.DuckDBPyConnection, inner: Path) -> None:
-        """Write the driver calls inside a runtime call of their thread, with the correlation of the runtime call.
+    def _outermost(self) -> str:
+        """Return a FROM item with the driver calls inside a runtime call of their thread, and its correlation.
 
         Depending on the version of CUPTI, both have the same correlation or not; device work belongs to the outer call.
         """
         if not self.stage.parts["CALL"]:
             nothing = "NULL::BIGINT AS call, NULL::BIGINT AS correlation, NULL::BIGINT AS outer_correlation"
-            write_table(con, f"SELECT 0 AS file, {nothing} LIMIT 0", inner)
-            return
+            return f"(SELECT 0 AS file, {nothing} LIMIT 0)"
         calls = f"SELECT * FROM {self.stage.relation('CALL')} c WHERE {_TIMED.format('c')}"
-        write_table(
-            con,
+        return write_relation(
+            self.stage.con,
             "SELECT c.file, c.row AS call, c.correlation, r.correlation AS outer_correlation "
             f"FROM (SELECT * FROM ({calls}) WHERE driver = 1) c ASOF JOIN (SELECT * FROM ({calls}) WHERE driver = 0) r "
             "ON c.file = r.file AND c.thread = r.thread AND c.start_ns >= r.start_ns WHERE c.end_ns <= r.end_ns "
             "QUALIFY row_number() OVER (PARTITION BY c.file, c.row) = 1",
-            inner,
+            self.stage.folder / "cupti_inner.parquet",
         )
 
     def _ranges_of_events(self, steps: str, events: str) -> str:

@@ -124,7 +124,10 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
         rows = table.launches
         if by_id:
             ranked = f"{result.names}_processes_{number}"
-            con.execute(f"CREATE OR REPLACE TABLE {ranked} AS {_processes_in_order(rows)}")
+            # By the first device of each and then by their pids.
+            devices = f"SELECT pid, min(coalesce(device_id, 0)) AS first_device FROM {rows} GROUP BY pid"
+            order = "row_number() OVER (ORDER BY first_device, pid) AS nth_process"
+            con.execute(f"CREATE OR REPLACE TABLE {ranked} AS SELECT pid, {order} FROM ({devices})")
             joined = f"SELECT l.*, nth_process FROM {rows} l JOIN {ranked} r ON l.pid IS NOT DISTINCT FROM r.pid"
             rows, process = f"({joined})", "nth_process"
         con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
@@ -205,12 +208,18 @@ class _Pairing:
     def pair_sample(self, sample: CountingSample, rows: int) -> int:
         """Pair the launches of a pass that counted some launches of each configuration, by the method it specifies."""
         if sample.expected:
-            return self._pair_remaining(self._pair_expected(sample.expected), rows)
-        return (
-            self._pair_remaining(self._pair_by_id(_SAME, rows), rows)
-            if sample.skip is None
-            else self._pair_sampled(sample.skip)
-        )
+            # The counted launches of each configuration with those that were to be counted, both in order.
+            wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
+            paired = self._write_pairs(
+                f"(SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
+                f"USING ({_SAME}, turn)",
+                list(sample.expected),
+            )
+        elif sample.skip is None:
+            paired = self._pair_by_id(_SAME, rows)
+        else:
+            return self._pair_sampled(sample.skip)
+        return self._pair_remaining(paired, rows)
 
     def _pair_remaining(self, paired: int, rows: int) -> int:
         """Pair every counted launch that has no pair yet with the first free launch of its configuration."""
@@ -226,27 +235,17 @@ class _Pairing:
             )
         return count_rows(self.con, self.pairs)
 
-    def _pair_expected(self, ids: tuple[int, ...]) -> int:
-        """Pair the counted launches of each configuration with those that were to be counted, both in order."""
-        wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
-        return self._write_pairs(
-            f"(SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
-            f"USING ({_SAME}, turn)",
-            list(ids),
-        )
-
     def _pair_sampled(self, skip: int) -> int:
         """Pair the launches of a pass that skipped the first ``skip`` launches of each configuration.
 
         If the runs launch in a different order, a counted launch is paired with any other of its configuration.
         """
-        same, turn = _SAME, _TURN
-        shifted = f"SELECT *, {turn} + {skip} AS turn FROM {self.other}"
-        every = f"SELECT *, {turn} AS turn FROM {self.main}"
-        counts = f"SELECT {same}, count(*) AS launches FROM {self.main} GROUP BY ALL"
+        shifted = f"SELECT *, {_TURN} + {skip} AS turn FROM {self.other}"
+        every = f"SELECT *, {_TURN} AS turn FROM {self.main}"
+        counts = f"SELECT {_SAME}, count(*) AS launches FROM {self.main} GROUP BY ALL"
         return self._write_pairs(
             f"(SELECT * REPLACE (CASE WHEN turn > launches THEN turn - {skip} ELSE turn END AS turn) "
-            f"FROM ({shifted}) JOIN ({counts}) USING ({same})) o JOIN ({every}) m USING ({same}, turn) "
+            f"FROM ({shifted}) JOIN ({counts}) USING ({_SAME})) o JOIN ({every}) m USING ({_SAME}, turn) "
             "QUALIFY row_number() OVER (PARTITION BY m.row ORDER BY o.row) = 1"
         )
 
@@ -304,12 +303,6 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     if unnamed:
         warnings.append(Note("no_name", "Some dispatches have no kernel name; they appear as '(no name)'."))
     return warnings
-
-
-def _processes_in_order(launches: str) -> str:
-    """Return SQL that numbers the processes of one pass by the first device of each and then by their pids."""
-    devices = f"SELECT pid, min(coalesce(device_id, 0)) AS first_device FROM {launches} GROUP BY pid"
-    return f"SELECT pid, row_number() OVER (ORDER BY first_device, pid) AS nth_process FROM ({devices})"
 
 
 def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:

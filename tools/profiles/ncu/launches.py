@@ -135,10 +135,19 @@ def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str
         raise BadInput(
             f"{page.source.name} contains no launches", "it has only a header", "Check that a kernel matched"
         )
-    empty = _empty_columns(con, sheet)
-    sheet.columns = [
-        SheetColumn(alias, role) for alias, role in _roles(page, kinds) if role != "counter" or alias not in empty
-    ]
+    # Metrics without any value are no columns.
+    rows = con.execute(
+        "SELECT path_in_schema FROM parquet_metadata(?) GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)",
+        [str(sheet.parquet)],
+    ).fetchall()
+    empty = {column for (column,) in rows}
+    metrics = [page.headers[i] for i, kind in kinds.items() if kind == "number"]
+    sheet.columns = [SheetColumn(own_column(role), role) for role in launch_data(page.headers, metrics)]
+    for metric in metrics:
+        if metric.startswith(DEVICE):
+            sheet.columns.append(SheetColumn(metric, "ignored"))
+        elif metric not in empty:
+            sheet.columns.append(SheetColumn(metric, "counter"))
     sheet.measure(con)
     sheet.warnings += unknown_units(page, factors)
     return sheet, [*left_out(page, kinds, empty), *rounded_zeros(page, factors, sheet)]
@@ -176,15 +185,6 @@ def _kinds(page: NcuPage, metrics: Iterable[int]) -> dict[int, str]:
     return kinds
 
 
-def _roles(page: NcuPage, kinds: dict[int, str]) -> list[tuple[str, str]]:
-    """Return (column of the Parquet file, role) for all useful columns."""
-    metrics = [page.headers[i] for i, kind in kinds.items() if kind == "number"]
-    return [
-        *((own_column(role), role) for role in launch_data(page.headers, metrics)),
-        *((name, "ignored" if name.startswith(DEVICE) else "counter") for name in metrics),
-    ]
-
-
 def _select(page: NcuPage, kinds: dict[int, str], factors: dict[int, float | None]) -> str:
     """Return SQL for the launches; DuckDB gets columns by position, so headers cannot cause errors."""
     inner, metrics = [], []
@@ -220,15 +220,6 @@ def _clean_page(page: NcuPage, numbers: set[int]) -> list[Note]:
         "not collected."
     )
     return [Note("not_a_number", text)]
-
-
-def _empty_columns(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> set[str]:
-    """Return the names of columns without any value."""
-    rows = con.execute(
-        "SELECT path_in_schema FROM parquet_metadata(?) GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)",
-        [str(sheet.parquet)],
-    ).fetchall()
-    return {name for (name,) in rows}
 
 
 def _unreadable_page(page: NcuPage, error: Exception) -> BadInput:

@@ -197,7 +197,7 @@ def read(files: ProfileFiles) -> Profile:
     the faulty file, and MissingTool for a report if the package that reads it is missing.
     """
     path, con, work = files.path, files.con, files.work
-    sources = files_of(path) or ([path] if path.is_file() else [])
+    sources = files.or_itself(files_of(path))
     if not sources:
         raise BadInput(f"{path.name} contains no report or page of ncu", "no file has ID and Process ID in its header")
     source_pages = [file for file in sources if not is_report(file) and code.is_source_page(file)]

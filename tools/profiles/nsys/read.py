@@ -54,7 +54,7 @@ def _is_export(file: Path) -> bool:
 def read(files: ProfileFiles) -> Profile:
     """Return the export at ``files.path``; BadInput if it is not an export, or has no events."""
     path = files.path
-    exports = _files(path) or ([path] if path.is_file() else [])
+    exports = files.or_itself(_files(path))
     if len(exports) != 1:
         what = "more than one export" if exports else "no SQLite export"
         advice = command_advice("Export the report", "nsys export --type sqlite REPORT.nsys-rep")

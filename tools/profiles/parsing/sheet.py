@@ -242,7 +242,14 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> LaunchShee
     columns, picks = [], []
     for column in sheet.columns:
         if column.role == "instance":
-            parts = _channels(column, xcc, int(highest))
+            counter, channel = column.instance
+            parts = [
+                (
+                    SheetColumn(f"{counter}[{channel + CHANNELS * x}]", "instance"),
+                    f"max({sql_name(column.header)}) FILTER ({xcc} = {x})",
+                )
+                for x in range(int(highest) + 1)
+            ]
         elif column.role in ("xcc", *UNUSED):
             continue
         else:
@@ -264,14 +271,3 @@ def _aggregate_sql(column: SheetColumn, identity: list[str]) -> str:
     if column.role != "counter":
         return f"first({name} ORDER BY row)"
     return f"avg({name})" if column.header.endswith(_SHARES) else f"sum({name})"
-
-
-def _channels(column: SheetColumn, xcc: str, highest: int) -> list[tuple[SheetColumn, str]]:
-    counter, channel = column.instance
-    return [
-        (
-            SheetColumn(f"{counter}[{channel + CHANNELS * x}]", "instance"),
-            f"max({sql_name(column.header)}) FILTER ({xcc} = {x})",
-        )
-        for x in range(highest + 1)
-    ]

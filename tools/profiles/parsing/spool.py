@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SPOOLED = 2_000_000
 """Numbers that are kept in memory, 8 bytes each and twice that while they are written."""
 _TEXT_PER_CELL = 8
+_BATCH = 20_000
+"""Single rows that wait until they are converted together."""
 _TEXTS_KNOWN, _TEXTS_WEIGHT, _TEXTS_HELD, _TEXT = 100_000, 32 << 20, 1000, 8000
 """Cached texts, and their total characters; texts that wait to be written; maximum characters stored of a text."""
 
@@ -27,14 +29,27 @@ class Spool:
         self.con, self.stem, self.columns = con, stem, columns
         self.files: list[Path] = []
         self.rows = 0
+        """Number of rows so far, with those that wait."""
+        self._waiting: list[tuple[Any, ...]] = []
         self._held: list[list[Any]] = []
         self._cells = 0
 
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Add one row."""
+        self.rows += 1
+        self._waiting.append(row)
+        if len(self._waiting) >= _BATCH:
+            self._hold(self._waiting)
+
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Add a batch of rows with one value per column; None is NULL."""
+        self.rows += len(rows)
+        self._hold([*self._waiting, *rows] if self._waiting else rows)
+
+    def _hold(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._waiting = []
         if not rows:
             return
-        self.rows += len(rows)
         columns = zip(*rows, strict=True)
         self._held.append([_array(kind, part) for kind, part in zip(self.columns.values(), columns, strict=True)])
         texts = (p for kind, p in zip(self.columns.values(), self._held[-1], strict=True) if kind == "VARCHAR")
@@ -45,6 +60,7 @@ class Spool:
 
     def close(self) -> list[Path]:
         """Return the files written; there is at least one, possibly without rows."""
+        self._hold(self._waiting)
         if self._held or not self.files:
             self._flush()
         return self.files

@@ -138,7 +138,7 @@ class PerfReader:
     def read(self, files: ProfileFiles) -> Profile:
         """Return the runs at ``files.path``. Raises BadInput for counts per CPU or per interval."""
         path = files.path
-        outputs = _files(path) or ([path] if path.is_file() else [])
+        outputs = files.or_itself(_files(path))
         sources = [PerfFile(file, _with_commands(file, _runs(file))) for file in outputs]
         sources = [source for source in sources if source.runs]
         if not sources:

@@ -87,8 +87,6 @@ class Packets:
         self._sequences: dict[int, _Sequence] = {}
         self._offsets: dict[int, int] = {}
         """Builtin clock -> offset to the clock of the trace."""
-        self._held: list[tuple[Any, ...]] = []
-        self._values: list[tuple[Any, ...]] = []
         self._interned = self._interned_text = 0
 
     def read(self, file: Path) -> None:
@@ -100,16 +98,9 @@ class Packets:
                     self._packet(parse(self._types["Packet"], packet))
                     count += 1
                     if not count % _BATCH:
-                        self._flush()
                         progress.report(f"read {count_text(count, 'packet')} of {file.name}")
             except (WireError, zlib.error) as error:
                 raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
-        self._flush()
-
-    def _flush(self) -> None:
-        for rows, spool in ((self._held, self.marks), (self._values, self.samples)):
-            spool.add(rows)
-            rows.clear()
 
     def _packet(self, packet: Any, *, inside: bool = False) -> None:
         if packet.HasField("compressed") and not inside:
@@ -207,13 +198,12 @@ class Packets:
         if event.kind == _COUNTER:
             shown = float(event.counted) if event.HasField("counted") else _stated(event, "exact", None)
             if shown is not None and math.isfinite(shown):
-                self._values.append((track.number, time, shown))
+                self.samples.append((track.number, time, shown))
         elif event.kind in (_BEGIN, _END):
             begins = event.kind == _BEGIN
-            mark = self.marks.rows + len(self._held)
             numbers, stated = self._of_begin(sequence, event) if begins else ((None, None), {})
             more = (stated.get(c) for c in ("correlation", "bytes", "device_id", "stream"))
-            self._held.append((mark, track.number, time, int(begins), *numbers, *more))
+            self.marks.append((self.marks.rows, track.number, time, int(begins), *numbers, *more))
         elif event.kind == _INSTANT:
             self.instants += 1
 

@@ -60,7 +60,7 @@ def _begins_as_trace(file: Path) -> bool:
 def read(files: ProfileFiles) -> Profile:
     """Return the trace at ``files.path``; BadInput if it is truncated, or has no events."""
     path, con, work = files.path, files.con, files.work
-    traces = _files(path) or ([path] if path.is_file() else [])
+    traces = files.or_itself(_files(path))
     if len(traces) != 1:
         what = f"{len(traces)} Perfetto traces" if traces else "no Perfetto trace"
         raise BadInput(f"{path.name} contains {what}", fix="Give one file")

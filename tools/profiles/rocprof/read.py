@@ -106,7 +106,7 @@ def read(files: ProfileFiles) -> Profile:
     Raises BadInput naming the faulty file.
     """
     path, con = files.path, files.con
-    sources = _files(path) or ([path] if path.is_file() else [])
+    sources = files.or_itself(_files(path))
     if not sources:
         raise BadInput(
             f"{path.name} contains no CSV file of rocprof", "no file has kernel names and one row per dispatch"

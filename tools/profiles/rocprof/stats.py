@@ -52,7 +52,15 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
         stage(con, file, files.work, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
         for i, file in enumerate(sources)
     ]
-    con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(parts)}")
+    # Rows of one kernel from several processes or spellings are summed.
+    rows = " UNION ALL ".join(f"({_kernel_totals(sheet)})" for sheet in parts)
+    con.execute(
+        "CREATE OR REPLACE TABLE stats AS "
+        "SELECT kernel, TRY_CAST(sum(calls) AS BIGINT) AS calls, TRY_CAST(sum(total_ns) AS BIGINT) AS total_ns, "
+        "sum(total_ns) / nullif(sum(calls), 0) AS mean_ns, TRY_CAST(min(min_ns) AS BIGINT) AS min_ns, "
+        "TRY_CAST(max(max_ns) AS BIGINT) AS max_ns, CASE WHEN count(*) = 1 THEN any_value(std_ns) END AS std_ns "
+        f"FROM ({rows}) GROUP BY kernel"
+    )
     kernels, calls, api = one_row(
         con, f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
     )
@@ -76,17 +84,6 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
         passes=[PassTable(s.name, s.source, warnings=s.warnings) for s in parts],
         tables={"kernel_stats": "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel"},
         notes=[Note("totals", note)],
-    )
-
-
-def _stats(parts: list[LaunchSheet]) -> str:
-    """Return SQL for one row per kernel; rows of one kernel from several processes or spellings are summed."""
-    rows = " UNION ALL ".join(f"({_kernel_totals(sheet)})" for sheet in parts)
-    return (
-        "SELECT kernel, TRY_CAST(sum(calls) AS BIGINT) AS calls, TRY_CAST(sum(total_ns) AS BIGINT) AS total_ns, "
-        "sum(total_ns) / nullif(sum(calls), 0) AS mean_ns, TRY_CAST(min(min_ns) AS BIGINT) AS min_ns, "
-        "TRY_CAST(max(max_ns) AS BIGINT) AS max_ns, CASE WHEN count(*) = 1 THEN any_value(std_ns) END AS std_ns "
-        f"FROM ({rows}) GROUP BY kernel"
     )
 
 

@@ -208,17 +208,14 @@ def _values(sheet: LaunchSheet, pid: int | None) -> str:
 def _identity(sheet: LaunchSheet, pid: int | None) -> str:
     """Return SQL for the columns that identify a launch; the trace states the process only in its file name."""
     process = sheet.header("pid") or (str(pid) if pid is not None else "NULL")
+    # The trace of ROCm 6.2 does not number launches, so the start determines the order.
+    by_start = f"row_number() OVER (ORDER BY TRY_CAST({sheet.header('start')} AS BIGINT), row)"
+    number = sheet.header("dispatch_id") or by_start
     device = f"TRY_CAST(regexp_extract({sheet.header('device_id')}, '(\\d+)', 1) AS INT)"
     return (
-        f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({_launch_number(sheet)} AS BIGINT) AS dispatch_id, "
+        f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({number} AS BIGINT) AS dispatch_id, "
         f"{device if sheet.header('device_id') else 'NULL::INT'} AS device, {sheet.header('kernel')} AS kernel"
     )
-
-
-def _launch_number(sheet: LaunchSheet) -> str:
-    """Return SQL for the number of a launch; the trace of ROCm 6.2 has none, so the start determines the order."""
-    by_start = f"row_number() OVER (ORDER BY TRY_CAST({sheet.header('start')} AS BIGINT), row)"
-    return sheet.header("dispatch_id") or by_start
 
 
 def _column_or_null(sheet: LaunchSheet, role: str) -> str:

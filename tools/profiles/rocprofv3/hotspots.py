@@ -84,7 +84,9 @@ def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledP
         _process_samples(
             number,
             item,
-            _repeated_launches(profile.main, item, n) if repeats else _own_launches(profile.main, n),
+            _repeated_launches(profile.main, item, n)
+            if repeats
+            else f"SELECT row, dispatch_id, kernel FROM ({launches(profile.main)}) WHERE process = {n}",
             bool(profile.main),
         )
         for number, (item, n, repeats) in enumerate(sampled_processes)
@@ -110,13 +112,8 @@ def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledP
     )
 
 
-def _own_launches(main: Sequence[ProcessRecording], process: int | None) -> str:
-    """Return SQL for row, dispatch_id and kernel of the launches of a process of the main pass."""
-    return f"SELECT row, dispatch_id, kernel FROM ({launches(main)}) WHERE process = {process}"
-
-
 def _repeated_launches(main: Sequence[ProcessRecording], item: ProcessRecording, process: int | None) -> str:
-    """Return SQL for the same columns for a process of another run, with the rows of the main pass that it repeats."""
+    """Return SQL for row, dispatch_id and kernel of a process of another run: rows of the main pass that it repeats."""
     if not item.rows:
         return "SELECT NULL::BIGINT AS row, -1::BIGINT AS dispatch_id, NULL::VARCHAR AS kernel"
     if not main or process is None or process >= len(main):

@@ -177,8 +177,12 @@ def read_rocpd(
             item.sampled = sampled.of_process(process.session, process.number) if sampled else None
             recordings.append(item)
         describe_recordings(con, recordings)
-        warnings = [*_warn_of_infinite_values(con, file, value_files), *unread_tables(staging)]
-        return recordings, warnings + (spans.warnings if spans else [])
+        warnings = [*unread_tables(staging), *(spans.warnings if spans else [])]
+        # Values that are not numbers in SQLite were read as infinite.
+        if bad := count_rows(con, f"{parquet(value_files)} WHERE NOT isfinite(value)") if value_files else 0:
+            text = f"{file.name}: {bad} counter values are not finite numbers; they are treated as not collected."
+            warnings.insert(0, Note("not_a_number", text))
+        return recordings, warnings
 
 
 def _from_tables(staging: Staging, correlated: str) -> tuple[str, str]:
@@ -246,15 +250,6 @@ def _processes(
         if (session, number) not in launched_processes
     ]
     return processes or [RocpdProcess(-1, None, None, 0, -1, 0)]
-
-
-def _warn_of_infinite_values(con: duckdb.DuckDBPyConnection, file: Path, values: Sequence[Path]) -> list[Note]:
-    """Return a warning about values that are not numbers in SQLite, which were read as infinite."""
-    if not values:
-        return []
-    count = count_rows(con, f"{parquet(values)} WHERE NOT isfinite(value)")
-    text = f"{file.name}: {count} counter values are not finite numbers; they are treated as not collected."
-    return [Note("not_a_number", text)] if count else []
 
 
 def _describe_process(

@@ -41,7 +41,6 @@ _FIRST_BYTES = b"\x0a\x12\x1a\x22"
 """Tags of the fields of XSpace."""
 _LARGEST_PLANE = 1 << 30
 _LARGEST = 1 << 62
-_BATCH = 20_000
 _RUNS = "plugins/profile/*"
 """Where jax.profiler.trace puts the files of a run below its folder."""
 _LAYOUT = EventLayout(__file__)
@@ -84,7 +83,7 @@ def _begins_as_space(file: Path) -> bool:
 def read(files: ProfileFiles) -> Profile:
     """Return the profile at ``files.path``; BadInput if it is damaged, or has no events of a host or a GPU."""
     path = files.path
-    sources = _files(path) or ([path] if path.is_file() else [])
+    sources = files.or_itself(_files(path))
     if len(sources) != 1:
         what = f"{count_text(len(sources), 'profile')} of XLA" if sources else "no profile of XLA"
         names = ", ".join(str(f.relative_to(path)) for f in sources[:4])
@@ -160,7 +159,6 @@ class _SpaceReader:
         self.warnings: list[str] = []
         self.skipped: Counter[str] = Counter()
         """Description of what was not read -> number of events."""
-        self._held: list[tuple[Any, ...]] = []
         self._derived = 0
 
     def read(self, file: Path) -> None:
@@ -177,11 +175,6 @@ class _SpaceReader:
                         self.host = self.host or host_name(text(data))
             except (WireError, zlib.error) as error:
                 raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
-        self._flush()
-
-    def _flush(self) -> None:
-        self.rows.add(self._held)
-        self._held.clear()
 
     def _take(self, plane: _Plane) -> None:
         own = plane.values(plane.own)
@@ -229,9 +222,7 @@ class _SpaceReader:
         row = (_ROLES.index(role), number_of, place.device, place.stream, place.thread, start, end)
         stated = values.get("correlation_id")
         correlation = stated if type(stated) is int and 0 <= stated < _LARGEST else None
-        self._held.append((*row, correlation, *_sizes(values)))
-        if len(self._held) >= _BATCH:
-            self._flush()
+        self.rows.append((*row, correlation, *_sizes(values)))
 
 
 def _device_role(name: str, values: Mapping[str, Any]) -> str:
