@@ -6,9 +6,8 @@ because these refer to the launches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ from .timelines.timeline_tables import write_timeline
 if TYPE_CHECKING:
     import duckdb
 
-_BATCH = 10_000
 _COUNTER_NAME, _COMMAND = 200, 4000
 """Maximum characters of a counter's name, and of a command."""
 _VALUES = {"key": "BIGINT", "counter": "VARCHAR", "value": "DOUBLE"}
@@ -137,15 +135,14 @@ def _stage_pass(con: duckdb.DuckDBPyConnection, one: Pass, stem: Path) -> PassTa
     values = Spool(con, stem.with_name(f"{stem.name}_values"), _VALUES)
     counters: dict[str, bool] = {}
     stated: set[str] = set()
-    for first, batch in _batches(one.launches):
-        rows = [_launch_row(first + i, launch) for i, launch in enumerate(batch)]
-        stated |= {name for row in rows for name, value in row.items() if value is not None}
-        launches.add([tuple(row.values()) for row in rows])
-        cells = [(first + i, name, value) for i, launch in enumerate(batch) for name, value in launch.counters.items()]
-        usable = [(key, name, float(value)) for key, name, value in cells if value is not None and _is_usable(name)]
-        for _, name, value in cells:
+    for number, launch in enumerate(one.launches):
+        row = _launch_row(number, launch)
+        stated |= {name for name, value in row.items() if value is not None}
+        launches.append(tuple(row.values()))
+        for name, value in launch.counters.items():
             counters[name] = counters.get(name, False) or value is not None
-        values.add(usable)
+            if value is not None and _is_usable(name):
+                values.append((number, name, float(value)))
         if len(counters) > size_limits.MOST_COLUMNS:
             what = f"{one.source.name} names more than {count_text(size_limits.MOST_COLUMNS, 'counter')}"
             raise BadInput(what, "no profiler counts that many", "Check that it is the file that it wrote")
@@ -166,13 +163,6 @@ def _stage_pass(con: duckdb.DuckDBPyConnection, one: Pass, stem: Path) -> PassTa
         values=[CounterRows(tuple(values.close()), (0, launches.rows - 1), 0, counted)] if launches.rows else [],
         warnings=warnings,
     )
-
-
-def _batches(launches: Iterable[Launch]) -> Iterator[tuple[int, list[Launch]]]:
-    iterator, first = iter(launches), 0
-    while batch := list(islice(iterator, _BATCH)):
-        yield first, batch
-        first += len(batch)
 
 
 def _launch_row(row: int, launch: Launch) -> dict[str, Any]:

@@ -17,7 +17,6 @@ _START, _END = 1 << 1, 1 << 2
 """Flags of a mark: CUPTI_ACTIVITY_FLAG_MARKER_START and _END; marks with neither are instants."""
 _ANY = -1
 """Pseudo thread: the steps of the only thread that has an open range."""
-_ROWS = 100_000
 _RANGE = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "domain", "file")
 """Columns of ranges; the domain is empty for the default one."""
 _STEP = ("thread", "time_ns", "range_id", "file")
@@ -42,19 +41,21 @@ class _Range:
 class _NvtxSweep:
     """Processes the marks of one process in the order of their times."""
 
+    file: int
+    """Number of the process."""
     first: int
     """Number of the first range of the process."""
     names: dict[int, str]
+    ranges: Spool
+    """With the columns _RANGE."""
+    steps: Spool
+    """With the columns _STEP."""
     count: int = 0
     last_ns: int = 0
     open: dict[int, _Range] = field(default_factory=dict)
     """Open ranges by the id of their marks."""
     threads: dict[int, list[_Range]] = field(default_factory=dict)
     """Open ranges of each thread that has any, the innermost last."""
-    ranges: list[tuple[int | str, ...]] = field(default_factory=list)
-    """The columns _RANGE without the last one."""
-    steps: list[tuple[int | str, ...]] = field(default_factory=list)
-    """The columns _STEP without the last one."""
 
     def mark(self, time_ns: int, mark: int, flags: int, name: int, thread: int, domain: int = 0) -> None:
         """Process the next mark."""
@@ -75,9 +76,9 @@ class _NvtxSweep:
         else:
             return
         stack = self.threads.get(thread, [])
-        self.steps.append((thread, time_ns, stack[-1].number if stack else 0))
+        self.steps.append((thread, time_ns, stack[-1].number if stack else 0, self.file))
         alone = next(iter(self.threads.values())) if len(self.threads) == 1 else None
-        self.steps.append((_ANY, time_ns, alone[-1].number if alone else 0))
+        self.steps.append((_ANY, time_ns, alone[-1].number if alone else 0, self.file))
 
     def finish(self, last_ns: int) -> int:
         """Close the ranges that are still open at the end of the recording; return their number."""
@@ -85,12 +86,6 @@ class _NvtxSweep:
         for begun in reversed(unfinished):
             self._close(begun, max(self.last_ns, last_ns))
         return len(unfinished)
-
-    def spool(self, file: int, ranges: Spool, steps: Spool) -> None:
-        """Move the waiting rows into spools."""
-        for rows, spool in ((self.ranges, ranges), (self.steps, steps)):
-            spool.add([(*row, file) for row in rows])
-            rows.clear()
 
     def _close(self, one: _Range, end_ns: int) -> None:
         stack = self.threads[one.thread]
@@ -100,7 +95,8 @@ class _NvtxSweep:
             stack.remove(one)
         if not stack:
             del self.threads[one.thread]
-        self.ranges.append((one.number, one.name, one.path, one.thread, one.start_ns, end_ns, one.depth, one.domain))
+        times = one.start_ns, end_ns
+        self.ranges.append((one.number, one.name, one.path, one.thread, *times, one.depth, one.domain, self.file))
 
 
 @dataclass(frozen=True)
@@ -159,13 +155,10 @@ def _sweep(stage: Stage, ranges: Spool, steps: Spool) -> int:
     """Write the ranges and steps of all processes; return the number of ranges that never ended."""
     first, unfinished = 1, 0
     for (file,) in stage.con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
-        sweep = _NvtxSweep(first, _names(stage, file))
+        sweep = _NvtxSweep(file, first, _names(stage, file), ranges, steps)
         for mark in _marks(stage, file):
             sweep.mark(*mark)
-            if len(sweep.steps) >= _ROWS:
-                sweep.spool(file, ranges, steps)
         unfinished += sweep.finish(_last_time(stage, file))
-        sweep.spool(file, ranges, steps)
         first += sweep.count
     return unfinished
 

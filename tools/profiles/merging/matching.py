@@ -160,7 +160,10 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
                     "(NULL).",
                 )
             )
-    result.notes += [_filter_note(names, *key) for key, names in filtered.items()]
+    for (kernels, missing), names in filtered.items():
+        listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
+        text = f"Only launches of {kernels} were counted in {listed}: {count_text(missing, 'launch')} of other kernels "
+        result.notes.append(Note("filtered", f"{text}have times but no counters."))
     return result
 
 
@@ -272,15 +275,6 @@ class _Pairing:
             f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
         ).fetchall()
         return first_few([plain_text(kernel, 60) for (kernel,) in kernels], _LISTED)
-
-
-def _filter_note(passes: list[str], kernels: str, missing: int) -> Note:
-    return Note(
-        "filtered",
-        f"Only launches of {kernels} were counted in {', '.join(passes[:_LISTED])}"
-        f"{' ...' if len(passes) > _LISTED else ''}: {count_text(missing, 'launch')} of other kernels have "
-        "times but no counters.",
-    )
 
 
 def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], names: str) -> list[Note]:

@@ -107,12 +107,11 @@ def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListin
         if block == last and any(row.stalls for row in block.rows):
             continue
         last = block
-        addresses = {row.address for row in block.rows}
         if (
             whole
             and whole.kernel == block.kernel
             and not block.alone
-            and addresses.isdisjoint(row.address for row in whole.rows)
+            and {row.address for row in block.rows}.isdisjoint(row.address for row in whole.rows)
         ):
             whole.rows += block.rows
             if len(whole.rows) > MOST_INSTRUCTIONS:

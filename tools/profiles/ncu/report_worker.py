@@ -101,7 +101,11 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
             out.writerow(["Kernel Name", _name(action, mangled=mangled), *(sizes if all(sizes) else [])])
             out.writerow(["Address", "Source", "File", "Line", *columns])
             places = {*_places(action), *(place for values in columns.values() for place in values)}
-            for place in _without_gaps(places):
+            # In order, and including the addresses in between without metrics.
+            ordered = sorted(places)
+            if max(places) - min(places) <= _LONGEST:
+                ordered = list(range(min(places), max(places) + 1, _WORD))
+            for place in ordered:
                 text = action.sass_by_pc(place)
                 if not text:
                     continue
@@ -109,12 +113,6 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
                 where = (line.file_name(), line.line()) if line else ("", "")
                 cells = (values.get(place, "") for values in columns.values())
                 out.writerow([hex(place), text.replace("\n", " "), *where, *cells])
-
-
-def _without_gaps(places: set[int]) -> list[int]:
-    """Return the addresses of a kernel in order, including those in between without metrics."""
-    length = max(places) - min(places)
-    return list(range(min(places), max(places) + 1, _WORD)) if length <= _LONGEST else sorted(places)
 
 
 def _by_place(action: Any, name: str) -> dict[int, int]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SPOOLED = 2_000_000
 """Numbers that are kept in memory, 8 bytes each and twice that while they are written."""
 _TEXT_PER_CELL = 8
-_BATCH = 20_000
+_BATCH = 5_000
 """Single rows that wait until they are converted together."""
 _TEXTS_KNOWN, _TEXTS_WEIGHT, _TEXTS_HELD, _TEXT = 100_000, 32 << 20, 1000, 8000
 """Cached texts, and their total characters; texts that wait to be written; maximum characters stored of a text."""

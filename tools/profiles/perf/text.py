@@ -101,7 +101,9 @@ def read_text(name: str, text: str) -> list[PerfRun]:
     runs = []
     for header, lines in _blocks(name, text):
         run = PerfRun(command=_command(header["what"]), repeats=int(header["runs"] or 1))
-        mark = _decimal_mark(lines)
+        # Comma or point, as in the line of the elapsed time, which always has a fraction.
+        elapsed = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
+        mark = next((match[1] for match in elapsed if match), ".")
         for line in lines:
             if match := _ELAPSED.match(line):
                 _add_time(run, match, mark)
@@ -142,12 +144,6 @@ def _command(what: str) -> str | None:
     """Return the quoted command; None for a process that was already running, or the whole system."""
     quoted = len(what) > 1 and what[0] == what[-1] == "'"
     return what[1:-1] if quoted and what != "'system wide'" and not what.startswith("'CPU(s)") else None
-
-
-def _decimal_mark(lines: list[str]) -> str:
-    """Return comma or point, as in the line of the elapsed time, which always has a fraction."""
-    matches = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
-    return next((match[1] for match in matches if match), ".")
 
 
 def _number(text: str, mark: str) -> float | None:

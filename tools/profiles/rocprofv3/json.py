@@ -139,20 +139,16 @@ class _RecordSpooler:
     """Converts the records of one file to spooled rows, with one method per kind of record (see _HANDLERS)."""
 
     def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[int], None]) -> None:
-        """``on_batch`` is called after a batch has been written, with the number of rows so far."""
+        """``on_batch`` is called now and then, with the number of rows so far."""
         self.runs: list[JsonRun] = []
         self.strange, self.times = InvalidValues(), InvalidValues("times are not whole numbers of 64 bits")
         self._spools, self._on_batch = spools, on_batch
-        self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
         self._counters: dict[Any, int] = {}
         self._samples = EqualRowCounter(self._spool_samples)
 
     def _spool_row(self, name: str, *row: Any) -> None:
-        waiting = self._waiting[name]
-        waiting.append(row)
-        if len(waiting) >= _BATCH:
-            self._spools[name].add(waiting)
-            self._waiting[name] = []
+        self._spools[name].append(row)
+        if not self._spools[name].rows % _BATCH:
             self._on_batch(sum(spool.rows for spool in self._spools.values()))
 
     def _spool_samples(self, rows: list[tuple[Any, ...]]) -> None:
@@ -160,10 +156,8 @@ class _RecordSpooler:
             self._spool_row("sample", *row)
 
     def close(self) -> None:
-        """Spool the waiting rows."""
+        """Spool the samples that are still counted."""
         self._samples.close()
-        for name, waiting in self._waiting.items():
-            self._spools[name].add(waiting)
 
     @property
     def _run_number(self) -> int:

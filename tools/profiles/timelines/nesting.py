@@ -50,23 +50,18 @@ def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> NestedRanges
     The rows must be ordered by pid, thread and start, with the longer range first. A range is nested in another one of
     its thread that encloses it in time. Ranges that merely overlap, which roctxRangeStart allows, are siblings.
     """
-    sweep = _NestingSweep()
     placed, steps, paths = (
         Spool(con, work / f"nested_{name}", columns)
         for name, columns in (("ranges", _PLACED), ("steps", _STEP), ("paths", _PATH))
     )
-    done = 0
+    sweep, done = _NestingSweep(steps, paths), 0
     with con.cursor() as reader:
         rows = reader.execute(spans)
         while batch := rows.fetchmany(_BATCH):
             placed.add([sweep.place(*row) for row in batch])
             done += len(batch)
-            for rows_of, spool in ((sweep.steps, steps), (sweep.paths, paths)):
-                spool.add(rows_of)
-                rows_of.clear()
             progress.report(f"nested {count_text(done, 'range')}")
     sweep.finish(last=True)
-    steps.add(sweep.steps)
     return NestedRanges(parquet(placed.close()), parquet(paths.close()), sweep.parts, parquet(steps.close()))
 
 
@@ -84,9 +79,8 @@ class _OpenRange(NamedTuple):
 class _NestingSweep:
     """Processes ranges one after the other, thread by thread."""
 
-    steps: list[tuple[int, ...]] = field(default_factory=list)
-    paths: list[tuple[int, str]] = field(default_factory=list)
-    """Paths not yet written."""
+    steps: Spool
+    paths: Spool
     parts: list[tuple[int, int]] = field(default_factory=lambda: [(1, 1)])
     _place: tuple[int, int] = (-1, -1)
     _last: tuple[int, ...] = ()

@@ -29,7 +29,7 @@ from rooflens.tests.tools.profiles.rocprofv3.made_samples import (
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.profiles.rocprofv3 import json as json_records
+from rooflens.tools.profiles.parsing import spool
 
 HSACO = Path(__file__).parents[2] / "code_objects" / "data" / "lines_gfx942.hsaco"
 LOAD, SCALAR, SAXPY = 0x1D40, 0x1D48, 0x1C48
@@ -263,7 +263,7 @@ def test_records_of_wrong_types_are_samples_whose_place_is_not_known(record: obj
 
 
 def test_more_different_samples_than_fit_in_one_batch_are_all_read(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_records, "_BATCH", 2)
+    monkeypatch.setattr(spool, "_BATCH", 2)
     file = as_json(bench.folder / "1_results.json", samples=[At(1, 4 * n, "s_nop 0", "", "NONE", 1) for n in range(7)])
     assert bench.column(bench.load(file), "samples", '"offset"') == [4 * n for n in range(7)]
 

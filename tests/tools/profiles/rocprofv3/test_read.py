@@ -102,6 +102,7 @@ def test_what_is_read_piece_by_piece_is_the_same(bench, written, monkeypatch):
     monkeypatch.setattr(contract, "_VALUES_AT_ONCE", 3)
     monkeypatch.setattr(rocpd, "_BATCH", 2)
     monkeypatch.setattr(json_records, "_BATCH", 2)
+    monkeypatch.setattr(spool, "_BATCH", 2)
     pieces = bench.load(written[0])
     for table in ("dispatches", "counters"):
         assert bench.rows(pieces, table) == bench.rows(whole, table)
