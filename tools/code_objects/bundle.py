@@ -99,6 +99,8 @@ def _read_bundle(window: FileWindow, budget: Budget) -> tuple[int, list[FileWind
 
 def _unpack(window: FileWindow, budget: Budget) -> tuple[int, FileWindow]:
     """Return the size of a compressed bundle in bytes, and the unpacked bundle, which never exceeds its stated size."""
+    import zstandard
+
     version, method = Struct("<HH").unpack(window.read_at(4, 4))
     if version not in _SIZES or method not in (_ZLIB, _ZSTD):
         raise BadInput(f"The bundle uses an unknown compression (version {version}, method {method})")
@@ -112,24 +114,20 @@ def _unpack(window: FileWindow, budget: Budget) -> tuple[int, FileWindow]:
     used = whole[0] if whole else _next_bundle(window, _PAGE, budget)
     if used < head:
         raise BadInput("The compressed bundle is damaged", f"it states a size of {count_text(used, 'byte')}")
-    content = _decompress(window.part(head, used - head).read(), method, size)
+    packed = window.part(head, used - head).read()
+    try:
+        # At most one byte more than stated, which shows that there is more.
+        if method == _ZLIB:
+            content = zlib.decompressobj().decompress(packed, size + 1)
+        else:
+            content = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed).read(size + 1)
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise BadInput("The compressed bundle is damaged", str(error)) from error
     if len(content) != size:
         raise BadInput(
             "The compressed bundle is damaged", f"it does not unpack to the {count_text(size, 'byte')} that it states"
         )
     return used, FileWindow(BytesIO(content), 0, size)
-
-
-def _decompress(packed: bytes, method: int, size: int) -> bytes:
-    """Decompress at most one byte more than ``size``."""
-    import zstandard
-
-    try:
-        if method == _ZLIB:
-            return zlib.decompressobj().decompress(packed, size + 1)
-        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed).read(size + 1)
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise BadInput("The compressed bundle is damaged", str(error)) from error
 
 
 def _next_bundle(window: FileWindow, used: int, budget: Budget) -> int:

@@ -215,18 +215,16 @@ def _matching(kernels: list[CodeKernel], pattern: str | None, name: str) -> list
         if not 1 <= number <= len(kernels):
             raise NotFound(f"There is no kernel {pattern}", f"{name!r} has #1 to #{len(kernels)}")
         return [kernels[number - 1]]
-    if exact := names_displayed_as(pattern, [k.name for k in kernels]):
-        return [k for k in kernels if k.name in exact]
-    matches = set(matching(pattern, [k.name for k in kernels]))
-    hits = [k for k in kernels if k.name in matches]
-    if not hits:
-        names = sorted({k.name for k in kernels})
+    names = [k.name for k in kernels]
+    matches = set(names_displayed_as(pattern, names) or matching(pattern, names))
+    if not matches:
+        known = sorted(set(names))
         raise NotFound(
             f"No kernel of {name} matches {pattern!r}",
-            near(pattern, names) or f"It has {', '.join(names[:5])}",
+            near(pattern, known) or f"It has {', '.join(known[:5])}",
             "Names are as the linker sees them (mangled for C++); #1 works too",
         )
-    return hits
+    return [k for k in kernels if k.name in matches]
 
 
 def _existing(path: str) -> Path:

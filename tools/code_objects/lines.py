@@ -54,18 +54,13 @@ class LineLookup:
     reason: str = ""
 
 
-def has_lines(file: Any) -> bool:
-    """Return whether an ELF file contains DWARF line tables."""
-    return file.get_section_by_name(".debug_line") is not None or file.get_section_by_name(".zdebug_line") is not None
-
-
 def locate(file: Any, addresses: Iterable[int]) -> LineLookup:
     """Return the source of ``addresses``, which are virtual addresses of the ELF file (offsets in profilers).
 
     Raises BadInput if the DWARF is damaged.
     """
     wanted = sorted(set(addresses))
-    if not has_lines(file):
+    if file.get_section_by_name(".debug_line") is None and file.get_section_by_name(".zdebug_line") is None:
         return LineLookup({}, "it was built without -g: it has no line table")
     try:
         # Ignore relocations, which linked code does not have, and other files that a debug link may refer to.

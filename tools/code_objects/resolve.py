@@ -7,6 +7,7 @@ process sends before it is stopped is kept.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -154,8 +155,7 @@ def _send_code(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, pa
                 for i in code
                 for kind, spill in [_kind(i.text, own)]
             ]
-            for start in range(0, len(rows), _BATCH):
-                channel.send({"code": rows[start : start + _BATCH]})
+            _send_in_batches(channel, "code", rows)
             offsets |= {i.offset for i in code}
             read += len(code)
         if read:
@@ -177,8 +177,12 @@ def _send_code(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, pa
         (offset, place.file, place.line, [(f.function, f.file, f.line) for f in place.inlined])
         for offset, place in lookup.places.items()
     ]
-    for start in range(0, len(places), _BATCH):
-        channel.send({"places": places[start : start + _BATCH]})
+    _send_in_batches(channel, "places", places)
+
+
+def _send_in_batches(channel: Channel, what: str, rows: list[Any]) -> None:
+    for start in range(0, len(rows), _BATCH):
+        channel.send({what: rows[start : start + _BATCH]})
 
 
 def _kind(text: str, kernel: CodeKernel | None) -> tuple[str | None, bool | None]:
@@ -228,7 +232,7 @@ def _write_copy(window: FileWindow, work: Path) -> Path:
             f"The code object has {window.size >> 20:,} MiB", f"at most {_MOST_BYTES >> 20} can be read"
         )
     out = _unpacked_file(work)
+    window.seek(0)
     with out.open("wb") as file:
-        for start in range(0, window.size, _PIECE):
-            file.write(window.part(start, min(_PIECE, window.size - start)).read())
+        shutil.copyfileobj(window, file, _PIECE)
     return out
