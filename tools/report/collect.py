@@ -135,7 +135,6 @@ class _ReportCollector:
 def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     """Return all sections of one workload."""
     gpu = targets.find_target(manifest.arch or "")
-    about: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
     subject, limits = {"workload": manifest.id}, collector.limits
     sections = {s.key: collector.answer(s, subject) for s in _sections(manifest, limits)}
     drawn = events(collector.store, manifest.id, limits.events) if manifest.events else None
@@ -153,7 +152,7 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     # The names of kernels, in full and as sentences quote them.
     names = set(_texts(shown, {"kernel"}))
     return {
-        **about,
+        **manifest.model_dump(include={"id", "name", "arch", "device"}),
         "vendor": gpu.vendor if gpu else None,
         **document_in_vendor_terms(shown, manifest.arch, names | {short(name) for name in names}),
         "hotspots": hotspots,
@@ -172,11 +171,16 @@ def _sections(manifest: Manifest, limits: ReportLimits) -> Iterator[_ReportSecti
         yield _ReportSection("timeline", "compute_timeline", {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
     yield _ReportSection("speed_of_light", "compute_metrics", panel)
     if manifest.counters and manifest.kernels > 1:
-        ranks = ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))
-        yield _ReportSection("speed_of_light_of_kernels", "compute_metrics", {**panel, "by": "kernel", "kernel": ranks})
+        shown = {**panel, **_by_kernel(manifest, limits)}
+        yield _ReportSection("speed_of_light_of_kernels", "compute_metrics", shown)
     yield _ReportSection("occupancy", "compute_occupancy", {"limit": _OCCUPANCY})
     diagnosed = {"top_n": limits.diagnosed, "detail": "full"}
     yield _ReportSection("diagnosis", "diagnose_bottleneck", diagnosed, more=_verdicts)
+
+
+def _by_kernel(manifest: Manifest, limits: ReportLimits) -> Arguments:
+    """Return the arguments that ask for the figures of single kernels."""
+    return {"by": "kernel", "kernel": ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))}
 
 
 def _verdicts(result: Any) -> list[Document]:
@@ -200,8 +204,7 @@ def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document |
         *(m for u in chart["unit"] for m in u.get("figures", {}).values()),
     ]
     drawn += [link.get(way) for link in chart["link"] for way in ("read", "write", "both")]
-    numbers = ",".join(f"#{n + 1}" for n in range(min(collector.limits.apart, manifest.kernels)))
-    asked = {"metrics": sorted({m for m in drawn if m}), "by": "kernel", "kernel": numbers, "detail": "full"}
+    asked = {"metrics": sorted({m for m in drawn if m}), **_by_kernel(manifest, collector.limits), "detail": "full"}
     section = _ReportSection("memory_chart", "compute_metrics", {**asked, "limit": 10_000})
     return {"units": chart["unit"], "links": chart["link"], **collector.answer(section, {"workload": manifest.id})}
 

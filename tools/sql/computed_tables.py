@@ -88,7 +88,18 @@ def finding_rows(workload: Workload) -> list[Row]:
             "confidence": one.verdict.confidence,
             "share_pct": one.share_pct,
         }
-        rows += [kernel | _finding(f) for f in one.findings]
+        rows += [
+            kernel
+            | {name: getattr(f, name) for name in ("subsystem", "severity", "claim", "speedup_bound")}
+            | {
+                "evidence": "; ".join(
+                    f"{e.metric} = {number(e.value)} {e.unit}{f' ({e.threshold})' if e.threshold else ''}"
+                    for e in f.evidence
+                ),
+                "advice": "; ".join(a.do for a in f.advice),
+            }
+            for f in one.findings
+        ]
         if not one.findings:
             rows.append(kernel | {"subsystem": "unknown", "claim": "The collected data does not show what limits it."})
     return rows
@@ -123,20 +134,6 @@ def account_rows(workload: Workload) -> list[Row]:
         for view, account in ((DEVICE, one.device_time), (WAVES, one.wave_time))
         for part in account
     ]
-
-
-def _finding(finding: findings.Finding) -> Row:
-    return {
-        "subsystem": finding.subsystem,
-        "severity": finding.severity,
-        "claim": finding.claim,
-        "evidence": "; ".join(
-            f"{e.metric} = {number(e.value)} {e.unit}{f' ({e.threshold})' if e.threshold else ''}"
-            for e in finding.evidence
-        ),
-        "advice": "; ".join(a.do for a in finding.advice),
-        "speedup_bound": finding.speedup_bound,
-    }
 
 
 def log_rows(store: Store, manifests: Iterable[Manifest]) -> list[Row]:

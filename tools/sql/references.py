@@ -135,15 +135,12 @@ def _text(node: Node) -> str | None:
 
 
 def rows_needed(root: Node, refs: References, limit: int) -> tuple[str, int, bool] | None:
-    """Return ``row_limit`` for a query that shows the first ``limit`` rows, unless other parts of it rule that out."""
-    return row_limit(root, limit + 1) if len(refs.tables) == 1 and not refs.foreign else None
-
-
-def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
     """Return (table, rows, whether the query has no own limit) if the first rows of one table suffice, else None.
 
-    They suffice for ``SELECT columns FROM table [LIMIT n] [OFFSET m]`` only; the caller reads ``limit`` rows.
+    They suffice for ``SELECT columns FROM table [LIMIT n] [OFFSET m]`` only; the caller shows ``limit`` rows.
     """
+    if len(refs.tables) != 1 or refs.foreign:
+        return None
     table = root.get("from_table", {})
     plain = {"type", "modifiers", "select_list", "from_table", "aggregate_handling", "cte_map"}
     if table.get("type") != "BASE_TABLE" or "sample" in table or any(root[key] for key in root.keys() - plain):
@@ -155,7 +152,7 @@ def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
             return None
     name, modifiers = str(table["table_name"]).lower(), root.get("modifiers", [])
     if not modifiers:
-        return name, limit, True
+        return name, limit + 1, True
     if len(modifiers) > 1 or modifiers[0].get("type") != "LIMIT_MODIFIER":
         return None
     own, offset = _integer(modifiers[0].get("limit")), _integer(modifiers[0].get("offset"))

@@ -120,8 +120,11 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
     complete file into place.
     """
     kind, home = DERIVED[table], store.derived_folder(digest())
-    name = f"{table}-{_ceilings_digest(store)}.parquet" if kind.measured else f"{table}.parquet"
-    files, computed = [], False
+    name, files, computed = f"{table}.parquet", [], False
+    if kind.measured:
+        # Verdicts depend on the measured ceilings.
+        ceilings = ",".join(path.name for path in measured_ceilings.files(store))
+        name = f"{table}-{hashlib.sha256(ceilings.encode()).hexdigest()[:8]}.parquet"
     having = [manifest for manifest in manifests if kind.exists(manifest)]
     store.prepare([manifest for manifest in having if not measured_ceilings.is_complete(home / manifest.id / name)])
     for manifest in having:
@@ -167,12 +170,6 @@ def digest() -> str:
     for path in [*sorted(inputs), Path(__file__).with_name("computed_tables.py")]:
         hasher.update(path.name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()[:16]
-
-
-def _ceilings_digest(store: Store) -> str:
-    """Return a digest of the measured ceilings, on which verdicts depend."""
-    names = ",".join(path.name for path in measured_ceilings.files(store))
-    return hashlib.sha256(names.encode()).hexdigest()[:8]
 
 
 # -- rows ------------------------------------------------------------------------------------------
