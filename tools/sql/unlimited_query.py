@@ -8,7 +8,7 @@ nothing; one query runs at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.base.database import connect, sql_name
@@ -51,14 +51,15 @@ def query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping
     """
     if "\0" in sql:
         raise BadArgument("The SQL contains a NUL character")
+    frames = frames or {}
     try:
-        return _run_query(store, manifests, sql, frames or {})
+        return _run_query(store, manifests, sql, frames)
     except StoreProblem:
         whole, damages = readable_workloads(store, manifests)
         if not whole:
             raise
-    rows = _run_query(store, whole, sql, frames or {})
-    return QueryRows(rows.columns, rows.units, rows.wide, [f"Skipped: {sentence}" for sentence in damages])
+    rows = _run_query(store, whole, sql, frames)
+    return replace(rows, notes=[f"Skipped: {sentence}" for sentence in damages])
 
 
 def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any]) -> QueryRows:
@@ -94,8 +95,8 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
                 if readable_workloads(store, manifests)[1]:
                     raise StoreProblem("A table of the store could not be read") from error
                 raise BadArgument("The query failed", str(error).splitlines()[0]) from error
-            error_data = {"phase": "run", "type": kind, "message": str(error)}
-            raise errors.problem(error_data, FailedQuery(sql, {**tables, **dict.fromkeys(frames, ())}, used)) from error
+            failed = FailedQuery(sql, {**tables, **dict.fromkeys(frames, ())}, used)
+            raise errors.problem({"phase": "run", "type": kind, "message": str(error)}, failed) from error
 
 
 def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from ....analysis.base.text import count_text
 from ..machine.sensors import reader
 from . import cuda, hip, kernel_results
 from .measure import (
+    FILL_UNROLL,
     FULL,
     QUICK,
     LaunchEffort,
@@ -38,7 +39,7 @@ from .outcomes import (
 from .runtime import OpenGpu, Runtime
 from .specs import BenchmarkSpec, Build, build_of, choose_specs, compile_all, variants, version
 
-_FILL: Build = ("hbm.cu", (("UNROLL", "4"),))
+_FILL: Build = ("hbm.cu", (("UNROLL", str(FILL_UNROLL)),))
 _MEMORY_SHARE = 5
 """Each of the three buffers uses at most one part in this many of the free memory."""
 _CACHES = 4
@@ -84,16 +85,17 @@ class BenchmarkSession:
         builds = {_FILL, *(build_of(v) for spec in self._specs for v in variants(spec))}
         self._codes = compile_all(self._runtime, builds)
         self._memory = allocate(self._runtime, self._size())
-        fill(self._runtime, self._kernel(_FILL, "hbm_fill"), self._memory, unroll=4)
+        fill(self._runtime, self._kernel(_FILL, "hbm_fill"), self._memory)
         for spec in self._specs:
             for point in spec.points or (1,):
-                name = f"{spec.name}.{spec.work * point / 4:g}" if spec.points else spec.name
+                intensity = spec.work * point / 4 if spec.points else None
+                name = spec.name if intensity is None else f"{spec.name}.{intensity:g}"
                 self._progress(name, len(self._done), self._total, None)
                 blank = CeilingOutcome(
                     name,
                     spec.unit,
                     "ok",
-                    intensity=spec.work * point / 4 if spec.points else None,
+                    intensity=intensity,
                     kernel=kernel_name(spec, point),
                     workgroup_size=spec.threads,
                     method=f"rooflens: {spec.title}",
@@ -121,7 +123,7 @@ class BenchmarkSession:
                 return replace(blank, reason="only the results were checked; nothing was timed")
             if spec.kind == "launch":
                 if not self._launches:
-                    self._launches = launch_times(self._runtime, ready[0], self._scale.launches)
+                    self._launches = launch_times(ready[0], self._scale.launches)
                 return _launch_time_outcome(blank, self._launches[spec.name])
             return self._measure(ready, blank, self._scale.effort)
         except Problem as problem:

@@ -22,8 +22,7 @@ def wrong_results(ready: ReadyKernel, groups: int) -> str:
     """
     spec = ready.spec
     if spec.kind == "launch":
-        ready.launch(0, 1)
-        settle(ready.runtime)
+        _run(ready, 0, 1)
         return ""
     if spec.kind == "stream":
         return _stream(ready, groups)
@@ -37,8 +36,7 @@ def wrong_results(ready: ReadyKernel, groups: int) -> str:
 def _stream(ready: ReadyKernel, groups: int) -> str:
     spec, memory = ready.spec, ready.memory
     ready.runtime.clear(memory.out, memory.size)
-    ready.launch(ready.tiles, groups, keep=True)
-    settle(ready.runtime)
+    _run(ready, ready.tiles, groups)
     whole = ready.tiles * spec.tile_bytes // 4
     if spec.kernel == "hbm_read":
         return _sums(ready, groups)
@@ -117,10 +115,8 @@ def _sweep(ready: ReadyKernel) -> str:
     threads = ready.spec.threads
     ready.load_operands(exact=False)
     factors = data.numbers("f32", data.chains("f32", 16 * threads, SEEDS[0])[1]).ravel()
-    ready.launch(2 * _GROUPS, _GROUPS, keep=True)
-    settle(ready.runtime)
-    results = np.frombuffer(ready.runtime.download(ready.memory.out, _GROUPS * 64 * threads), np.uint32)
-    results = results.reshape(_GROUPS, 16, threads)
+    _run(ready, 2 * _GROUPS, _GROUPS)
+    results = _words(ready, 0, _GROUPS * 16 * threads).reshape(_GROUPS, 16, threads)
     for group, chain, lane in ((0, 0, 0), (1, 15, threads - 1), (1, 6, 77)):
         wanted = 0
         for tile in (group, group + _GROUPS):
@@ -150,7 +146,11 @@ def _matrix(ready: ReadyKernel) -> str:
 
 def _run_small(ready: ReadyKernel) -> None:
     ready.runtime.clear(ready.memory.out, min(ready.memory.size, 1 << 20))
-    ready.launch(_ROUNDS, _GROUPS, keep=True)
+    _run(ready, _ROUNDS, _GROUPS)
+
+
+def _run(ready: ReadyKernel, rounds: int, groups: int) -> None:
+    ready.launch(rounds, groups, keep=True)
     settle(ready.runtime)
 
 

@@ -123,9 +123,12 @@ def allocate(runtime: Runtime, size: int) -> Memory:
     return Memory(size, a, b, out, (runtime.allocate(_SMALL_BYTES), runtime.allocate(_SMALL_BYTES)), ticks)
 
 
-def fill(runtime: Runtime, kernel: Any, memory: Memory, unroll: int) -> None:
-    """Fill both large buffers with random words on the device (kernels/hbm.cu, hbm_fill)."""
-    tiles = memory.size // (256 * 16 * unroll)
+FILL_UNROLL = 4
+
+
+def fill(runtime: Runtime, kernel: Any, memory: Memory) -> None:
+    """Fill both large buffers with random words on the device (kernels/hbm.cu, hbm_fill, built with FILL_UNROLL)."""
+    tiles = memory.size // (256 * 16 * FILL_UNROLL)
     groups = min(tiles, 64 * runtime.device.compute_units)
     for address, seed in zip((memory.a, memory.b), SEEDS, strict=True):
         runtime.launch(kernel, groups, 256, 0, (memory.a, memory.b, address, tiles, groups, seed))
@@ -224,13 +227,13 @@ def measure_until_steady(
             steady = abs(first - last) < _STEADY * last
     work = _work(ready, rounds, groups)
     state = clocks.state
-    sensor_mhz = state.mhz if state else None
-    clock = statistics.median(ran_at) if ran_at else sensor_mhz
+    clock = statistics.median(ran_at) if ran_at else state.mhz if state else None
     return Timing(tuple(samples), groups, rounds, work, clock, state, steady)
 
 
-def launch_times(runtime: Runtime, ready: ReadyKernel, count: int) -> dict[str, tuple[float, ...]]:
+def launch_times(ready: ReadyKernel, count: int) -> dict[str, tuple[float, ...]]:
     """Return the microseconds of launches of an empty kernel, by the name of what is timed."""
+    runtime = ready.runtime
     first, last = runtime.event(), runtime.event()
     settle(runtime)
     latency = []

@@ -75,12 +75,12 @@ def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
         sentences.append(
             f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs."
         )
-    if tree.present and not listed and not tree.hidden and (bus := sysfs.on_bus(roots, "amd")):
-        sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. Check dmesg.")
-    if not tree.present and (bus := sysfs.on_bus(roots, "amd")):
+    if not listed and not tree.hidden and (bus := ", ".join(sysfs.on_bus(roots, "amd")[:8])):
         sentences.append(
-            f"AMD GPUs on the PCI bus ({', '.join(bus[:8])}), but no KFD topology in sysfs: the amdgpu driver is "
-            "not loaded, or /sys is not visible here."
+            f"AMD GPUs on the PCI bus that the driver does not list: {bus}. Check dmesg."
+            if tree.present
+            else f"AMD GPUs on the PCI bus ({bus}), but no KFD topology in sysfs: the amdgpu driver is not loaded, or "
+            "/sys is not visible here."
         )
     cards = Counter(d.pci for d in listed if d.pci)
     if shared := {card: n for card, n in cards.items() if n > 1}:

@@ -6,11 +6,11 @@ Sources are in host_settings.toml, with the facts by target and release.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import tomli
 
@@ -51,31 +51,25 @@ def host_settings(roots: Roots, gpus: Sequence[Device], profilers: Iterable[Inst
         return []
     release = next((p.release for p in profilers if p.vendor == "amd" and p.release), None)
     found = [
-        *((check(roots, gpu), gpu.index) for gpu in amd for check in (_power_level, _partition)),
-        *((check(roots), None) for check in (_numa_balancing, _governor)),
-        (_iommu(roots, amd), None),
-        *((check(roots), None) for check in (_seccomp, _ptrace)),
-        (_driver_release(amd[0].driver, release), None),
+        *(check(roots, gpu) for gpu in amd for check in (_power_level, _partition)),
+        _numa_balancing(roots),
+        _governor(roots),
+        _iommu(roots, amd),
+        _seccomp(roots),
+        _ptrace(roots),
+        _driver_release(amd[0].driver, release),
     ]
-    return [_setting(state, device) for state, device in found if state]
+    return [setting for setting in found if setting]
 
 
-class _State(NamedTuple):
-    """What was found of a setting: whether it is sound, and the values in its texts."""
-
-    code: Setting
-    sound: bool
-    values: dict[str, object] = {}
-    fix: str = "fix"
-    """Which remedy to advise."""
-
-
-def _setting(state: _State, device: int | None) -> HostSetting:
-    """The setting as host_settings.toml words it."""
-    stated = _facts()["settings"][state.code]
-    text = stated["sound" if state.sound else "wrong"].format(**state.values)
-    fix = "" if state.sound else stated[state.fix].format(**state.values)
-    return HostSetting(state.code, stated["concerns"], state.sound, text, fix, device)
+def _setting(
+    code: Setting, sound: bool, values: Mapping[str, object] = {}, remedy: str = "fix", gpu: Device | None = None
+) -> HostSetting:
+    """The setting as host_settings.toml words it with ``values``; ``remedy`` is what to advise if it is not sound."""
+    stated = _facts()["settings"][code]
+    text = stated["sound" if sound else "wrong"].format(gpu=gpu, **values)
+    fix = "" if sound else stated[remedy].format(gpu=gpu, **values)
+    return HostSetting(code, stated["concerns"], sound, text, fix, gpu.index if gpu else None)
 
 
 def unsound(settings: Iterable[HostSetting], concerns: Iterable[str], device: int | None = None) -> list[str]:
@@ -94,17 +88,17 @@ def unsound(settings: Iterable[HostSetting], concerns: Iterable[str], device: in
     return sentences
 
 
-def _power_level(roots: Roots, gpu: Device) -> _State | None:
+def _power_level(roots: Roots, gpu: Device) -> HostSetting | None:
     """The performance level, which decides on RDNA 3 and 4 whether most counters count at all."""
     level = sysfs.attribute(roots, gpu.pci, "power_dpm_force_performance_level")
     if level is None:
         return None
     concerned = re.fullmatch(_facts()["performance_level"]["targets"], gpu.arch or "")
     sound = level.startswith("profile_") or not concerned
-    return _State("power_level", sound, {"gpu": gpu, "level": clean(level, 40)})
+    return _setting("power_level", sound, {"level": clean(level, 40)}, gpu=gpu)
 
 
-def _partition(_: Roots, gpu: Device) -> _State | None:
+def _partition(_: Roots, gpu: Device) -> HostSetting | None:
     """The compute and memory partition of a card: a partition is a smaller device with ceilings of its own."""
     if gpu.partition is None:
         return None
@@ -112,54 +106,55 @@ def _partition(_: Roots, gpu: Device) -> _State | None:
     wrong = [f"sudo amd-smi set --gpu all --{kind}-partition {whole}" for kind, mode, whole in stated
              if mode not in ("", whole)]  # fmt: skip
     dies = f" with {gpu.compute_units} CUs" if gpu.compute_units else ""
-    return _State("partition", not wrong, {"gpu": gpu, "dies": dies, "command": " && ".join(wrong)})
+    return _setting("partition", not wrong, {"dies": dies, "command": " && ".join(wrong)}, gpu=gpu)
 
 
-def _numa_balancing(roots: Roots) -> _State | None:
+def _numa_balancing(roots: Roots) -> HostSetting | None:
     """Automatic NUMA balancing, which unmaps pages to see who uses them; it has no effect with one NUMA node."""
     state = whole_number(read(roots.at("proc/sys/kernel/numa_balancing")))
     if state is None:
         return None
     nodes = [n for n in listing(roots.at("sys/devices/system/node")) if re.fullmatch(r"node\d+", n.name)]
-    return _State("numa_balancing", state == 0 or len(nodes) == 1, {"state": "on" if state else "off"})
+    return _setting("numa_balancing", state == 0 or len(nodes) == 1, {"state": "on" if state else "off"})
 
 
-def _governor(roots: Roots) -> _State | None:
+def _governor(roots: Roots) -> HostSetting | None:
     """The governors of the processors' clocks; a driver that follows a preference counts by that."""
     cores = [p for p in listing(roots.at("sys/devices/system/cpu")) if re.fullmatch(r"cpu\d+", p.name)]
-    governors = {core: read(core / "cpufreq/scaling_governor") or "" for core in cores}
-    if not any(path_exists(core / "cpufreq/scaling_governor") for core in cores):
+    stated = [core / "cpufreq" for core in cores if path_exists(core / "cpufreq/scaling_governor")]
+    if not stated:
         return None
     slow = {
         clean(governor, 40)
-        for core, governor in governors.items()
-        if governor not in ("", "performance") and read(core / "cpufreq/energy_performance_preference") != "performance"
+        for folder in stated
+        if (governor := read(folder / "scaling_governor")) not in (None, "performance")
+        and read(folder / "energy_performance_preference") != "performance"
     }
-    return _State("governor", not slow, {"governors": ", ".join(sorted(slow))})
+    return _setting("governor", not slow, {"governors": ", ".join(sorted(slow))})
 
 
-def _iommu(roots: Roots, gpus: Sequence[Device]) -> _State | None:
+def _iommu(roots: Roots, gpus: Sequence[Device]) -> HostSetting | None:
     """The type of the IOMMU group of the GPUs: identity is pass-through (iommu=pt)."""
     types = {kind for gpu in gpus if (kind := sysfs.attribute(roots, gpu.pci, "iommu_group/type"))}
-    return _State("iommu", types == {"identity"}) if types else None
+    return _setting("iommu", types == {"identity"}) if types else None
 
 
-def _seccomp(roots: Roots) -> _State | None:
+def _seccomp(roots: Roots) -> HostSetting | None:
     """The system call filter of a container, which refuses the calls that place memory on NUMA nodes."""
     mode = process_status(roots, "Seccomp")
-    return _State("seccomp", mode != "2") if mode else None
+    return _setting("seccomp", mode != "2") if mode else None
 
 
-def _ptrace(roots: Roots) -> _State | None:
+def _ptrace(roots: Roots) -> HostSetting | None:
     """Whether a profiler may attach to a running process of the same user."""
     scope = whole_number(read(roots.at("proc/sys/kernel/yama/ptrace_scope")))
     if scope is None:
         return None
     allowed = scope == 0 or (scope < 3 and has_capability(roots, SYS_PTRACE))
-    return _State("ptrace", allowed, {"scope": scope}, "fix" if scope < 3 else "fix_of_level_3")
+    return _setting("ptrace", allowed, {"scope": scope}, "fix" if scope < 3 else "fix_of_level_3")
 
 
-def _driver_release(driver: str | None, release: str | None) -> _State | None:
+def _driver_release(driver: str | None, release: str | None) -> HostSetting | None:
     """Whether driver and ROCm are releases that AMD tests together; None if one is not known."""
     driver_version = re.match(r"amdgpu (\d+\.\d+)", driver or "")
     rocm = re.search(r"\d+\.\d+", release or "")
@@ -170,7 +165,7 @@ def _driver_release(driver: str | None, release: str | None) -> _State | None:
     newer = tested["releases"].index(rocm[0]) - tested["releases"].index(of_driver)
     values = {"driver": driver, "of_driver": of_driver, "release": release, "rocm": rocm[0]}
     sound = -tested["older"] <= newer <= tested["newer"]
-    return _State("driver_release", sound, values, "fix_driver" if newer > 0 else "fix_rocm")
+    return _setting("driver_release", sound, values, "fix_driver" if newer > 0 else "fix_rocm")
 
 
 def torch_hip(roots: Roots) -> str | None:

@@ -137,7 +137,8 @@ def survey(roots: Roots) -> Machine:
         settings=host_settings.host_settings(roots, amd, installed),
         torch_hip=host_settings.torch_hip(roots),
         limits={
-            **{("amd", index): stated for index, stated in kfd.limits(roots, topology).items()},
-            **{("nvidia", index): stated for index, stated in green.limits.items()},
+            (vendor, index): stated
+            for vendor, limits in (("amd", kfd.limits(roots, topology)), ("nvidia", green.limits))
+            for index, stated in limits.items()
         },
     )
