@@ -83,10 +83,11 @@ def _functions(elf: Any, addresses: list[int]) -> dict[int, str]:
     section = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     if section is None or elf.elfclass != 64 or not elf.little_endian or section["sh_size"] > _MOST_BYTES:
         return {}
-    names, formats = ["name", "info", "section", "value", "size"], ["<u4", "u1", "<u2", "<u8", "<u8"]
-    layout: Any = {"names": names, "formats": formats, "offsets": [0, 4, 6, 8, 16], "itemsize": 24}
+    layout = numpy.dtype(
+        [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+    )
     data = section.data()
-    symbols = numpy.frombuffer(data, numpy.dtype(layout), count=len(data) // 24)
+    symbols = numpy.frombuffer(data, layout, count=len(data) // layout.itemsize)
     symbols = symbols[(symbols["info"] & 15 == 2) & (symbols["section"] != 0)]  # functions defined here
     symbols = symbols[numpy.argsort(symbols["value"], kind="stable")]
     ends = numpy.searchsorted(symbols["value"], numpy.array(addresses, "<u8"), side="right")

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pydantic
-import tomli
 
 from ...analysis.base.database import sql_literal
+from ...analysis.catalogue import files
 
 _BRANCH = re.compile(r"(?:s_branch|s_cbranch_\w+|s_call_b64 s\[\d+:\d+\],)\s+(\d{1,5}|0x[0-9a-f]{1,4})\b")
 _WAIT = re.compile(r"(\w+cnt)\((\d{1,3})\)")
@@ -81,7 +81,7 @@ class _IsaTables:
 
 @cache
 def _data() -> _IsaTables:
-    table = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    table = files.load(Path(__file__).with_suffix(".toml"))
     counters = {one["name"]: one for one in table["counter"]}
     return pydantic.TypeAdapter(_IsaTables).validate_python({"classes": table["class"], "counters": counters})
 

@@ -13,14 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tomli
-
 from ... import __version__
 from ...analysis.base.kernel_names import distinct, short
 from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.base.text import count_text
+from ...analysis.catalogue import files, targets
 from ...analysis.catalogue import metrics as catalog
-from ...analysis.catalogue import targets
 from ...analysis.catalogue.vocabulary import document_in_vendor_terms, limit_words
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
@@ -212,7 +210,7 @@ def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document |
 @cache
 def memory_charts() -> Document:
     """The memory path of each family of targets, as in memory_chart.toml."""
-    return tomli.loads(Path(__file__).with_name("memory_chart.toml").read_text(encoding="utf-8"))
+    return files.load(Path(__file__).with_name("memory_chart.toml"))
 
 
 def _meanings(arch: str | None, shown: Document) -> Document:

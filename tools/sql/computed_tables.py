@@ -16,7 +16,6 @@ from ...analysis.diagnosis.account import DEVICE, WAVES
 from ...analysis.diagnosis.findings import number
 from ...analysis.engine.evaluation import FigureRequest, figures
 from ...analysis.store import measured_ceilings
-from ...analysis.store.manifest import Binary
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
 from ...analysis.tables import TABLES
@@ -143,14 +142,20 @@ def log_rows(store: Store, manifests: Iterable[Manifest]) -> list[Row]:
     for entry in experiment_log.entries(store):
         if not ids & {entry.workload, entry.baseline}:
             continue
-        experiment = {
+        experiment: Row = {
             "workload": entry.workload,
             "baseline": entry.baseline,
             "created": iso(entry.created_ns),
             "hypothesis": entry.hypothesis or None,
             "change": entry.change or None,
-            **_binary(entry.binary),
         }
+        if file := entry.binary:
+            experiment |= {
+                "program": file.path,
+                "program_bytes": file.size,
+                "program_sha256": file.sha256,
+                "program_modified": iso(file.modified_ns),
+            }
         rows += [
             experiment
             | o.model_dump(include={"kernel", "verdict", "speedup", "low", "high", "same_work"})
@@ -158,17 +163,6 @@ def log_rows(store: Store, manifests: Iterable[Manifest]) -> list[Row]:
             for o in entry.outcomes
         ] or [experiment]
     return rows
-
-
-def _binary(file: Binary | None) -> Row:
-    if file is None:
-        return {}
-    return {
-        "program": file.path,
-        "program_bytes": file.size,
-        "program_sha256": file.sha256,
-        "program_modified": iso(file.modified_ns),
-    }
 
 
 def _has_metrics(manifest: Manifest) -> bool:

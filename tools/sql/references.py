@@ -60,13 +60,12 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
         inside, nested = _parts(query)
         queries += [(inner, cte_names) for inner in nested]
         own = [node for node in inside if node.get("type") == "BASE_TABLE"]
-        names = {str(node["table_name"]).lower() for node in own} - cte_names
+        names = {_table(node) for node in own} - cte_names
         refs.foreign |= names - known.keys()
         refs.tables |= names & known.keys()
         only = _workloads(query, inside, own)
         for node in own:
-            name = str(node["table_name"]).lower()
-            alias = str(node.get("alias") or name).lower()
+            name, alias = _table(node), _alias(node)
             ids = only.get(alias)
             before = refs.workloads.get(name, set())
             refs.workloads[name] = None if ids is None or before is None else before | ids
@@ -86,6 +85,14 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
     return refs
 
 
+def _table(node: Node) -> str:
+    return str(node["table_name"]).lower()
+
+
+def _alias(node: Node) -> str:
+    return str(node.get("alias") or node["table_name"]).lower()
+
+
 _ALL_ROWS_COUNT = {"ASOF", "POSITIONAL", "DEPENDENT"}
 _JOINS = {"INNER", "LEFT", "RIGHT", "OUTER", "FULL"}
 
@@ -103,7 +110,7 @@ def _workloads(query: Node, inside: list[Node], own: list[Node]) -> dict[str, se
         node.get("ref_type") in _ALL_ROWS_COUNT or node.get("join_type") not in _JOINS for node in joins
     ):
         return {}
-    names = [str(node.get("alias") or node["table_name"]).lower() for node in own]
+    names = list(map(_alias, own))
     only: dict[str, set[str]] = {}
     pending = [query.get("where_clause") or {}]
     while pending:
@@ -150,7 +157,7 @@ def rows_needed(root: Node, refs: References, limit: int) -> tuple[str, int, boo
     for item in root["select_list"]:
         if item.get("type") not in ("STAR", "COLUMN_REF") or item.get("replace_list") or item.get("expr"):
             return None
-    name, modifiers = str(table["table_name"]).lower(), root.get("modifiers", [])
+    name, modifiers = _table(table), root.get("modifiers", [])
     if not modifiers:
         return name, limit + 1, True
     if len(modifiers) > 1 or modifiers[0].get("type") != "LIMIT_MODIFIER":
@@ -284,7 +291,7 @@ class _UnitScope:
         while pending:
             ref = pending.pop()
             if ref.get("type") == "BASE_TABLE":
-                name = str(ref["table_name"]).lower()
+                name = _table(ref)
                 offered = self.outputs(self.ctes[name]) if name in self.ctes else self.units.get(name, {})
             elif ref.get("type") == "SUBQUERY":
                 offered = self.outputs(query_of(ref))

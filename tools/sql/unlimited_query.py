@@ -15,16 +15,15 @@ from ...analysis.base.database import connect, sql_name
 from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.base.temporary_files import scratch
 from ...analysis.store.integrity import readable_workloads
-from ...analysis.store.schema import SchemaColumn, columns, schema
+from ...analysis.store.schema import columns, schema
 from ...analysis.store.store import Manifest, Store
 from . import errors
 from .errors import FailedQuery
-from .references import References, Units, references, result_units
+from .references import Units, references, result_units
 from .sources import source, widen_counters
 from .statement_gate import StatementRefused, gate, query_relation
 
 if TYPE_CHECKING:
-    import duckdb
     import numpy as np
 
 Arrays = dict[str, "np.ndarray[Any, Any] | np.ma.MaskedArray[Any, Any]"]
@@ -83,8 +82,13 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
                 only = named.workloads.get(table)
                 chosen = [m for m in manifests if only is None or m.id in only]
                 rows = source(store, chosen, table, list(known), folder) if table in named.tables else None
-                _view(con, table, known, rows)
-            return _fetch_rows(con, text, explain, tree, _units(tables, named))
+                empty = ", ".join(f"NULL::{column.type} AS {sql_name(name)}" for name, column in known.items())
+                con.execute(f"CREATE TEMP VIEW {table} AS {rows or f'SELECT {empty} WHERE false'}")
+            units = {
+                table: {name.lower(): column.unit for name, column in tables[table].items()}
+                for table in used & tables.keys()
+            }
+            return _fetch_rows(con, text, explain, tree, units)
         except StatementRefused as refusal:
             raise errors.refusal_problem(str(refusal)) from None
         except RecursionError:
@@ -108,15 +112,6 @@ def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
             raise BadArgument(
                 f"{name!r} is not a DataFrame", f"it is a {kind}", "Additional tables must be data frames"
             )
-
-
-def _view(con: duckdb.DuckDBPyConnection, table: str, known: Mapping[str, SchemaColumn], rows: str | None) -> None:
-    empty = ", ".join(f"NULL::{column.type} AS {sql_name(name)}" for name, column in known.items())
-    con.execute(f"CREATE TEMP VIEW {table} AS {rows or f'SELECT {empty} WHERE false'}")
-
-
-def _units(tables: Mapping[str, Mapping[str, SchemaColumn]], named: References) -> Units:
-    return {t: {name.lower(): column.unit for name, column in tables[t].items()} for t in named.tables & tables.keys()}
 
 
 def _fetch_rows(con: Any, sql: str, explain: str, tree: Any, units: Units) -> QueryRows:
