@@ -161,8 +161,9 @@ def compare_caches(outcomes: list[CeilingOutcome]) -> list[CeilingOutcome]:
     if not l2 or not vl1d or l2 < _CACHE_SHARE * vl1d:
         return outcomes
     reason = f"{100 * l2 / vl1d:.0f} % of the rate of the vector L1 cache: the data may have come from there"
-    suspects = {o.ceiling for o in outcomes if o.ceiling == "l2.bw" and o.status == "ok"}
-    return [replace(o, status="suspect", reason=reason) if o.ceiling in suspects else o for o in outcomes]
+    return [
+        replace(o, status="suspect", reason=reason) if (o.ceiling, o.status) == ("l2.bw", "ok") else o for o in outcomes
+    ]
 
 
 def best_of_memory(outcomes: list[CeilingOutcome]) -> CeilingOutcome | None:

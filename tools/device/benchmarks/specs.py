@@ -122,7 +122,7 @@ def _variant(spec: BenchmarkSpec, macros: dict[str, str]) -> BenchmarkSpec:
     return spec.model_copy(update={"defines": defines, "threads": threads, "count": round(spec.count * scale)})
 
 
-_KERNELS = Path(__file__).parent / "kernels"
+_KERNELS = _HERE / "kernels"
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 
 
@@ -136,7 +136,7 @@ def text(name: str, folder: Path = _KERNELS) -> str:
 def version() -> str:
     """Return a short hash of all kernels and the table: measurements of different versions are not comparable."""
     digest = hashlib.sha256()
-    for path in [*sorted(_KERNELS.iterdir()), _KERNELS.parent / "peaks.toml"]:
+    for path in [*sorted(_KERNELS.iterdir()), _HERE / "peaks.toml"]:
         if path.suffix in (".cu", ".h", ".toml"):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,17 +32,10 @@ class DisassembledKernel:
         """Return the instructions of a wave whose loop runs ``rounds`` times."""
         return len(self.once) + rounds * len(self.loop)
 
-    def of(self, word: str, rounds: int) -> int:
-        """Return the instructions that begin with a word."""
-        return sum(i.startswith(word) for i in self.once) + rounds * sum(i.startswith(word) for i in self.loop)
-
-    def branches(self, rounds: int) -> int:
-        """Return the number of branches and exits among them."""
-        return sum(map(_branch, self.once)) + rounds * sum(map(_branch, self.loop))
-
-
-def _branch(instruction: str) -> bool:
-    return instruction.split()[0].split(".")[0] in _BRANCHES
+    def of(self, names: Sequence[str], rounds: int) -> int:
+        """Return how many of them have one of these names, without what follows the dot (LDL.64)."""
+        once, loop = (sum(i.split()[0].split(".")[0] in names for i in part) for part in (self.once, self.loop))
+        return once + rounds * loop
 
 
 def disassembler() -> str | None:
@@ -110,8 +103,8 @@ def code_quantities(folder: Path, launches: Iterable[KnownLaunch]) -> dict[str, 
             waves = launch.quantities["waves"]
             quantities[launch.name] = {
                 "instructions": waves * code.instruction_count(launch.rounds),
-                "branches": waves * code.branches(launch.rounds),
-                **{name: waves * code.of(word, launch.rounds) for name, word in _JOINED.items()},
+                "branches": waves * code.of(_BRANCHES, launch.rounds),
+                **{quantity: waves * code.of([name], launch.rounds) for quantity, name in _JOINED.items()},
             }
     return quantities
 

@@ -42,16 +42,24 @@ def define(launches: Iterable[KnownLaunch], source: str) -> dict[str, str]:
 
 
 FUNCTIONAL = "functional"
+_GROUPS = 1024
+"""Groups that fill a buffer."""
 _ONES = 32768
 """Size of the operands in bytes."""
 
 
 def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> dict[str, Any]:
-    """Launch everything; return by kernel whether its results are ``right`` (None if not known) and what is wrong."""
-    codes = _build_kernels(runtime, launches, out)
+    """Launch everything; return by kernel whether its results are ``right`` (None if not known) and what is wrong.
+
+    The code of every source is stored in ``out``.
+    """
+    modules = {}
+    for source in dict.fromkeys(["memory.cu", *(launch.source for launch in launches)]):
+        code = runtime.compile(text(source), define(launches, source))
+        (out / f"{source}.bin").write_bytes(code)
+        modules[source] = runtime.load(code)
     size = max(_ONES, *(max(launch.reads, launch.writes) for launch in launches)) + 4096
     a, ones, results = runtime.allocate(size), runtime.allocate(_ONES), runtime.allocate(size)
-    modules = {source: runtime.load(code) for source, code in codes.items()}
     fill = runtime.kernel(modules["memory.cu"], "prepare_fill", 0)
     _fill(runtime, fill, a, size, 1)
     runtime.upload(ones, bytes(_ONES))
@@ -72,19 +80,9 @@ def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) 
     return {"device": runtime.device.arch, "compiler": runtime.device.compiler, "kernels": kernels}
 
 
-def _build_kernels(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> dict[str, bytes]:
-    """Compile every source; the code is also stored in ``out``."""
-    codes = {}
-    for source in dict.fromkeys(["memory.cu", *(launch.source for launch in launches)]):
-        codes[source] = runtime.compile(text(source), define(launches, source))
-        (out / f"{source}.bin").write_bytes(codes[source])
-    return codes
-
-
 def _fill(runtime: Runtime, fill: Any, address: int, size: int, factor: int) -> None:
     """Set every word to its own index times ``factor``."""
-    groups = 1024
-    runtime.launch(fill, groups, 256, 0, (0, 0, address, size // 4, groups, factor))
+    runtime.launch(fill, _GROUPS, 256, 0, (0, 0, address, size // 4, _GROUPS, factor))
 
 
 def _packed_one(data: str) -> bytes:

@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import tomli
-
 from ....analysis.base.problems import join_sentences
+from ....analysis.catalogue import files
 from . import sysfs
 from .model import Device, InstalledProfiler, Roots
 from .permissions import SYS_PTRACE, has_capability, process_status
@@ -27,7 +26,7 @@ Setting = Literal[
 
 @cache
 def _facts() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return files.load(Path(__file__).with_suffix(".toml"))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomli
-
+from ....analysis.catalogue import files
 from .model import Roots
 from .sysfs import fields, listing, path_exists, read, whole_number
 
@@ -31,7 +30,7 @@ class CounterPermission:
 
 def _verdict(code: str, **found: object) -> CounterPermission:
     """The permission that permissions.toml states for what was found; unknown if it does not say."""
-    stated = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[code]
+    stated = files.load(Path(__file__).with_suffix(".toml"))[code]
     why, fix = (stated[part].format(**found) if part in stated else None for part in ("why", "fix"))
     return CounterPermission(stated.get("usable"), why, fix)
 
