@@ -51,7 +51,9 @@ class WaitCounter:
         if not text.startswith(self.starts) or class_of(text) == "fence":
             return False
         stores = False if self.only_loads_on and gpu.startswith(self.only_loads_on) else self.stores
-        return stores is None or stores == _writes_only(text)
+        name = text.partition(" ")[0]
+        returns_nothing = "_store" in name or ("_atomic" in name and not _RETURNS.search(text))
+        return stores is None or stores == returns_nothing
 
 
 @dataclass(frozen=True)
@@ -201,9 +203,3 @@ class _Flow:
                     seen.add(step)
                     waiting.append(step)
         return places
-
-
-def _writes_only(text: str) -> bool:
-    """Return whether a memory operation returns nothing."""
-    name = text.partition(" ")[0]
-    return "_store" in name or ("_atomic" in name and not _RETURNS.search(text))

@@ -257,7 +257,7 @@ def _stream(loops: CpuLoops, kind: str, block: Any) -> CpuThreadWork:
 
 def _chains(fma: Callable[..., Any], kind: str, rank: int) -> CpuThreadWork:
     """Return chains of multiply-adds on values that stay in the L1 cache."""
-    real = np.dtype(f"f{int(kind[1:]) // 8}").type
+    real = np.dtype(f"float{kind[1:]}").type
     first = _random_block(16384 // int(kind[1:]), rank).astype(real)
     # A short call is checked, because after as many steps as are timed all values are equal.
     values, x, y, after_one_call = first.copy(), real(_X), real(_Y), first.copy()
@@ -274,7 +274,7 @@ def _chains(fma: Callable[..., Any], kind: str, rank: int) -> CpuThreadWork:
 
 
 def _product(kind: str, side: int, rank: int) -> CpuThreadWork:
-    real = np.dtype(f"f{int(kind[1:]) // 8}").type
+    real = np.dtype(f"float{kind[1:]}").type
     a, b = (_random_block(side * side, seed).astype(real).reshape(side, side) for seed in (rank, ~rank & 0xFFFF))
     c = np.zeros((side, side), real)
 

@@ -180,14 +180,15 @@ class Hip:
         source, defines, compiled_code = self._made.get(code, ("", {}, None))
         if compiled_code and compiled_code.version and compiled_code.version != self._version:
             compiled_code = self._compile_image(source, defines)
-        image = compiled_code.image if compiled_code else code
-        status, *module = self._hip.hipModuleLoadData(image)
-        while int(status) in _REFUSED_CODE and compiled_code and compiled_code.version in _VERSIONS[:-1]:
+        while True:
+            image = compiled_code.image if compiled_code else code
+            status, *module = self._hip.hipModuleLoadData(image)
+            refused = int(status) in _REFUSED_CODE
+            if not (refused and compiled_code and compiled_code.version in _VERSIONS[:-1]):
+                break
             self._version = _VERSIONS[_VERSIONS.index(compiled_code.version) + 1]
             compiled_code = self._compile_image(source, defines)
-            image = compiled_code.image
-            status, *module = self._hip.hipModuleLoadData(image)
-        if int(status) in _REFUSED_CODE and compiled_code:
+        if refused and compiled_code:
             raise DeviceFailure(
                 f"{self.device.runtime} rejected the kernels that were compiled for it",
                 f"hipModuleLoadData returned {getattr(status, 'name', status)} ({int(status)}); compiled by "

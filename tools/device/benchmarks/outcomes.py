@@ -118,12 +118,10 @@ def judge_outcome(
     most = _TIMER_PCT * boost.above.get(spec.ceiling, 1.0)
     status, reason = outcome.status, outcome.reason
     if pct > most:
-        status, reason = (
-            "impossible",
-            (
-                f"{pct:.1f} % of theory: work was skipped, the timer is wrong (emulated or virtual GPU), or the clock "
-                "or the data sheet values of this device differ from those assumed"
-            ),
+        status = "impossible"
+        reason = (
+            f"{pct:.1f} % of theory: work was skipped, the timer is wrong (emulated or virtual GPU), or the clock or "
+            "the data sheet values of this device differ from those assumed"
         )
     elif pct > 100:
         reason = _join(reason, "above 100 %: the clock was higher than the one that the peak is specified for")

@@ -87,7 +87,12 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
     answer = ask([sys.executable, "-P", str(Path(__file__).with_name("nvidia_child.py"))], timeout_s)
     nvml, limits = _parse_answer(answer)
     if nvml is None:
-        return NvidiaGpus(_from_proc(roots), [_explain_silence(answer)])
+        cause = (
+            "The driver may be hanging: check dmesg for Xid messages" if answer.failure else "Run nvidia-smi by hand"
+        )
+        complaint = answer.complaint or f"printed unreadable output ({clean(answer.out, 100)!r})"
+        note = f"NVIDIA's library NVML, called in a child process, {complaint}. {cause}; {_LACKING}"
+        return NvidiaGpus(_from_proc(roots), [note])
     if nvml.gpus is None:
         on_bus_too = f"; NVIDIA GPUs are on the PCI bus ({', '.join(bus[:8])})" if bus else ""
         advice = _ADVICE.get(nvml.failure, f"Run nvidia-smi by hand; {_LACKING}")
@@ -115,12 +120,6 @@ def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, dict[s
         nvml = _Nvml.model_validate_json(lines[0] if lines else "")
         limits = _LIMITS.validate_json(lines[1] if len(lines) > 1 else "{}")
     return nvml if nvml and (nvml.gpus is not None or nvml.failure) else None, limits
-
-
-def _explain_silence(answer: ProgramAnswer) -> str:
-    advice = "The driver may be hanging: check dmesg for Xid messages" if answer.failure else "Run nvidia-smi by hand"
-    complaint = answer.complaint or f"printed unreadable output ({clean(answer.out, 100)!r})"
-    return f"NVIDIA's library NVML, called in a child process, {complaint}. {advice}; {_LACKING}"
 
 
 def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | None = None) -> Device:

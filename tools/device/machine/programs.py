@@ -174,8 +174,7 @@ def kernels(gpu: Device) -> Check:
     """Check in a child process whether kernels for a GPU can be compiled here and launched on it."""
     arch = gpu.arch or ""
     name = f"kernels for {arch}"
-    words = [gpu.vendor, arch, f"{gpu.vendor}:{gpu.index}"]
-    answer = ask([sys.executable, "-P", "-m", _TRIAL, *words], _TRIAL_S)
+    answer = ask([sys.executable, "-P", "-m", _TRIAL, gpu.vendor, arch, f"{gpu.vendor}:{gpu.index}"], _TRIAL_S)
     lines = [line for line in answer.out.splitlines() if line.startswith("{")]
     if not lines:
         description = f"could not be tried: the compiling process {answer.complaint or 'printed nothing'}"

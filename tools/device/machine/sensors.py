@@ -249,12 +249,9 @@ class SensorSampler(BackgroundSampler):
         reads = [(s, read) for s in self._sensors if (read := reader(s.vendor, s.pci, Path(s.sysfs)))]
         while reads and not self._over.is_set():
             for sensor, read in reads:
-                self._keep(sensor, read)
+                row = {"t_ns": time.time_ns(), "step": self._step, "device_uuid": sensor.uuid, **read().as_row()}
+                if len(self.rows) >= self._most:
+                    self.rows = self.rows[::2]
+                    self._every_s *= 2
+                self.rows.append(row)
             self._over.wait(self._every_s)
-
-    def _keep(self, sensor: Sensor, read: Read) -> None:
-        row = {"t_ns": time.time_ns(), "step": self._step, "device_uuid": sensor.uuid, **read().as_row()}
-        if len(self.rows) >= self._most:
-            self.rows = self.rows[::2]
-            self._every_s *= 2
-        self.rows.append(row)

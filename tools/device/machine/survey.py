@@ -26,6 +26,8 @@ def device(roots: Roots) -> Device:
     """Return all processors of the machine as one device: physical cores, threads, clock and memory."""
     records = _records(read(roots.at("proc/cpuinfo")) or "")
     folders = [p for p in listing(roots.at("sys/devices/system/cpu")) if p.name[:3] == "cpu" and p.name[3:].isdecimal()]
+    # /proc/cpuinfo has only the current clocks.
+    clocks_khz = [whole_number(read(folder / "cpufreq/cpuinfo_max_freq")) or 0 for folder in folders]
     return Device(
         vendor="cpu",
         index=0,
@@ -33,7 +35,7 @@ def device(roots: Roots) -> Device:
         arch=platform.machine() or None,
         compute_units=_cores(folders, records),
         threads=len(records) or len(folders) or None,
-        clock_max_mhz=_clock_mhz(folders),
+        clock_max_mhz=max(clocks_khz, default=0) // 1000 or None,
         memory_bytes=memory_bytes(roots.at("proc/meminfo"), "MemTotal") or None,
     )
 
@@ -63,12 +65,6 @@ def _cores(folders: list[Path], records: list[dict[str, str]]) -> int | None:
     if not pairs:
         pairs = {(r["physical id"], r["core id"]) for r in records if "physical id" in r and "core id" in r}
     return len(pairs) or None
-
-
-def _clock_mhz(folders: list[Path]) -> int | None:
-    """Return the highest clock of any core (cpuinfo_max_freq is in kHz); /proc/cpuinfo has only the current MHz."""
-    clocks = [whole_number(read(folder / "cpufreq/cpuinfo_max_freq")) or 0 for folder in folders]
-    return max(clocks, default=0) // 1000 or None
 
 
 def on_battery(roots: Roots) -> bool:
