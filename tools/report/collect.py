@@ -249,12 +249,11 @@ def _hotspots(collector: _ReportCollector, manifest: Manifest) -> Iterator[Docum
         return
     others = first["answer"]["kernels"]
     at = others["columns"].index("number")
-    for number in [None, *(row[at] for row in others["rows"][: _HOT_KERNELS - 1])]:
-        one = {} if number is None else {"kernel": number}
+    for one in [{}, *({"kernel": row[at]} for row in others["rows"][: _HOT_KERNELS - 1])]:
         lines = _ReportSection("hotspots", "find_hotspots", {**one, **_HOT_LINES})
         code = _ReportSection("instructions", "find_hotspots", {**one, **_HOT_INSTRUCTIONS})
         listed = collector.answer(code, subject)
-        answer = first if number is None else collector.answer(lines, subject)
+        answer = collector.answer(lines, subject) if one else first
         yield {**answer, "instructions": listed["answer"]["hotspots"] if "answer" in listed else None}
 
 

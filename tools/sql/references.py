@@ -214,8 +214,8 @@ def _integer(node: Node | None) -> int | None:
     """Return the value of an integer constant, in the form of either DuckDB version."""
     if not node or node.get("type") != "VALUE_CONSTANT":
         return None
-    value = node.get("literal", {}).get("text") if "literal" in node else node.get("value", {}).get("value")
-    return int(value) if isinstance(value, int | str) and str(value).isdigit() else None
+    text = str(node["literal"].get("text") if "literal" in node else node.get("value", {}).get("value"))
+    return int(text) if text.isdigit() else None
 
 
 def ctes(query: Node) -> list[tuple[str, Node]]:

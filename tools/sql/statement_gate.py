@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -74,6 +75,11 @@ def query_relation(duckdb: Any, con: Any, sql: str) -> Any:
     except duckdb.Error:
         con.execute(sql)  # also fails, with a better message
         raise
+
+
+def columns_as_text(chosen: Sequence[bool]) -> str:
+    """Return what to SELECT for all columns of a query, with the chosen ones as text."""
+    return ", ".join(f"CAST(#{i} AS VARCHAR)" if as_text else f"#{i}" for i, as_text in enumerate(chosen, 1))
 
 
 def wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:

@@ -21,7 +21,7 @@ from . import errors
 from .errors import FailedQuery
 from .references import Units, references, result_units
 from .sources import source, widen_counters
-from .statement_gate import StatementRefused, gate, query_relation
+from .statement_gate import StatementRefused, columns_as_text, gate, query_relation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,8 +124,7 @@ def _fetch_rows(con: Any, sql: str, explain: str, tree: Any, units: Units) -> Qu
     wide = [str(kind) in _WIDE for kind in relation.types]
     of = result_units(tree, names, units)
     if any(wide):
-        picks = (f"CAST(#{i} AS VARCHAR)" if w else f"#{i}" for i, w in enumerate(wide, 1))
-        relation = relation.project(", ".join(picks))
+        relation = relation.project(columns_as_text(wide))
     arrays = list(relation.fetchnumpy().values())
     distinct_names = _distinct(names)
     return QueryRows(

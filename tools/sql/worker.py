@@ -20,7 +20,7 @@ from ...analysis.base.database import start_threads, thread_settings
 from ...analysis.base.text import count_text
 from ..isolation.channel import Channel
 from ..isolation.limits import no_more_files
-from .statement_gate import StatementRefused, gate, query_relation, wrap
+from .statement_gate import StatementRefused, columns_as_text, gate, query_relation, wrap
 
 _SETTINGS = {
     "temp_directory": "",
@@ -125,8 +125,7 @@ def _run_query(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
     columns, needs_text = list(relation.columns), [_python_would_spoil(kind) for kind in relation.types]
     del relation
     if any(needs_text):
-        picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(needs_text, start=1))
-        sql = wrap(duckdb, con, ", ".join(picks), sql)
+        sql = wrap(duckdb, con, columns_as_text(needs_text), sql)
     return columns, con.execute(sql)
 
 
