@@ -22,7 +22,8 @@ def wrong_results(ready: ReadyKernel, groups: int) -> str:
     """
     spec = ready.spec
     if spec.kind == "launch":
-        _run(ready, 0, 1)
+        ready.launch(0, 1)
+        settle(ready.runtime)
         return ""
     if spec.kind == "stream":
         return _stream(ready, groups)
