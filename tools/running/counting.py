@@ -245,11 +245,12 @@ class _CountingPlan:
         usual = LAUNCHES_OF_A_ROUND if run.usual else USUAL_LAUNCHES
         only_lines = replace(asked, passes=(), hotspots=True)
         of_lines = self.driver.cost(only_lines, self.took_s)
-        lines = first_launches(configurations, self.launches.own_kernels, of_lines) if run.usual else None
+        with_lines = run.usual and asked.hotspots
+        lines = first_launches(configurations, self.launches.own_kernels, of_lines) if with_lines else None
         lines_s = _MARGIN * lines.estimate_s if lines else 0.0
         chosen = choose_launches(configurations, run.launches, cost, budget_s - lines_s, usual)
-        without_lines = [_no_lines_remark(lines)] if run.usual and asked.hotspots else []
-        if lines and asked.hotspots and chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines_s <= budget_s:
+        without_lines = [_no_lines_remark(lines)] if with_lines else []
+        if lines and chosen.covered_pct >= ENOUGH_PCT and chosen.estimate_s + lines_s <= budget_s:
             steps = self._steps(run, run.request, chosen, budget_s - lines_s)
             steps += self._steps(run, only_lines, lines, lines_s)
             without_lines = []

@@ -120,3 +120,24 @@ def test_another_process_keeps_its_time(store):
     made.launch("k", (90 * MS, 90 * MS), (90 * MS, 100 * MS))
     made.launch("k", (5 * MS, 5 * MS), (5 * MS, 95 * MS), pid=2, device_id=1)
     assert replayed(store, made, {slow}) == pytest.approx(95, abs=0.1)
+
+
+def test_a_chain_of_kernels_waits_in_its_middle_for_the_call_that_comes_late(store):
+    """Five kernels one after the other; the host requests the fourth only when the third has ended."""
+    made = Made()
+    chain = {"first": (0, 10, 30), "second": (1, 30, 50), "third": (2, 50, 60), "fourth": (70, 70, 90)}
+    for name, (call, start, end) in {**chain, "fifth": (71, 90, 100)}.items():
+        made.launch(name, (call * MS, call * MS), (start * MS, end * MS))
+    with Workload.open(store, publish(store, made)) as workload:
+        trace = prepare(workload)
+        replay = Replay(trace, [Window(0, 100 * MS)], None)
+        first, second, third, fourth, fifth = (int(number) for number in trace.work.kernel)
+
+        def wall_ms(*kernels: int, share: float = 0.5) -> float:
+            return replay.wall_ns(ProgramChange(kernels=frozenset((kernel, share) for kernel in kernels))) / MS
+
+        assert wall_ms() == 100
+        assert wall_ms(first, second, third) == 100, "the late call is what the fourth kernel waits for"
+        assert wall_ms(fourth) == 90 and wall_ms(fourth, fifth) == 85
+        assert wall_ms(second, share=2) == 110, "the chain then ends at 80, after the late call"
+        assert wall_ms(first, second, share=2) == 130
