@@ -15,7 +15,7 @@ from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .host_code import Frame
-from .host_findings import HostFindings, say_once, title
+from .host_findings import HostFindings, callers, say_once, title
 from .replay import NO_CHANGE, ProgramChange, Replay
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
 from .trace_loading import prepare
@@ -150,7 +150,8 @@ class Heights:
         host, attempts = self._host, list[Attempt]()
         for row, _ in host.rows(None) if host else []:
             assert host is not None
-            attempts.append(Attempt(title(row), row.kind.advice, host.gain(row), *host.changes(row)))
+            what = title(row) + ("" if row.frame.own else callers(row))
+            attempts.append(Attempt(what, row.kind.advice, host.gain(row), *host.changes(row)))
         for finding in self._findings:
             explained = host is not None and bool(host.rows(finding.height))
             if finding.height == "gpu" or explained or not finding.advice:

@@ -73,7 +73,7 @@ class _Operation:
 def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
     own = [o for o in operations if o.source not in _FRAMEWORK]
     around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
-    others = [o for o in operations if o not in own and o.ns >= _LEAST * total][:50]
+    others = [o for o in operations if o.source in _FRAMEWORK and o.ns >= _LEAST * total][:50]
     # Skip operators that enclose another one with about the same time, because the inner one is more specific.
     told = [
         (o.name, o.ns)

@@ -38,6 +38,8 @@ class Frame(NamedTuple):
     """Whether it is the program's own code."""
     text: str | None = None
     """The source line, if it is known."""
+    until: int | None = None
+    """The line of the next call, for code that ran between two calls of one function."""
 
 
 Stack = tuple[Frame, ...]
@@ -245,13 +247,17 @@ class _CombinedStacks:
         return _spans(starts[:-1], np.append(starts[1:-1], starts[-1]), numbers)
 
     def _shared(self, before: int, after: int) -> int:
-        """Return the number of the stack between two calls: the functions that both are in, at the line of the first.
+        """Return the number of the stack between two calls: the functions that both are in.
 
-        The code that ran lies between that line and the line of the second call.
+        The code that ran lies between the innermost one's lines of the first and of the second call.
         """
         a, b = self.stacks[before], self.stacks[after]
         same = [(x.function, x.file) == (y.function, y.file) for x, y in zip(a, b, strict=False)]
-        return before if before == after else self._number(a[: same.index(False) if False in same else len(same)])
+        stack = a[: same.index(False) if False in same else len(same)]
+        if not stack or (first := stack[-1]).line == (last := b[len(stack) - 1]).line:
+            return before if before == after else self._number(stack)
+        text = f"{first.text} ... {last.text}" if first.text and last.text else None
+        return self._number((*stack[:-1], first._replace(text=text, until=last.line)))
 
     def _number(self, stack: Stack) -> int:
         """Return the number of a stack, which is added if it is new."""

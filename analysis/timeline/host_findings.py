@@ -163,10 +163,11 @@ def name(frame: Frame) -> str:
 
 
 def place(frame: Frame) -> str | None:
-    """Return the file, without its folders, and the line of a frame; None if they are unknown."""
+    """Return the file, without its folders, and the lines of a frame; None if they are unknown."""
     if frame.file is None:
         return None
-    return PurePosixPath(frame.file).name + ("" if frame.line is None else f":{frame.line}")
+    lines = "-".join(str(line) for line in (frame.line, frame.until) if line is not None)
+    return PurePosixPath(frame.file).name + (lines and f":{lines}")
 
 
 def callers(row: HotCode) -> str:

@@ -56,6 +56,7 @@ class HostRules:
 
     frameworks: frozenset[str]
     framework_files: re.Pattern[str]
+    wrapper_files: re.Pattern[str]
     model_call: re.Pattern[str]
     parts: Sequence[CodePart]
     kinds: Sequence[CodeKind]
@@ -75,6 +76,7 @@ def host_rules() -> HostRules:
     return HostRules(
         frozenset(data["frameworks"]),
         re.compile(data["framework_files"]),
+        re.compile(data["wrapper_files"]),
         re.compile(data["model_call"]),
         [CodePart(p["name"], re.compile(p["file"]), p["title"]) for p in data["part"]],
         [

@@ -108,7 +108,8 @@ class _Charged:
 
 
 def path_of(stack: Stack) -> tuple[Stack, str | None]:
-    """Return the frames of a stack without frameworks and repetitions, and the first framework function below them.
+    """Return the frames of a stack without frameworks and repetitions, and the first framework function below them that
+    does not only wrap another one.
 
     A stack with frames of frameworks only keeps its outermost one.
     """
@@ -118,8 +119,9 @@ def path_of(stack: Stack) -> tuple[Stack, str | None]:
         if path and (path[-1].function, path[-1].file) == (stack[at].function, stack[at].file):
             path.pop()
         path.append(stack[at])
-    last = kept[-1] if kept else 0
-    return tuple(path), stack[last + 1].function if last + 1 < len(stack) else None
+    inner = stack[(kept[-1] if kept else 0) + 1 :]
+    wrapped = [frame for frame in inner if not host_rules().wrapper_files.search(frame.file or "")]
+    return tuple(path), next((frame.function for frame in wrapped or inner), None)
 
 
 def part_of(stack: Stack) -> tuple[CodePart | None, int]:

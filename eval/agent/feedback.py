@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from rooflens.tools.running import processes
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 ARMS = ("none", "vendor", "raw", "rooflens")
@@ -32,14 +35,16 @@ class Machine:
     def output(self, command: Sequence[str], limit_s: float | None = None) -> str:
         """What a command prints, on both streams if it fails; why it printed nothing, if it cannot run."""
         limit_s = limit_s or self.profile_s
+        mark = secrets.token_hex(8)
+        variables = {**self.environment, processes.MARKER: mark}
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=limit_s, check=False, env=self.environment
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, env=variables)
         except subprocess.TimeoutExpired:
             return f"{command[0]} took longer than {limit_s:.0f} s"
         except OSError as problem:
             return f"{command[0]} cannot be started: {problem.strerror}"
+        finally:
+            processes.end_all(mark, 0)  # what a profiler started outlives it, with the memory that it has on the GPU
         return done.stdout if done.returncode == 0 else f"{done.stdout}\n{done.stderr}"
 
 

@@ -40,6 +40,8 @@ from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceilin
 
 _KERNELS, _ATTEMPTS, _LINES, _EARLIER = 3, 3, 3, 3
 """How many kernels are diagnosed, and how many attempts, lines and earlier experiments are shown."""
+_LEAST_KNOWN_PCT = 50.0
+"""A round says how close the program is to its ceiling if it rests on at least this share of the kernels' time."""
 
 
 class RoundAttempt(pydantic.BaseModel):
@@ -98,7 +100,8 @@ class OptimisationRound(pydantic.BaseModel):
         lines += [f"together: {self.together.text}"] if self.together and len(self.attempts) > 1 else []
         lines += [f"hot line: {text}" for text in self.lines]
         lines += [f"tried before: {text}" for text in self.tried]
-        lines += [program_ceiling_text(self.program)] if self.program and self.program.pct is not None else []
+        known = self.program is not None and self.program.known_pct >= _LEAST_KNOWN_PCT
+        lines += [program_ceiling_text(self.program)] if self.program and known else []
         lines += [f"counters: {self.not_counted}"] if self.not_counted else []
         return TextBlock("round", lines + [f"not known: {text}" for text in self.problems])
 

@@ -26,6 +26,8 @@ class Step:
     """Input files to write before the start: path relative to the output folder -> text."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for this step only."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that the step has unless the program's own environment sets them."""
     unset: tuple[str, ...] = ()
     """Prefixes of environment variables that the step must not inherit, such as ``ROCPROF_``."""
     gentle: bool = False

@@ -297,7 +297,8 @@ class Supervisor:
     def _command(self, step: Step) -> tuple[ProgramOutcome, ProblemText | None]:
         """Run a program; it is a problem if a profiler ended well without any results."""
         inputs = self._write_inputs(step)
-        env = {**without_prefixes({**self.job.inherited, **self.job.variables}, step.unset), **step.env}
+        own = without_prefixes({**self.job.inherited, **self.job.variables}, step.unset)
+        env = {**step.defaults, **own, **step.env}
         profiler = Path(step.argv[0]).name if step.gentle else ""
         follower = self._follower(step)
         argv = (*sampling_prefix(self.folder), *step.argv) if step.sampled else step.argv

@@ -9,7 +9,9 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import device_lines, host_lines
 from rooflens.analysis.timeline.busy import Within
+from rooflens.analysis.timeline.heights import Heights
 from rooflens.analysis.timeline.host_code import host_code
+from rooflens.analysis.timeline.host_findings import name
 from rooflens.analysis.timeline.host_idle import CODE_CAUSES, code_idle
 from rooflens.analysis.timeline.hot_code import hot_codes
 from rooflens.analysis.timeline.timeline import timeline
@@ -242,6 +244,9 @@ def test_code_between_two_calls_is_that_of_the_function_that_makes_both(store):
     with Workload.open(store, publish(store, made, vendor="nvidia")) as workload:
         (row,) = [row for row in host_lines.rows(workload) if row["host_ns"] > MS and row["function"] == "step"]
         lines = device_lines.rows(workload)
+        host = timeline(workload).host
+    assert host is not None
+    assert [name(one.frame) for one in host.codes.rows] == ["step (m.cpp:20-40)"]
     assert (row["line"], round(row["host_ns"] / MS)) == (20, 35)
     assert {(row["line"], row["launches"], row["kernel"]) for row in lines} == {(20, 1, "k"), (40, 1, "k")}
 
@@ -277,15 +282,25 @@ def test_what_is_expected_follows_from_a_replay_and_what_is_possible_from_all_th
     assert gain.upper == pytest.approx(100 / 80, rel=0.01)
 
 
+def test_what_to_try_for_code_of_a_library_names_the_programs_code_that_calls_it(store):
+    made = Made()
+    pair(made, (10, 20), (60, 70))
+    made.sample(made.stack("fit train.py:7", "Kernel.forward lib/gp/kernels.py:43"), 0, 70 * MS)
+    with Workload.open(store, publish(store, made)) as workload:
+        analysed = timeline(workload)
+    (attempt,) = Heights(analysed.trace, analysed.windows, analysed.host).attempts()
+    assert attempt.what == "Kernel.forward (kernels.py:43), called by fit (train.py:7)"
+
+
 def test_calls_of_torch_profiler_are_stacks(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
-    for name, start, end in (
+    for call, start, end in (
         ("train.py(10): main", 0, 60),
         ("data.py(3): load", 22, 48),
         ("/opt/lib/python3.12/json/decoder.py(5): decode", 30, 40),
     ):
-        made.range(name, start * MS, end * MS, source="python")
+        made.range(call, start * MS, end * MS, source="python")
     found = charged(store, made)
     # Of the 40 ms since the first launch, 26 are in load, 10 of them in decode.
     assert found["load", "host"] == pytest.approx(30 * 16 / 40, rel=0.01)

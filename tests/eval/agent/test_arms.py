@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from rooflens.eval.agent import arms, feedback
@@ -110,6 +111,14 @@ def test_the_vendor_arm_counts_the_kernels_that_torch_profiler_named(
     text = feedback.feedback("vendor", version, None, Recorded(), 200)
     assert text.startswith("tables") and text.endswith("counters")
     assert commands[0][2].endswith("profiled.py") and "regex:^(gemm_f32|add)$" in commands[1]
+
+
+def test_a_command_that_takes_too_long_leaves_no_process_behind() -> None:
+    seconds = "61.0625"  # nobody else's
+    started = f"import subprocess; subprocess.run(['sh', '-c', 'sleep {seconds} & wait'])"
+    text = feedback.Machine().output([sys.executable, "-c", started], 1.0)
+    left = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", seconds]]
+    assert text.endswith("took longer than 1 s") and not left
 
 
 def test_code_is_run_only_if_that_is_allowed(tmp_path: Path) -> None:

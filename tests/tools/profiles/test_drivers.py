@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -46,6 +47,15 @@ def test_steps_have_names_files_and_folders_of_their_own_below_the_output(name: 
         assert all(not f.startswith("/") and ".." not in f for f in step.files)
     assert len([f for s in made for f in s.files]) == len({f for s in made for f in s.files})
     assert module.notes(wanted, module.features_of(None))
+
+
+def test_ncu_replays_kernels_without_one_allocation_of_the_whole_device() -> None:
+    ncu = programs.profiler("ncu")
+    wanted = ProfileRequest(command=("./app",), passes=(("SQ_WAVES",),), replay="kernel", hotspots=True)
+    replayed = ncu.steps(wanted, ncu.features_of(None), program="ncu", out="o")
+    again = ncu.steps(replace(wanted, replay="application"), ncu.features_of(None), program="ncu", out="o")
+    assert [step.defaults["XLA_PYTHON_CLIENT_PREALLOCATE"] for step in replayed] == ["false", "false"]
+    assert not any(step.defaults for step in again)
 
 
 @pytest.mark.parametrize("name", list(programs.profilers()))

@@ -101,6 +101,14 @@ def test_programs_get_no_input_and_nothing_of_our_environment(bench: Bench, monk
     assert "ROOFLENS_RUN" in bench.log(run, "one.out")
 
 
+def test_the_programs_variables_win_over_defaults_of_a_step(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_ROOM", "true")
+    code = f"{WRITE}; print(os.environ['XLA_ROOM'], os.environ['XLA_GROWTH'])"
+    run = bench.begin(bench.step("one", code, defaults={"XLA_ROOM": "false", "XLA_GROWTH": "true"}))
+    bench.end(run)
+    assert bench.log(run, "one.out") == "true true\n"
+
+
 def test_arguments_arrive_literally(bench: Bench) -> None:
     strange = ["; touch /tmp/owned", "$(id)", "two\nlines", "--help", "*", "`id`", "a b", ""]
     code = f"{WRITE}; import sys, json; print(json.dumps(sys.argv[1:]))"

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-LOSS_SLACK = 0.02
-"""Of losses and errors, relative; arithmetic in BF16 is allowed."""
+LOSS_SLACK, PART_SLACK = 0.05, 0.08
+"""Of the loss and the error of an evaluation, and of its parts, relative; training in BF16 changes them by 2 %."""
+STEP_LOSS_SLACK, STEP_LOSS_MEAN_SLACK = 0.15, 0.03
+"""Of the losses of steps, relative: of each, and on average; in BF16, single steps differ by 4 %."""
 NORM_SLACK, NORM_MEAN_SLACK = 0.5, 0.1
 """Of norms of gradients, relative: of each, and on average; in BF16, single steps differ by a fifth."""
 SHARE_SLACK = 0.03
@@ -195,6 +197,14 @@ def _off(have, want, slack, what):
     return None
 
 
+def _off_steps(have, want, slacks, what):
+    """What is wrong with numbers by step, of each and on average, or None."""
+    each, average = slacks
+    problem = _off(dict(enumerate(have)), dict(enumerate(want)), lambda v: each * abs(v), what)
+    off = 0.0 if problem else np.mean([abs(float(x) / y - 1) for x, y in zip(have, want, strict=True)])
+    return problem or (None if off <= average else f"{what} are off by {off:.2g} on average")
+
+
 def _compare(case, result, device):
     losses, norms, evaluations, w = _train(case, device)
 
@@ -202,27 +212,23 @@ def _compare(case, result, device):
         return LOSS_SLACK * abs(value)
 
     steps = len(losses)
-    problem = _off(dict(enumerate(result["losses"])), dict(enumerate(losses)), relative, "losses")
-    problem = problem or _off(
-        dict(enumerate(result["gradient_norms"])),
-        dict(enumerate(norms)),
-        lambda v: NORM_SLACK * v,
-        "norms of gradients",
+    problem = _off_steps(result["losses"], losses, (STEP_LOSS_SLACK, STEP_LOSS_MEAN_SLACK), "losses")
+    problem = problem or _off_steps(
+        result["gradient_norms"], norms, (NORM_SLACK, NORM_MEAN_SLACK), "norms of gradients"
     )
     if problem:
         return problem
-    off = np.mean([abs(float(have) / want - 1) for have, want in zip(result["gradient_norms"], norms, strict=True)])
-    if not off <= NORM_MEAN_SLACK:
-        return f"norms of gradients are off by {off:.2g} on average"
     if len(result["evaluations"]) != 2:
         return f"there are {len(result['evaluations'])} evaluations, not 2"
     for have, want in zip(result["evaluations"], evaluations, strict=True):
         problem = _off(
             {n: have[n] for n in ("loss", "rmse")}, {n: want[n] for n in ("loss", "rmse")}, relative, "means"
         )
-        problem = problem or _off(have["by_quantile"], want["by_quantile"], lambda v: 0.03 * v, "losses by quantile")
+        problem = problem or _off(
+            have["by_quantile"], want["by_quantile"], lambda v: PART_SLACK * v, "losses by quantile"
+        )
         problem = problem or _off(have["coverage"], want["coverage"], lambda v: SHARE_SLACK, "coverage")
-        problem = problem or _off(have["by_series"], want["by_series"], lambda v: 0.04 * v, "errors by series")
+        problem = problem or _off(have["by_series"], want["by_series"], lambda v: PART_SLACK * v, "errors by series")
         if problem:
             return problem
     one, two = (evaluation["loss"] for evaluation in evaluations)

@@ -157,6 +157,9 @@ _LINES = Note(
     "warps at an interval that depends on the length of the launch, and to count every instruction with patched code. "
     "Source files named in the line information are included: their text is kept in the workload (source_lines).",
 )
+_GROWING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+"""JAX and TensorFlow allocate most of the device's memory at the start, as one allocation. For a replay, ncu saves and
+restores the allocations that a kernel may write, in the host's memory if the device has no room."""
 _LONGEST = 100_000
 """Maximum bytes of one argument; Linux allows 131,072."""
 
@@ -221,10 +224,12 @@ def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
             "the launch numbers that ncu uses do not appear in the timeline",
             "Omit timeline or launches, or give launches as one number: launches per launch configuration",
         )
-    lines = [_hotspots_step(request, features, program, out)] if request.hotspots else []
-    if not request.passes and (tracing_steps or lines):
-        return [*tracing_steps, *lines]
-    return [*tracing_steps, _counting_step(request, features, program, out), *lines]
+    replayed = [_hotspots_step(request, features, program, out)] if request.hotspots else []
+    if request.passes or not (tracing_steps or replayed):
+        replayed.insert(0, _counting_step(request, features, program, out))
+    if request.replay == "kernel":
+        replayed = [replace(step, defaults=_GROWING) for step in replayed]
+    return [*tracing_steps, *replayed]
 
 
 def _counting_step(request: ProfileRequest, features: NcuFeatures, program: str, out: str) -> Step:
