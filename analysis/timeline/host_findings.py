@@ -81,7 +81,8 @@ class HostFindings:
         expected, most = map(self._saved_ns, self.changes(row))
         expected = max(row.idle_ns, expected)
         most = max(expected, most, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
-        return AdviceGain(*(speedup(100 * ns / max(self.wall_ns, 1)) for ns in (most, expected)))
+        wall = max(self.wall_ns, 1)
+        return AdviceGain(speedup(100 * most / wall), speedup(100 * expected / wall))
 
     def _saved_ns(self, change: ProgramChange) -> float:
         """Return the time over all lanes that a replay saves after a change."""

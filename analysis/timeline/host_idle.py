@@ -153,6 +153,10 @@ class _Charge:
         g0, g1 = some.start[index], some.end[index]
         until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
         since = self._since(g0)
+        # What precedes the first code of a thread is not that code's: the process did not exist yet.
+        earlier = np.clip((self.code.s[0] if len(self.code.s) else until) - since, 0, until - since)
+        running_ns = sum(ns[CODE_CAUSES.index(cause)] for cause in _RUNNING)
+        existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
         piece = self._pieces(since, until)
         blocked = self._blocked(piece, g0)
         length = np.maximum(piece.end - piece.start - sum(blocked.before), 0).astype(np.float64)
@@ -164,8 +168,9 @@ class _Charge:
             weight = _or_else(weight.astype(np.float64), length, piece.gap, len(index))
             totals = np.bincount(piece.gap, weight, len(index))
             share = np.divide(weight, totals[piece.gap], out=np.zeros_like(weight), where=totals[piece.gap] > 0)
-            charged[row] = ns[row][piece.gap] * share
-            lost[row] = ns[row][totals == 0].sum()
+            known = np.where(totals > 0, existing if cause in _RUNNING else 1.0, 0.0)
+            charged[row] = (ns[row] * known)[piece.gap] * share
+            lost[row] = (ns[row] * (1.0 - known)).sum()
         return lost, Charges(self.code.stack[piece.span], piece.start, piece.end, charged)
 
     def _since(self, g0: Ints) -> Ints:

@@ -56,6 +56,7 @@ class HostRules:
 
     frameworks: frozenset[str]
     framework_files: re.Pattern[str]
+    framework_functions: re.Pattern[str]
     wrapper_files: re.Pattern[str]
     model_call: re.Pattern[str]
     parts: Sequence[CodePart]
@@ -76,6 +77,7 @@ def host_rules() -> HostRules:
     return HostRules(
         frozenset(data["frameworks"]),
         re.compile(data["framework_files"]),
+        re.compile(data["framework_functions"]),
         re.compile(data["wrapper_files"]),
         re.compile(data["model_call"]),
         [CodePart(p["name"], re.compile(p["file"]), p["title"]) for p in data["part"]],
@@ -95,8 +97,11 @@ def host_rules() -> HostRules:
 
 
 def is_framework(frame: Frame) -> bool:
-    """Whether a frame is of a library whose inside nobody changes, or of native code without sources."""
+    """Whether a frame is of a library whose inside nobody changes; native code without sources is of one, unless it is
+    in a file of the program."""
     rules = host_rules()
-    if frame.file is None or rules.framework_files.search(frame.file):
+    if frame.file is None:
+        return not frame.own or bool(rules.framework_functions.search(frame.function))
+    if rules.framework_files.search(frame.file):
         return True
     return not frame.own and frame.module in rules.frameworks

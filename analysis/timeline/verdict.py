@@ -191,7 +191,7 @@ def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWin
         # A timeline does not show how much faster kernels could become.
         None if name == "gpu" else savings.bound,
         window.evidence.get(name, []),
-        [text + savings.gain_text(kind) for text, kind in advice],
+        [text + savings.gain(kind).text for text, kind in advice],
         said.falsify,
         [savings.gain(kind) for _, kind in advice],
     )
@@ -215,6 +215,20 @@ class AdviceGain:
         """The gain as a clause in parentheses with a leading space; empty if nothing is known."""
         text = gain_text(self.expected, self.upper)
         return f" ({text})" if text else ""
+
+
+@dataclass(frozen=True)
+class _WorkersGain(AdviceGain):
+    """The gain of advice that several workers follow; its bound is that of one."""
+
+    several: str = ""
+    """What several of them reach, as text."""
+
+    @property
+    def text(self) -> str:
+        """The gain with one worker and with several."""
+        text = super().text
+        return f"{text[:-1]} with one worker{self.several})" if text else ""
 
 
 @dataclass(frozen=True)
@@ -242,19 +256,15 @@ class Savings:
         if kind in ("overlap", "workers"):
             hidden = speedup(min(self.share, 100 - self.share))
             upper = hidden if upper is None or hidden is None else min(upper, hidden)
-        return AdviceGain(upper, speedup(self.expected[kind]) if kind in self.expected else None)
-
-    def gain_text(self, kind: GainKind | None) -> str:
-        """Return the gain as a clause in parentheses with a leading space, or an empty text if it is unknown."""
-        text = self.gain(kind).text
-        if kind != "workers" or not text:
-            return text
+        expected = speedup(self.expected[kind]) if kind in self.expected else None
+        if kind != "workers":
+            return AdviceGain(upper, expected)
         workers = ceil(self.share / max(100 - self.share, 1e-9))
         if not 1 < workers <= _MOST_WORKERS:
-            return f"{text[:-1]} with one worker)"
+            return _WorkersGain(upper, expected)
         hidden = 100 / (100 - self.share)
-        several = f"x {hidden:.3g}" if hidden <= MOST_OF_TIME else "most of its time"
-        return f"{text[:-1]} with one worker, {several} with {workers})"
+        reached = f"x {hidden:.3g}" if hidden <= MOST_OF_TIME else "most of its time"
+        return _WorkersGain(upper, expected, f", {reached} with {workers}")
 
 
 def speedup(saved_pct: float) -> float | None:

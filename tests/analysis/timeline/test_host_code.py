@@ -251,6 +251,32 @@ def test_code_between_two_calls_is_that_of_the_function_that_makes_both(store):
     assert {(row["line"], row["launches"], row["kernel"]) for row in lines} == {(20, 1, "k"), (40, 1, "k")}
 
 
+def test_code_of_the_program_without_sources_is_named_by_its_functions(store):
+    made = Made()
+    start = {"file": None, "line": None, "module": "app"}
+    for depth, (function, own) in enumerate((("_start", True), ("0x2a1ca", False), ("main", True), ("solve", True))):
+        made.host_stacks.append({"stack": 1, "depth": depth, "function": function, "own": own, **start})
+    for at in (10, 50):
+        number = made.host("cudaLaunchKernel", at * MS - 20_000, at * MS - 10_000, stack=1)
+        made.add("kernel", "k", at * MS, (at + 5) * MS, device_id=0, stream=7, correlation=number)
+    with Workload.open(store, publish(store, made, vendor="nvidia")) as workload:
+        host, lines = timeline(workload).host, device_lines.rows(workload)
+    assert host is not None
+    assert [(name(row.frame), row.callers[-1].function) for row in host.codes.rows] == [("solve", "main")]
+    assert [row["function"] for row in lines] == ["solve"]
+
+
+def test_a_gap_before_a_process_began_is_not_charged_to_its_code(store):
+    made = Made()
+    first, second = made.stack("main m.cpp:9"), made.stack("main m.cpp:20")
+    for pid, at, stack in ((1, 10, first), (2, 60, second)):
+        made.host("cudaMalloc", at * MS - 10 * MS, at * MS - 20_000, pid=pid, thread=pid, stack=stack)
+        number = made.host("cudaLaunchKernel", at * MS - 15_000, at * MS - 10_000, pid=pid, thread=pid, stack=stack)
+        made.add("kernel", "k", at * MS, (at + 5) * MS, device_id=0, stream=7, correlation=number, pid=pid)
+    # Of the 45 ms between the kernels, the second process has existed for 10.
+    assert charged(store, made)["?", "host"] == pytest.approx(35, abs=1)
+
+
 def test_device_time_is_listed_by_the_line_that_launched_it(store):
     made = Made()
     pair(made, (10, 20), (50, 90))

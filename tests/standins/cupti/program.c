@@ -1,6 +1,8 @@
 /* A program with kernels and ranges for the stand-in of CUPTI: program LAUNCHES HOW
- * HOW: return, exit (from a thread), _exit (at once), sleep (long after), running (a kernel never ends), fork */
+ * HOW: return, _exit (at once), handler (_exit in a signal handler), kill, quick (quick_exit), sleep (long after),
+ *      running (a kernel never ends), fork */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,13 @@ static void *backward(void *unused)
     standin_launch("backward", 8, 64, 0, 1);
     return unused;
 }
+
+static void leave(int number)
+{
+    (void)number;
+    _exit(3);
+}
+
 int main(int count, char **words)
 {
     int launches = atoi(words[1]);
@@ -48,6 +57,12 @@ int main(int count, char **words)
     fflush(stdout);
     if (!strcmp(how, "_exit"))
         _exit(3);
+    if (!strcmp(how, "handler")) {
+        signal(SIGTERM, leave);
+        raise(SIGTERM);
+    }
+    if (!strcmp(how, "kill"))
+        raise(SIGKILL);
     if (!strcmp(how, "sleep"))
         sleep(60);
     if (!strcmp(how, "quick"))

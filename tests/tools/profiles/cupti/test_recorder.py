@@ -29,10 +29,10 @@ def test_every_launch_is_recorded_with_each_version_of_cupti(bench, kits, tmp_pa
     assert bench.manifest(done).tool_version == f"CUPTI {version}"
 
 
-@pytest.mark.parametrize("how", ["return", "quick", "fork", "running"])
-def test_a_program_that_ends_in_order_leaves_everything(bench, kit, tmp_path, how):
-    ran = kit.run(tmp_path / "rec", how=how)
-    assert ran.returncode == 0
+@pytest.mark.parametrize("how", ["return", "quick", "fork", "running", "_exit", "handler"])
+def test_a_program_that_ends_by_itself_leaves_everything(bench, kit, tmp_path, how):
+    ran = kit.run(tmp_path / "rec", how=how, ROOFLENS_RECORD_FLUSH_MS="100000")
+    assert ran.returncode == (3 if how in ("_exit", "handler") else 0)
     assert len(files(tmp_path / "rec")) == 1
     done = bench.load(tmp_path / "rec")
     assert done.dispatches == 8
@@ -65,9 +65,9 @@ def test_a_killed_program_keeps_what_was_handed_over(bench, kit, tmp_path):
     assert any("exit handlers" in warning for warning in done.warnings)
 
 
-def test_a_program_that_exits_at_once_without_its_handlers_says_so(bench, kit, tmp_path):
-    ran = kit.run(tmp_path / "rec", how="_exit", ROOFLENS_RECORD_FLUSH_MS="100000")
-    assert ran.returncode == 3
+def test_a_program_that_is_killed_before_anything_was_handed_over_says_so(bench, kit, tmp_path):
+    ran = kit.run(tmp_path / "rec", how="kill", ROOFLENS_RECORD_FLUSH_MS="100000")
+    assert ran.returncode == -signal.SIGKILL
     with pytest.raises(BadInput, match="before CUPTI delivered any records"):
         bench.load(tmp_path / "rec")
 

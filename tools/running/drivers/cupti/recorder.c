@@ -26,8 +26,8 @@
  * fills, and CUPTI's own overhead. ROOFLENS_RECORD_STACKS=1 adds where the program made its calls: a site is a call
  * that launches, copies, fills, waits, allocates, frees or loads a module, and refers to a node of a tree of frames.
  * The frames on the way from the node to the root are the stack, innermost first. ROOFLENS_RECORD_FLUSH_MS sets how
- * often finished records are requested (default 200): a program that ends without running its exit handlers (os._exit,
- * a signal) loses no more than that.
+ * often finished records are requested (default 200): a program that a signal ends loses no more than that. Calls of
+ * _exit, as by os._exit, are replaced by one that delivers everything first.
  *
  * Nothing here may stop or change the program: if anything fails, it continues without being recorded.
  */
@@ -38,6 +38,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -46,6 +47,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -172,9 +174,10 @@ static int file = -1;
 static char recording[PATH_MAX]; /* its path without the suffix */
 enum { LARGEST_MODULE = 64 << 20 };
 static pthread_t flusher;
-static bool flushing, ending;
-static pthread_mutex_t waking = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake;
+static bool flushing;
+static atomic_bool ending; /* the program ends: what is left is being delivered */
+static atomic_bool leaving, delivered; /* it called _exit, and the flusher delivers */
+static sem_t wake;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Records of one kind that are waiting to be written. */
@@ -1266,28 +1269,30 @@ static void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_
 
 /* ---- requesting finished records, and the end ---- */
 
+static void deliver(void);
+
 static void *flush_regularly(void *period_ms)
 {
     long period = (long)(intptr_t)period_ms;
-    pthread_mutex_lock(&waking);
     while (!ending) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
+        struct timespec until; /* the clock of sem_timedwait can be set, which only moves a flush */
+        clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += (period % 1000) * 1000000;
         until.tv_sec += period / 1000 + until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        if (pthread_cond_timedwait(&wake, &waking, &until) != ETIMEDOUT)
+        if (!sem_timedwait(&wake, &until) || errno != ETIMEDOUT)
             continue;
-        pthread_mutex_unlock(&waking);
         cuptiActivityFlushAll(0);
         if (taking_stacks) { /* also if CUPTI delivered nothing */
             pthread_mutex_lock(&lock);
             write_staged();
             pthread_mutex_unlock(&lock);
         }
-        pthread_mutex_lock(&waking);
     }
-    pthread_mutex_unlock(&waking);
+    if (leaving) {
+        deliver();
+        delivered = true;
+    }
     return NULL;
 }
 
@@ -1295,13 +1300,8 @@ static void start_flusher(void)
 {
     const char *text = getenv("ROOFLENS_RECORD_FLUSH_MS");
     long period = text ? strtol(text, NULL, 10) : 200;
-    if (period <= 0)
+    if (period <= 0 || sem_init(&wake, 0, 0))
         return;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&wake, &attributes);
-    pthread_condattr_destroy(&attributes);
     sigset_t all, before; /* signals must go to the program's threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -1330,17 +1330,8 @@ static void write_end_of_clocks(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void finish(void)
+static void deliver(void)
 {
-    if (getpid() != owner || ending)
-        return;
-    pthread_mutex_lock(&waking);
-    ending = true;
-    if (flushing)
-        pthread_cond_signal(&wake);
-    pthread_mutex_unlock(&waking);
-    if (flushing)
-        pthread_join(flusher, NULL);
     CUptiResult result = cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     if (result != CUPTI_SUCCESS)
         report("cuptiActivityFlushAll", result);
@@ -1351,6 +1342,79 @@ static void finish(void)
     if (result == CUPTI_SUCCESS)
         write_text("DONE", "", 0);
     pthread_mutex_unlock(&lock);
+}
+
+static void finish(void)
+{
+    if (getpid() != owner || atomic_exchange(&ending, true))
+        return;
+    if (flushing) {
+        sem_post(&wake);
+        pthread_join(flusher, NULL);
+    }
+    deliver();
+}
+
+/* ---- _exit, which runs no exit handlers ---- */
+
+enum { LONGEST_DELIVERY_MS = 10000 };
+
+/* In place of _exit. It may be called in a signal handler, whose thread may hold any lock, so another thread delivers,
+ * and is not waited for without end. */
+static _Noreturn void deliver_and_exit(int status)
+{
+    if (getpid() == owner && flushing && !atomic_exchange(&ending, true)) {
+        leaving = true;
+        sem_post(&wake);
+        for (int waited_ms = 0; waited_ms < LONGEST_DELIVERY_MS && !delivered; waited_ms++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+/* Point the calls of _exit in a loaded file to the function above. */
+static int replace_exit(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    const ElfW(Dyn) *dynamic = NULL;
+    ElfW(Addr) base = info->dlpi_addr, relro = 0, relro_end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(base + part->p_vaddr);
+        if (part->p_type == PT_GNU_RELRO)
+            relro = base + part->p_vaddr, relro_end = relro + part->p_memsz;
+    }
+    ElfW(Addr) at[DT_JMPREL + 1] = {0}; /* by tag */
+    for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++)
+        if (dynamic->d_tag > 0 && dynamic->d_tag <= DT_JMPREL)
+            at[dynamic->d_tag] = dynamic->d_un.d_ptr;
+    static const int ADDRESSES[] = {DT_SYMTAB, DT_STRTAB, DT_RELA, DT_JMPREL};
+    for (size_t i = 0; i < COUNT(ADDRESSES); i++)
+        if (at[ADDRESSES[i]] && at[ADDRESSES[i]] < base) /* glibc adds the base, other loaders do not */
+            at[ADDRESSES[i]] += base;
+    if (!at[DT_SYMTAB] || !at[DT_STRTAB] || (at[DT_JMPREL] && at[DT_PLTREL] != DT_RELA))
+        return 0;
+    const ElfW(Sym) *symbols = (const ElfW(Sym) *)at[DT_SYMTAB];
+    const ElfW(Rela) *tables[] = {(const ElfW(Rela) *)at[DT_RELA], (const ElfW(Rela) *)at[DT_JMPREL]};
+    const size_t bytes[] = {at[DT_RELASZ], at[DT_PLTRELSZ]};
+    for (size_t table = 0; table < COUNT(tables); table++) {
+        const ElfW(Rela) *end = tables[table] + bytes[table] / sizeof *end;
+        for (const ElfW(Rela) *one = tables[table]; one && one < end; one++) {
+            const char *name = (const char *)at[DT_STRTAB] + symbols[ELF64_R_SYM(one->r_info)].st_name;
+            if (strcmp(name, "_exit") && strcmp(name, "_Exit"))
+                continue;
+            ElfW(Addr) place = base + one->r_offset, page = place & ~(ElfW(Addr))(sysconf(_SC_PAGESIZE) - 1);
+            bool protected = relro <= place && place < relro_end;
+            if (protected && mprotect((void *)page, sizeof place, PROT_READ | PROT_WRITE))
+                continue;
+            *(ElfW(Addr) *)place = (ElfW(Addr))deliver_and_exit;
+            if (protected)
+                mprotect((void *)page, sizeof place, PROT_READ);
+        }
+    }
+    return 0;
 }
 
 /* ---- start ---- */
@@ -1449,5 +1513,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
     atexit(finish);
     at_quick_exit(finish);
     start_flusher();
+    dl_iterate_phdr(replace_exit, NULL);
     return 1;
 }
