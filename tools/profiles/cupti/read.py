@@ -343,7 +343,7 @@ def _warnings(recordings: list[CuptiRecording]) -> list[Note]:
     if dead := [r for r in recordings if not r.ended and r.counts["KERN"]]:
         text = (
             f"{len(dead)} of {count_text(len(recordings), 'process was', 'processes were')} ended without their "
-            "exit handlers (a signal): "
+            "exit handlers, for example by a signal: "
         )
         notes.append(Note("not_ended", text + "their launches of about the last 0.2 s are missing."))
     return notes

@@ -1378,6 +1378,7 @@ static int replace_exit(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size, (void)unused;
     const ElfW(Dyn) *dynamic = NULL;
+    const ElfW(Addr) page = (ElfW(Addr))sysconf(_SC_PAGESIZE);
     ElfW(Addr) base = info->dlpi_addr, relro = 0, relro_end = 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
@@ -1386,6 +1387,7 @@ static int replace_exit(struct dl_phdr_info *info, size_t size, void *unused)
         if (part->p_type == PT_GNU_RELRO)
             relro = base + part->p_vaddr, relro_end = relro + part->p_memsz;
     }
+    relro_end &= ~(page - 1); /* the loader protects whole pages: what follows on the last one stays writable */
     ElfW(Addr) at[DT_JMPREL + 1] = {0}; /* by tag */
     for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++)
         if (dynamic->d_tag > 0 && dynamic->d_tag <= DT_JMPREL)
@@ -1405,13 +1407,14 @@ static int replace_exit(struct dl_phdr_info *info, size_t size, void *unused)
             const char *name = (const char *)at[DT_STRTAB] + symbols[ELF64_R_SYM(one->r_info)].st_name;
             if (strcmp(name, "_exit") && strcmp(name, "_Exit"))
                 continue;
-            ElfW(Addr) place = base + one->r_offset, page = place & ~(ElfW(Addr))(sysconf(_SC_PAGESIZE) - 1);
+            ElfW(Addr) place = base + one->r_offset;
+            void *start = (void *)(place & ~(page - 1));
             bool protected = relro <= place && place < relro_end;
-            if (protected && mprotect((void *)page, sizeof place, PROT_READ | PROT_WRITE))
+            if (protected && mprotect(start, page, PROT_READ | PROT_WRITE))
                 continue;
             *(ElfW(Addr) *)place = (ElfW(Addr))deliver_and_exit;
             if (protected)
-                mprotect((void *)page, sizeof place, PROT_READ);
+                mprotect(start, page, PROT_READ);
         }
     }
     return 0;
