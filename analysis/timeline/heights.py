@@ -150,7 +150,7 @@ class Heights:
         host, attempts = self._host, list[Attempt]()
         for row, _ in host.rows(None) if host else []:
             assert host is not None
-            what = title(row) + ("" if row.frame.own else callers(row))
+            what = title(row) + ("" if row.frame.own and row.frame.file else callers(row))
             attempts.append(Attempt(what, row.kind.advice, host.gain(row), *host.changes(row)))
         for finding in self._findings:
             explained = host is not None and bool(host.rows(finding.height))

@@ -73,11 +73,12 @@ class HostCode:
     def code_of(self, pid: int, thread: int) -> ThreadCode | None:
         """Return the code that a thread works for; None if nothing of its process was recorded.
 
-        A thread without recorded code works for the first one of its process.
+        A thread works for the first one of its process where it has no code, and before its own code begins.
         """
         key = pid, thread
-        first = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
-        return self.helpers.get(key) or self.threads.get(key) or (self.threads[first] if first else None)
+        number = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
+        first, own = self.threads[number] if number else None, self.helpers.get(key) or self.threads.get(key)
+        return _followed(first, own) if first and own and number != key else own or first
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
@@ -265,6 +266,17 @@ class _CombinedStacks:
             self._known[stack] = len(self.stacks)
             self.stacks.append(stack)
         return self._known[stack]
+
+
+def _followed(first: ThreadCode, then: ThreadCode) -> ThreadCode:
+    """Return the spans of one thread until those of another one begin, and then these."""
+    import numpy as np
+
+    if not len(then.s):
+        return first
+    n = int(np.searchsorted(first.s, then.s[0]))
+    parts = ThreadCode(first.s[:n], np.minimum(first.e[:n], then.s[0]), first.stack[:n]), then
+    return ThreadCode(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "e", "stack")))
 
 
 def _numbers_at(code: ThreadCode, times: Ints) -> Ints:

@@ -11,8 +11,8 @@ the host had.
 * Time in calls that block (allocation, copies, waits) within the gap is charged to the code that makes them; the causes
   are those of ``idle``. A wait before the gap costs nothing, because the device was busy.
 * The rest of the gap, up to the end of the launching call, is spread over the code in proportion to its time.
-* Latency of the device is not charged to any code. Neither is a gap whose thread was not recorded: it is counted as
-  unexplained.
+* Latency of the device is not charged to any code. Neither is a gap whose thread was not recorded, nor the part of one
+  before the first code, as the process did not exist or was not recorded yet: they are counted as unexplained.
 """
 
 from __future__ import annotations
@@ -153,7 +153,6 @@ class _Charge:
         g0, g1 = some.start[index], some.end[index]
         until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
         since = self._since(g0)
-        # What precedes the first code of a thread is not that code's: the process did not exist yet.
         earlier = np.clip((self.code.s[0] if len(self.code.s) else until) - since, 0, until - since)
         running_ns = sum(ns[CODE_CAUSES.index(cause)] for cause in _RUNNING)
         existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)

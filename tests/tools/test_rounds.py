@@ -10,8 +10,10 @@ import pytest
 
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.experiment_log import entries
+from rooflens.analysis.timeline.busy import ProgramCeiling
 from rooflens.server.rendering import render
 from rooflens.tests.tools.test_profile_amd import Node, launching
+from rooflens.tools.answers.rounds import OptimisationRound
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.running import start as launch
 
@@ -88,3 +90,10 @@ def test_a_part_of_the_round_that_is_impossible_is_named_and_the_rest_stays(node
     assert not first.round.problems, "nothing was counted, so nothing is missing"
     second = profile(node, folder, baseline="times", kernel="fma_chain", metrics=["dispatch.waves"])
     assert second.state == "done" and second.round and second.round.verdict
+
+
+@pytest.mark.parametrize(("known_pct", "shown"), [(1.07, False), (88.3, True)])
+def test_a_ceiling_that_rests_on_few_kernels_is_not_shown(known_pct: float, shown: bool) -> None:
+    ceiling = ProgramCeiling("partial", known_pct, 15.8, 4.27e9, 26_977_000_000)
+    lines = OptimisationRound(program=ceiling).block().content
+    assert any("of its ceiling" in line for line in lines) == shown

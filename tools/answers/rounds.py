@@ -12,6 +12,7 @@ import pydantic
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import count_text, figure
 from ...analysis.catalogue.rules import library_kernel
+from ...analysis.catalogue.thresholds import threshold
 from ...analysis.comparison import experiment_log
 from ...analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims, verdict_with_claims
 from ...analysis.comparison.compare import Comparison, compare
@@ -40,8 +41,7 @@ from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceilin
 
 _KERNELS, _ATTEMPTS, _LINES, _EARLIER = 3, 3, 3, 3
 """How many kernels are diagnosed, and how many attempts, lines and earlier experiments are shown."""
-_LEAST_KNOWN_PCT = 50.0
-"""A round says how close the program is to its ceiling if it rests on at least this share of the kernels' time."""
+_ROOFS_KNOWN_PCT = threshold("timeline.roofs_for_a_round_pct")
 
 
 class RoundAttempt(pydantic.BaseModel):
@@ -100,8 +100,8 @@ class OptimisationRound(pydantic.BaseModel):
         lines += [f"together: {self.together.text}"] if self.together and len(self.attempts) > 1 else []
         lines += [f"hot line: {text}" for text in self.lines]
         lines += [f"tried before: {text}" for text in self.tried]
-        known = self.program is not None and self.program.known_pct >= _LEAST_KNOWN_PCT
-        lines += [program_ceiling_text(self.program)] if self.program and known else []
+        if self.program and self.program.known_pct >= _ROOFS_KNOWN_PCT:
+            lines.append(program_ceiling_text(self.program))
         lines += [f"counters: {self.not_counted}"] if self.not_counted else []
         return TextBlock("round", lines + [f"not known: {text}" for text in self.problems])
 

@@ -10,9 +10,10 @@ from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import device_lines, host_lines
 from rooflens.analysis.timeline.busy import Within
 from rooflens.analysis.timeline.heights import Heights
-from rooflens.analysis.timeline.host_code import host_code
+from rooflens.analysis.timeline.host_code import Frame, host_code
 from rooflens.analysis.timeline.host_findings import name
 from rooflens.analysis.timeline.host_idle import CODE_CAUSES, code_idle
+from rooflens.analysis.timeline.host_rules import is_framework
 from rooflens.analysis.timeline.hot_code import hot_codes
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
@@ -266,6 +267,22 @@ def test_code_of_the_program_without_sources_is_named_by_its_functions(store):
     assert [row["function"] for row in lines] == ["solve"]
 
 
+@pytest.mark.parametrize(
+    ("function", "framework"),
+    [
+        ("solve(float*)", False),
+        ("cuda_solve", False),
+        ("cudaError cudaLaunchKernel<char>(char const*, dim3, dim3)", True),
+        ("__device_stub__Z5solvePf(float*)", True),
+        ("hipLaunchKernel", True),
+        ("void std::__introsort_loop<float*>(float*, float*)", True),
+        ("0x2a1ca", True),
+    ],
+)
+def test_native_code_without_sources_is_the_programs_unless_its_name_says_otherwise(function, framework):
+    assert is_framework(Frame(function, None, None, "app", True)) == framework
+
+
 def test_a_gap_before_a_process_began_is_not_charged_to_its_code(store):
     made = Made()
     first, second = made.stack("main m.cpp:9"), made.stack("main m.cpp:20")
@@ -275,6 +292,17 @@ def test_a_gap_before_a_process_began_is_not_charged_to_its_code(store):
         made.add("kernel", "k", at * MS, (at + 5) * MS, device_id=0, stream=7, correlation=number, pid=pid)
     # Of the 45 ms between the kernels, the second process has existed for 10.
     assert charged(store, made)["?", "host"] == pytest.approx(35, abs=1)
+
+
+def test_before_a_thread_begins_the_first_one_of_its_process_is_charged(store):
+    made = Made()
+    main, worker = made.stack("read train.py:3"), made.stack("run lib/threading.py:9", "work train.py:8")
+    made.sample(main, 0, 70 * MS)
+    made.sample(worker, 50 * MS, 70 * MS, thread=2)
+    made.launch("k", (10 * MS - 20_000, 10 * MS - 10_000), (10 * MS, 20 * MS))
+    made.launch("k", (60 * MS - 20_000, 60 * MS - 10_000), (60 * MS, 70 * MS), thread=2)
+    found = charged(store, made)
+    assert (found["read", "host"], found["work", "host"]) == (pytest.approx(30, abs=0.1), pytest.approx(10, abs=0.1))
 
 
 def test_device_time_is_listed_by_the_line_that_launched_it(store):
