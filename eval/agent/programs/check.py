@@ -4,13 +4,15 @@ python eval/agent/programs/check.py [--only NAME] [--version FOLDER] [--small] [
 
 It needs PyTorch (with Triton for the program train) and nvcc for programs in CUDA, but not rooflens. Without a GPU,
 programs in PyTorch run on the CPU with --small, which checks results only. ``--version`` measures another version of
-one program, such as a player's, instead of the expert's.
+one program, such as a player's, instead of the expert's. A version has the files that differ from the original's.
 """
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,13 +25,16 @@ def programs():
 
 
 def judge(program, version, options, limit_s=LIMIT_S):
-    """Judge one version in a process of its own; a failure is a report with ``right`` false and its last words."""
-    words = [sys.executable, "-B", str(HERE / "judge.py"), str(program), str(version)]
-    words += ["--seed", str(options.seed), "--repeat", str(options.repeat), *(["--small"] if options.small else [])]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired:
-        return {"right": False, "problem": f"it took longer than {limit_s} s", "seconds": None}
+    """Judge one version, laid over the original; a failure is a report with ``right`` false and its last words."""
+    with tempfile.TemporaryDirectory() as whole:
+        for part in (program / "original", version):
+            shutil.copytree(part, whole, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        words = [sys.executable, "-B", str(HERE / "judge.py"), str(program), whole]
+        words += ["--seed", str(options.seed), "--repeat", str(options.repeat), *(["--small"] if options.small else [])]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s, check=False)
+        except subprocess.TimeoutExpired:
+            return {"right": False, "problem": f"it took longer than {limit_s} s", "seconds": None}
     last = done.stdout.strip().rpartition("\n")[2]
     try:
         return json.loads(last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import filecmp
 import tomllib
 from pathlib import Path
 
@@ -23,6 +24,9 @@ def test_a_program_is_complete_and_its_versions_differ(folder: Path) -> None:
     assert {"make", "check"} <= functions
     texts = [(folder / version / entry).read_text(encoding="utf-8") for version in ("original", "expert")]
     assert texts[0] != texts[1]
+    changed = [path.relative_to(folder / "expert") for path in (folder / "expert").rglob("*.*") if path.is_file()]
+    same = filecmp.cmpfiles(folder / "original", folder / "expert", map(str, changed), shallow=False)[0]
+    assert not same, "a version has the files that differ from the original's"
     for path in folder.rglob("*.py"):
         compile(path.read_text(encoding="utf-8"), str(path), "exec")
 
