@@ -31,6 +31,7 @@ from .base.results import NextCall, Result, Table, TextBlock, table_of
 _SplitRow = namedtuple("_SplitRow", "part ms pct whole_ms whole_pct")
 _IdleRow = namedtuple("_IdleRow", "cause ms pct gaps longest_ms range operations description")
 _GapRow = namedtuple("_GapRow", "at_ms ms device cause range operations")
+_EdgeRow = namedtuple("_EdgeRow", "part ms range operations")
 _CopyRow = namedtuple("_CopyRow", "direction host_memory copies ms pct mb gbs")
 _KernelRow = namedtuple("_KernelRow", "kernel calls ms pct_of_kernels mean_us communication")
 _RangeRow = namedtuple("_RangeRow", "range source count host_ms gpu_ms")
@@ -59,7 +60,7 @@ _PARTS = {
 }
 """The parts of the split -> the attribute of Busy with their time."""
 _TABLES = (
-    "split", "code", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
+    "split", "edges", "code", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
     "collectives", "ranges", "gaps",
 )  # fmt: skip
 """The tables of the answer, in order."""
@@ -80,6 +81,9 @@ class TimelineResult(Result):
     verdict: ApplicationVerdict
     findings: list[ApplicationFinding]
     split: Table
+    edges: Table
+    """The time before the first (``start_up``) and after the last device work (``shut_down``), which are no part of the
+    window, with what the host does meanwhile."""
     idle: Table
     code: Table
     """The code of the host that the devices wait for: the innermost function that explains its part of the idle time,
@@ -125,7 +129,7 @@ def compute_timeline(
         analysed = timeline(opened, TimelineRequest(top_n, range, steady))
         manifest, total = analysed.trace.workload.manifest, analysed.total
         steps = analysed.steps
-        durations = steps.durations[steps.warm_up :] if steps else []
+        durations = steps.steady_durations if steps and steps.usable else []
         return TimelineResult(
             answer=timeline_answer(analysed.verdict, analysed.findings),
             workload=manifest.id,
@@ -137,6 +141,7 @@ def compute_timeline(
             verdict=_round_verdict(analysed.verdict),
             findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
             split=_split(analysed.whole, total),
+            edges=_edges(analysed),
             idle=_idle(analysed),
             code=_code(analysed.host, top_n),
             phases=phase_table(analysed.phases, top_n),
@@ -199,6 +204,13 @@ def _split(whole: Busy, within: Busy) -> Table:
         if "communication" not in name or whole.communication
     ]
     return table_of(_SplitRow, rows, {"ms": "ms", "pct": "%", "whole_ms": "ms", "whole_pct": "%"})
+
+
+def _edges(analysed: Timeline) -> Table:
+    rows = [
+        _EdgeRow(gap.cause, in_ms(gap.ns), doing.range, _operations(doing.operations)) for gap, doing in analysed.edges
+    ]
+    return table_of(_EdgeRow, rows, {"ms": "ms"})
 
 
 def _idle(analysed: Timeline) -> Table:
@@ -363,26 +375,33 @@ def _window(analysed: Timeline) -> str:
     if analysed.selected == "range":
         return f"{count_text(len(analysed.windows), 'range')}"
     if analysed.selected == "steady" and analysed.steps:
-        return f"{count_text(analysed.steps.count, 'step')} in the steady state"
+        return f"{count_text(analysed.steps.count, analysed.steps.noun)} in the steady state"
     if analysed.selected == "work":
         return "from the first to the last work of the devices"
     return "from the first event to the last"
 
 
 def _steps(analysed: Timeline) -> str:
-    if not analysed.steps:
+    division = analysed.steps
+    if division is None:
         return "none found: no range or kernel repeats"
-    by = "the repeating range" if analysed.steps.by == "range" else "the repeating kernel"
-    steady = analysed.steps.durations[analysed.steps.warm_up :]
+    by = f"the repeating {'range' if division.by == 'range' else 'kernel'} {division.name!r}"
+    steady = division.steady_durations
+    if not division.usable:
+        return (
+            f"none found: {by} occurs {count_text(len(division.starts), 'time')}, but covers only "
+            f"{100 * division.covered:.3g} % of the time between the first and the last work, or leaves out most of "
+            "its idle time"
+        )
     text = (
-        f"{count_text(len(analysed.steps.durations), 'whole step')}, {analysed.steps.warm_up} of them warm-up, found "
-        f"by {by} {analysed.steps.name!r}, each from its first work on the device to that of the next; the incomplete "
-        "step at the end is ignored"
+        f"{count_text(len(division.durations), f'whole {division.noun}')}, {division.warm_up} of them warm-up, found "
+        f"by {by}, each from its first work on the device to that of the next; the incomplete {division.noun} at the "
+        "end is ignored"
     )
-    if not steady:
-        return text
     text += f". step_ms is their median; they take {min(steady) / 1e6:.4g} to {max(steady) / 1e6:.4g} ms"
-    drift = analysed.steps.drift_pct
+    if not division.certain:
+        text += "; they may be a part of a step, or different work"
+    drift = division.drift_pct
     return text if drift is None else f"{text} and become {'longer' if drift > 0 else 'shorter'} by {abs(drift):.2g} %"
 
 
@@ -403,11 +422,12 @@ def notes(analysed: Timeline) -> list[Note]:
     told += [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
     told += _one_gap(analysed)
     told += analysed.operators.notes
-    if analysed.selected == "whole" and not analysed.steps:
-        told.append(Note("no_steps", "No steps were found: the figures include start-up and warm-up."))
-    ends = sum(row.idle.ns for row in analysed.causes if row.idle.cause in ("start_up", "shut_down"))
-    if analysed.total.wall and 100 * ends / analysed.total.wall >= rules().limits.start_up_pct:
-        text = f"{100 * ends / analysed.total.wall:.0f} % of the window is start and end: trace a longer run."
+    if analysed.selected in ("work", "whole") and not analysed.steps:
+        told.append(Note("no_steps", "No steps were found: the figures include the warm-up."))
+    whole = analysed.trace.whole.end - analysed.trace.whole.start
+    ends = sum(gap.ns for gap, _ in analysed.edges)
+    if whole and 100 * ends / whole >= rules().limits.start_up_pct:
+        text = f"{100 * ends / whole:.0f} % of the trace is start and end: trace a longer run."
         told.append(Note("mostly_start", text))
     if analysed.selected == "range":
         text = "The window is the time of the ranges on the host; the device may still execute earlier work during it."

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis.base.kernel_names import short
-from ..analysis.base.text import count_text
+from ..analysis.base.text import count_text, short_time
 from ..analysis.engine import launching_ranges
 from ..analysis.hotspots.kernels import has_code, sampled_kernels
 from ..analysis.launches import outliers
 from ..analysis.launches.coverage import counted_launches
-from ..analysis.launches.outliers import short_time
 from ..analysis.store.doubts import DURATION
 from ..analysis.store.schema import iso, kernel_of
 from ..analysis.store.store import Manifest, Store

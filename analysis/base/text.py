@@ -163,6 +163,7 @@ _MOST_READ = 4000
 """How many characters of a text are examined."""
 _EXPONENT = 1e15
 """Numbers from here on are written with an exponent."""
+_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
 MOST_OF_TIME = 20.0
 """Speed-ups above this factor are not worth a number: nearly all of the time vanishes."""
 _MANY = 6
@@ -201,6 +202,12 @@ def figure(value: float, digits: int = 4) -> str:
     if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= 10**digits):
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
+
+
+def short_time(ns: float, digits: int = 3) -> str:
+    """A time with a few digits in a suitable unit."""
+    unit, size = next(((unit, size) for unit, size in _UNITS if ns >= size), ("ns", 1.0))
+    return f"{ns / size:.{digits}g} {unit}"
 
 
 def gain_text(expected: float | None, at_most: float | None) -> str:

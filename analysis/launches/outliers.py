@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from ..base.database import sql_literal
 from ..base.notes import Note
-from ..base.text import count_text
+from ..base.text import count_text, short_time
 from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
 
 _LEAST_RATIO = threshold("launches.configuration_ratio")
-_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,6 @@ def spread_notes(spreads: list[ConfigurationSpread]) -> list[Note]:
         f"{short_time(first.longest_ns)} a launch{more}; by='launch' or kernel='#{first.number}.1' separates them."
     )
     return [Note("configurations", text)]
-
-
-def short_time(ns: float) -> str:
-    """A time with three digits in a suitable unit."""
-    unit, size = next(((unit, size) for unit, size in _UNITS if ns >= size), ("ns", 1.0))
-    return f"{ns / size:.3g} {unit}"
 
 
 _OUTLIER_RATIO = threshold("launches.outlier_ratio")

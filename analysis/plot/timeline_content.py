@@ -172,7 +172,7 @@ def _lane_title(analysed: Timeline, window: Window) -> str:
     ms = (window.end - window.start) / 1e6
     if analysed.selected == "steady" and analysed.steps:
         steps = min(STEPS, analysed.steps.count)
-        return f"{steps} of {count_text(analysed.steps.count, 'step')} in the steady state, {ms:.4g} ms"
+        return f"{steps} of {count_text(analysed.steps.count, analysed.steps.noun)} in the steady state, {ms:.4g} ms"
     return f"{ms:.4g} ms"
 
 

@@ -111,8 +111,10 @@ class Rules:
     communication: str
     """A RE2 pattern for the names of kernels that communicate between devices."""
     launches: LaunchPatterns
-    step_ranges: str
-    """A RE2 pattern for the names of ranges that are steps."""
+    step_ranges: Sequence[str]
+    """RE2 patterns for the names of ranges that are steps; those that match an earlier one contain the others."""
+    step_parts: str
+    """A RE2 pattern for the names of ranges that are parts of a step."""
     phases: Sequence[PhaseRule]
     operations: Mapping[str, str]
     """Groups of operations -> RE2 patterns for the names of their kernels; the first match decides."""
@@ -146,7 +148,8 @@ def rules() -> Rules:
         limits=TimelineLimits(**data["limits"]),
         calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],
         communication=f"(?i)({'|'.join(data['communication']['kernels'])})",
-        step_ranges=data["steps"]["ranges"],
+        step_ranges=data["steps"]["names"],
+        step_parts="|".join(f"({pattern})" for pattern in data["steps"]["parts"]),
         phases=[PhaseRule(p.get("name"), re.compile(p["pattern"])) for p in data["phase"]],
         operations=data["operations"],
         launches=LaunchPatterns(**data["launches"]),

@@ -2,7 +2,7 @@
 
 A step begins when its first work starts on the device; the host may run ahead by several steps. A division into steps
 is used only if it covers the device's time: layers of a network repeat too, but a forward pass among long pauses is not
-described by the time from one of its layers to the next.
+described by the time from one of its layers to the next. What repeats but is not certainly a step is a repetition.
 
 Phases, such as prefill and decode, are what the names of ranges say. Device work belongs to the phase in which it was
 requested, on any thread of its process.
@@ -43,6 +43,9 @@ _TREND = count_threshold("timeline.trend_steps")
 _DRIFT_PCT = threshold("timeline.drift_pct")
 _ONWARDS = threshold("timeline.drift_follows")
 _SPREAD = threshold("timeline.step_spread")
+_EVEN = threshold("timeline.even_steps")
+_FEWEST_NAMED = 2
+"""Two ranges that are called steps are one complete step; a single one only shows that nothing else is a step."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,21 @@ class Steps:
     starts: Sequence[int]
     warm_up: int
     """The number of leading steps that take longer than the others."""
+    named: bool
+    """Whether the program, or its framework, calls these ranges steps."""
+    covered: float
+    """The share of the time between the first and the last device work that the complete steps take."""
+    usable: bool = True
+    """Whether they stand for the program: they cover the device's time and leave little idle time out."""
 
     @property
     def certain(self) -> bool:
-        """Whether the program itself says what a step is; a repeating kernel may be a part of one."""
-        return self.by == "range"
+        """Whether these are the steps of the program, and not a repetition that may be a part of one.
+
+        They have its name or cover nearly all of the device's time, and they take about the same time.
+        """
+        alike = self.named or (self.by == "range" and self.covered >= _KERNELS_COVERED)
+        return self.usable and alike and _spread(self.steady_durations) <= _EVEN
 
     @property
     def durations(self) -> list[int]:
@@ -67,12 +80,17 @@ class Steps:
         return [b - a for a, b in pairwise(self.starts)]
 
     @property
+    def steady_durations(self) -> list[int]:
+        """The ns of each complete step after the warm-up."""
+        return self.durations[self.warm_up :]
+
+    @property
     def drift_pct(self) -> float | None:
         """How much longer the last third of the steady steps takes than the first, by medians, in %.
 
         None if the drift is within the usual variation, or if most steps do not follow its direction.
         """
-        steady = self.durations[self.warm_up :]
+        steady = self.steady_durations
         third = len(steady) // 3
         if not third or len(steady) < _TREND:
             return None
@@ -82,84 +100,104 @@ class Steps:
 
     @property
     def steady(self) -> Window | None:
-        """From the first step after the warm-up to the end of the last complete one; None for fewer than two steps."""
+        """From the first step after the warm-up to the end of the last complete one; None for fewer than two steps, and
+        if they do not stand for the program."""
         kept = self.starts[self.warm_up :]
-        return Window(kept[0], kept[-1]) if len(kept) > 2 else None
+        return Window(kept[0], kept[-1]) if self.usable and len(kept) > 2 else None
 
     @property
     def count(self) -> int:
         """The number of complete steps in the steady state."""
         return max(0, len(self.starts) - 1 - self.warm_up)
 
+    @property
+    def noun(self) -> str:
+        """What one of them is called: ``step`` only if that is certain."""
+        return "step" if self.certain else "repetition"
+
 
 def steps(trace: Trace) -> Steps | None:
-    """Find the steps of a program; None if nothing repeats, or if what repeats does not cover the device's time.
+    """Return the steps that stand for the program; None if nothing repeats that covers the device's time."""
+    division = repetitions(trace)
+    return division if division and division.usable else None
 
-    Ranges of the user come first, then kernels, then operators of a framework, of which a step may have many. Where
-    ranges are called steps, nothing that repeats more often than they do is a step.
+
+def repetitions(trace: Trace) -> Steps | None:
+    """Return what repeats in a program: its steps, or else a repetition that does not stand for it; None if nothing
+    repeats.
+
+    Where ranges are called steps, only they can be steps, however few they are: everything else is a part of them, or
+    encloses them. Otherwise ranges of the program come first, then kernels, then operators of a framework, of which a
+    step may have many.
     """
-    by_range = _by_range(trace, _OWN)
-    if by_range is not None:
-        return by_range
-    most = _named_steps(trace)
-    for other in (_by_kernels, _by_operators):
-        candidate = other(trace)
-        if candidate is not None and (most is None or len(candidate.starts) <= most + 1):
-            return candidate
-    return None
-
-
-_OWN = "source NOT IN ('torch', 'python')"
-_OPERATORS = "coalesce(source, 'torch') = 'torch'"
-"""SQL: ranges that the program itself named, and operators of a framework. Python functions are neither."""
-
-
-def _by_operators(trace: Trace) -> Steps | None:
-    return _by_range(trace, _OPERATORS)
-
-
-def _named_steps(trace: Trace) -> int | None:
-    """Return how often ranges that are called steps occur on one thread at most; None if there are no such ranges."""
-    if not trace.ranges:
-        return None
-    ((most,),) = trace.rows(
-        f"SELECT max(n)::BIGINT FROM (SELECT count(*) AS n FROM {trace.ranges} WHERE {_OWN} AND {_is_step()} "
-        "GROUP BY regexp_replace(name, '[0-9]+', '#', 'g'), pid, thread)"
+    candidates = [_by_range(trace, _NAMED)] if _has_named(trace) else []
+    for other in (_OWN, None, _OPERATORS) if not candidates else ():
+        candidates.append(_by_kernels(trace) if other is None else _by_range(trace, other))
+        if candidates[-1] and candidates[-1].usable:
+            break
+    repeating = [candidate for candidate in candidates if candidate]
+    return next((one for one in repeating if one.usable), None) or max(
+        repeating, key=lambda one: one.covered, default=None
     )
-    return None if most is None else int(most)
 
 
-def _is_step() -> str:
-    return f"regexp_matches(name, {sql_literal(rules().step_ranges)})"
+def _level() -> str:
+    """SQL: the position of the pattern for steps that the name of a range matches, or NULL."""
+    cases = (f"WHEN regexp_matches(name, {sql_literal(p)}) THEN {n}" for n, p in enumerate(rules().step_ranges))
+    return f"CASE {' '.join(cases)} END"
+
+
+_NAMED = "coalesce(source, '') != 'python' AND level IS NOT NULL"
+_OF_PROGRAM = "source NOT IN ('torch', 'python')"
+_OWN = f"{_OF_PROGRAM} AND NOT part"
+_OPERATORS = "coalesce(source, 'torch') = 'torch' AND NOT part"
+"""SQL: ranges that are called steps, those that the program itself named, and operators of a framework, without ranges
+that are parts of a step by their names."""
+
+
+def _ranges(trace: Trace) -> str:
+    """SQL for the ranges with the level of their names as steps, and whether a step contains such ranges."""
+    plain = "regexp_replace(name, '[0-9]+', '#', 'g')"
+    part = f"regexp_matches(name, {sql_literal(rules().step_parts)})"
+    return f"(SELECT *, {plain} AS plain, {_level()} AS level, {part} AS part FROM {trace.ranges})"
+
+
+def _has_named(trace: Trace) -> bool:
+    return bool(trace.ranges and trace.rows(f"SELECT 1 FROM {_ranges(trace)} WHERE {_NAMED} LIMIT 1"))
 
 
 def _by_range(trace: Trace, sources: str) -> Steps | None:
-    """Find steps by the outermost range that repeats; ``sources`` is an SQL condition on their source.
+    """Find steps by the outermost range that repeats; ``sources`` is an SQL condition on the ranges.
 
-    Ranges that are called steps come first and may differ in length; others have to repeat evenly.
+    Ranges that are called steps may be few and differ in length, and those of the first pattern hide the others; other
+    ranges have to repeat evenly. If none stands for the program, the one that covers most of its time is returned.
     """
     if not trace.ranges:
         return None
+    named = sources == _NAMED
     rows = trace.rows(
-        "SELECT regexp_replace(name, '[0-9]+', '#', 'g') AS plain, pid, thread, count(*) AS n, min(depth) AS depth, "
-        f"bool_and({_is_step()}) AND {sources == _OWN} AS named FROM {trace.ranges} WHERE {sources} "
-        f"GROUP BY plain, pid, thread HAVING n BETWEEN {_LEAST} AND {_MOST} "
-        "ORDER BY named DESC, depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) "
-        f"LIMIT {_CANDIDATES}"
+        f"SELECT plain, pid, thread FROM {_ranges(trace)} WHERE {sources} GROUP BY plain, pid, thread, level "
+        f"HAVING count(*) BETWEEN {_FEWEST_NAMED if named else _LEAST} AND {_MOST} "
+        + ("QUALIFY level = min(level) OVER () " if named else "")
+        + f"ORDER BY min(depth) NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
     )
-    for plain, pid, thread, _, _, named in rows:
+    rejected: list[Steps] = []
+    for plain, pid, thread in rows:
         own = f"{_same('pid', pid)} AND {_same('thread', thread)}"
         began = trace.rows(
-            f"SELECT start_ns FROM {trace.ranges} WHERE {own} AND regexp_replace(name, '[0-9]+', '#', 'g') = "
-            f"{sql_literal(plain)} ORDER BY start_ns"
+            f"SELECT start_ns FROM {_ranges(trace)} WHERE {own} AND plain = {sql_literal(plain)} ORDER BY start_ns"
         )
         starts = _first_work(trace, [int(s) for (s,) in began], pid)
-        if len(starts) < _LEAST or not (named or _even(starts)):
+        if len(starts) < (_FEWEST_NAMED if named else _LEAST) or not (named or _even(starts)):
             continue
-        setup = sources == _OWN
-        if _covered_share(trace, starts, setup) >= _COVERED and not _leaves_idle_out(trace, starts, setup):
-            return _make_steps("range", str(plain).replace("##", "#"), starts)  # ProfilerStep#12
-    return None
+        setup = sources != _OPERATORS
+        usable = _covered_share(trace, starts, setup) >= _COVERED and not _leaves_idle_out(trace, starts, setup)
+        name = str(plain).replace("##", "#")  # ProfilerStep#12
+        division = _make_steps(trace, "range", name, starts, named=named, usable=usable)
+        if usable:
+            return division
+        rejected.append(division)
+    return max(rejected, key=lambda one: one.covered, default=None)
 
 
 def _same(column: str, value: int | None) -> str:
@@ -250,9 +288,8 @@ def _by_kernels(trace: Trace) -> Steps | None:
     repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
     starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
     whole = _covered_share(trace, starts, False) >= _KERNELS_COVERED and not _leaves_idle_out(trace, starts, False)
-    if not (whole or _follow_setup(trace, starts)):
-        return None
-    return _make_steps("kernels", trace.kernel_names([again])[again], starts)
+    usable = whole or _follow_setup(trace, starts)
+    return _make_steps(trace, "kernels", trace.kernel_names([again])[again], starts, usable=usable)
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
@@ -299,13 +336,30 @@ def _even(starts: Sequence[int]) -> bool:
     return sum(abs(d - middle) <= 0.5 * middle for d in durations) >= _ALIKE * len(durations)
 
 
-def _make_steps(by: Literal["range", "kernels"], name: str, starts: Sequence[int]) -> Steps:
+def _spread(durations: Sequence[int]) -> float:
+    """Return how many times as long as the shortest step the longest one takes; of ten or more, without the shortest
+    and the longest tenth."""
+    ordered = sorted(durations)
+    outer = len(ordered) // 10
+    return ordered[-1 - outer] / max(ordered[outer], 1) if ordered else 1.0
+
+
+def _make_steps(
+    trace: Trace,
+    by: Literal["range", "kernels"],
+    name: str,
+    starts: Sequence[int],
+    *,
+    named: bool = False,
+    usable: bool,
+) -> Steps:
     durations = [b - a for a, b in pairwise(starts)]
     slow = rules().limits.warm_up * median(durations)
     warm_up = 0
     while warm_up < len(durations) // 2 and durations[warm_up] > slow:
         warm_up += 1
-    return Steps(by, name, list(starts), warm_up)
+    covered = (starts[-1] - starts[0]) / max(int(trace.work.e.max() - trace.work.s.min()), 1)
+    return Steps(by, name, list(starts), warm_up, named, covered, usable)
 
 
 # -- phases ----------------------------------------------------------------------------------------
@@ -354,8 +408,8 @@ def phases(trace: Trace) -> list[Phase]:
         return []
     named = " OR ".join(f"regexp_matches(name, {sql_literal(rule.pattern.pattern)})" for rule in rules().phases)
     rows = trace.rows(
-        f"SELECT name, rank, coalesce(pid, {NONE}), thread, start_ns, end_ns FROM {trace.ranges} WHERE {_OWN} AND "
-        f"({named}) ORDER BY pid, thread, start_ns, end_ns DESC LIMIT {_MOST}"
+        f"SELECT name, rank, coalesce(pid, {NONE}), thread, start_ns, end_ns FROM {trace.ranges} WHERE {_OF_PROGRAM} "
+        f"AND ({named}) ORDER BY pid, thread, start_ns, end_ns DESC LIMIT {_MOST}"
     )
     made: list[Phase] = []
     last: dict[tuple[str, int, int | None], Phase] = {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..base.database import sql_literal
 from ..base.kernel_names import matching
 from ..base.problems import BadArgument, BadInput, NotFound, near
-from ..base.text import count_text
+from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
@@ -22,7 +23,7 @@ from .operators import Operators, operators
 from .rules import rules
 from .slow_rank import Balance, SlowRank, balance, slow_rank
 from .steps import Phase, phases
-from .trace import Trace, Window, has_timeline, lane_name
+from .trace import NONE, Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
 from .verdict import (
     AdviceGain,
@@ -42,7 +43,8 @@ _TRIED = 3
 _MOST_WINDOWS = 20_000
 _LONG_NAME = 80
 _OTHER_STORY = threshold("timeline.other_story_points")
-_COVERED = threshold("timeline.certain_steps_cover")
+_COVERED = threshold("timeline.steps_cover")
+_SMALL_PART = threshold("timeline.small_part_of_trace")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,19 @@ class TimelineRequest:
     top_n: int = 5
     range: str | None = None
     steady: bool = True
+
+
+Selected = Literal["steady", "work", "whole", "range"]
+"""Steps after the warm-up, the time from the first to the last device work, the whole trace, or requested ranges."""
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The windows that figures refer to; ``apart`` are steps that tell another story than the time around them."""
+
+    windows: Sequence[Window]
+    selected: Selected
+    apart: Window | None = None
 
 
 @dataclass(frozen=True)
@@ -73,12 +88,15 @@ class Timeline:
     lanes: Mapping[int, Busy]
     """The times within the windows, by the number of the lane."""
     steps: steps.Steps | None
+    """What repeats in the program, also if it does not stand for it."""
     phases: Sequence[Phase]
     """What the program's ranges state of its phases, such as prefill and decode, within the windows."""
-    selected: str
-    """How the windows were chosen: steady, whole or range."""
+    selected: Selected
+    """How the windows were chosen."""
     causes: list[CauseRow]
     gaps: list[tuple[Gap, host_activity.Doing]]
+    edges: list[tuple[Gap, host_activity.Doing]]
+    """The time before the first and after the last device work, with what the host does then."""
     all_gaps: idle.Gaps
     kernels: list[activity_tables.KernelRow]
     total_kernels: int
@@ -111,6 +129,14 @@ class Timeline:
         return sum(w.end - w.start for w in self.windows)
 
     @property
+    def edges_ns(self) -> tuple[int, int]:
+        """The time of the trace before the first device work, or before the steps that are the window, and after the
+        last device work, in ns."""
+        work, whole = _span(self.trace), self.trace.whole
+        start = self.windows[0].start if self.selected == "steady" else work.start
+        return start - whole.start, whole.end - work.end
+
+    @property
     def own_claim(self) -> str:
         """The claim of the verdict, without the code that it names."""
         first = self.findings[0]
@@ -129,8 +155,9 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     Raises BadInput if the workload has no timeline, and NotFound if the requested range does not exist.
     """
     trace = prepare(workload)
-    step_division = steps.steps(trace)
-    windows, selected = _windows(trace, asked, step_division)
+    division = steps.repetitions(trace)
+    selection = _select_windows(trace, asked, division)
+    windows = selection.windows
     within = Within(windows)
     over_all = busy(trace, Within([trace.whole]))
     whole = sum(over_all.values(), Busy(0))
@@ -140,7 +167,8 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     per_cause = _GAPS if trace.calls <= _MANY else _FEW_GAPS
     groups = [[gap] for gap in longest]
     groups += [found_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
-    done = host_activity.doing(trace, groups)
+    edges = _edges(trace)
+    *done, start, end = host_activity.doing(trace, [*groups, *([edge] for edge in edges)])
     gaps = list(zip(longest, done, strict=False))
     causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
     kernels, total_kernels = activity_tables.kernels(trace, within, asked.top_n)
@@ -149,11 +177,12 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         windows=windows,
         whole=whole,
         lanes=lanes,
-        steps=step_division,
+        steps=division,
         phases=_phases_within(trace, windows),
-        selected=selected,
+        selected=selection.selected,
         causes=causes,
         gaps=gaps,
+        edges=[(edge, did) for edge, did in zip(edges, (start, end), strict=True) if edge.ns > 0],
         all_gaps=found_gaps,
         kernels=kernels,
         total_kernels=total_kernels,
@@ -174,8 +203,10 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), uneven)
     judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
-    if made.selected == "steady" and _differs(made):
-        made.verdict, made.findings = _with_whole_story(made, over_all)
+    if selection.apart or _is_small_part(made):
+        made.verdict = replace(made.verdict, confidence=min(made.verdict.confidence, rules().limits.doubted))
+    if selection.apart:
+        made.findings = _with_steps_apart(made, selection.apart)
     made.findings = _with_code(_with_ranks(made), made.host)
     return made
 
@@ -221,63 +252,105 @@ def _expected_savings(made: Timeline) -> dict[str, float]:
 
 
 def _window_text(made: Timeline) -> str:
-    """Return the window as it appears in claims."""
-    ms = f"({made.wall_ns / 1e6:.4g} ms)"
+    """Return the window as it appears in claims, with the time before and after it that is not part of it."""
+    return f"{_window_name(made)} ({short_time(made.wall_ns, 4)}{_edges_text(made)})"
+
+
+def _window_name(made: Timeline) -> str:
     if made.selected == "steady" and made.steps:
-        what = "steady step" if made.steps.certain else "repetition"
-        return f"{count_text(made.steps.count, what)} {ms}"
+        return count_text(made.steps.count, "steady step" if made.steps.certain else "repetition")
     if made.selected == "range":
-        return f"{count_text(len(made.windows), 'range')} {ms}"
-    if made.selected == "work":
-        return f"the time between its first and last work {ms}"
-    return f"the whole trace {ms}"
+        return count_text(len(made.windows), "range")
+    return "the time between its first and last work" if made.selected == "work" else "the whole trace"
 
 
-def _parts(times: Busy, idle_ns: int) -> list[float]:
-    """Return the disjoint parts of the wall time in %, with a given idle time."""
-    busy_parts = (times.computing, times.exposed_communication, times.exposed_copies)
-    wall = max(sum(busy_parts) + idle_ns, 1)
-    return [100 * ns / wall for ns in (*busy_parts, idle_ns)]
+def _edges_text(made: Timeline) -> str:
+    """Return how long the start and the end are, as a clause with a leading semicolon; empty if they are short."""
+    if made.selected not in ("steady", "work"):
+        return ""
+    whole, (before, after) = made.trace.whole, made.edges_ns
+    least = rules().limits.told_pct / 100 * (whole.end - whole.start)
+    ends = [f"{short_time(ns)} {at}" for at, ns in (("before that", before), ("after it", after)) if ns > least]
+    return f"; the program needs {' and '.join(ends)}" if ends else ""
 
 
-def _differs(made: Timeline) -> bool:
-    """Whether the parts of the time in the windows differ much from those of the devices' whole time span.
+def _edges(trace: Trace) -> tuple[Gap, Gap]:
+    """Return the time before the first and after the last device work."""
+    work, span, whole = trace.work, _span(trace), trace.whole
+    ends = {
+        "start_up": (int(work.s.argmin()), Window(whole.start, span.start)),
+        "shut_down": (int(work.e.argmax()), Window(span.end, whole.end)),
+    }
+    start, end = (
+        Gap(
+            trace.lanes[0].number,
+            *window,
+            cause,
+            None if work.pid[i] == NONE else int(work.pid[i]),
+            window.end - window.start,
+        )
+        for cause, (i, window) in ends.items()
+    )
+    return start, end
 
-    The start before the first work and the end after the last do not count. Steps that are not certain differ as soon
-    as they leave out a large part of that span.
+
+def _is_small_part(made: Timeline) -> bool:
+    """Whether the windows are so small a part of the trace, or repetitions of the time of work, that a verdict on them
+    may not be one on the program."""
+    span, whole = _span(made.trace), made.trace.whole
+    if made.selected == "steady" and made.steps and not made.steps.certain:
+        return made.wall_ns < _COVERED * (span.end - span.start)
+    return made.selected == "work" and made.wall_ns < _SMALL_PART * (whole.end - whole.start)
+
+
+def _span(trace: Trace) -> Window:
+    """Return the time between the first and the last device work."""
+    return Window(int(trace.work.s.min()), int(trace.work.e.max()))
+
+
+def _parts(trace: Trace, windows: Sequence[Window]) -> list[float]:
+    """Return the disjoint parts of the time within windows in %, without that before the first and after the last work
+    of each device."""
+    import numpy as np
+
+    within = Within(windows)
+    total = sum(busy(trace, within).values(), Busy(0))
+    idle_ns, whole = total.idle, trace.whole
+    for lane in trace.lanes:
+        first, last = int(trace.work.s[lane.first]), int(trace.work.e[lane.first : lane.last].max())
+        edges = np.array([whole.start, last]), np.array([first, whole.end])
+        idle_ns -= int(within.ns(*edges).sum())
+    parts = (total.computing, total.exposed_communication, total.exposed_copies, idle_ns)
+    return [100 * ns / max(sum(parts), 1) for ns in parts]
+
+
+def _differ(trace: Trace, division: steps.Steps, steady: Window) -> bool:
+    """Whether steps tell another story than the work around them, apart from their warm-up, and from a setup if the
+    program names its steps.
+
+    Repetitions that are not certainly steps do so as soon as they leave out a large part of that time.
     """
-    work, whole = made.trace.work, made.trace.whole
-    span = int(work.e.max() - work.s.min())
-    if made.steps and not made.steps.certain and made.wall_ns < _COVERED * span:
+    span = _span(trace)
+    around = [Window(steady.start, span.end)]
+    if not (division.named and division.certain) and division.starts[0] > span.start:
+        around.insert(0, Window(span.start, division.starts[0]))
+    if not division.certain and steady.end - steady.start < _COVERED * Within(around).wall:
         return True
-    ends = sum(
-        int(work.s[lane.first]) - whole.start + whole.end - int(work.e[lane.first : lane.last].max())
-        for lane in made.trace.lanes
-    )
-    pairs = zip(_parts(made.total, made.total.idle), _parts(made.whole, made.whole.idle - ends), strict=True)
-    return any(abs(a - b) > _OTHER_STORY for a, b in pairs)
+    pairs = zip(_parts(trace, [steady]), _parts(trace, around), strict=True)
+    return any(abs(one - other) > _OTHER_STORY for one, other in pairs)
 
 
-def _with_whole_story(
-    made: Timeline, over_all: Mapping[int, Busy]
-) -> tuple[ApplicationVerdict, list[ApplicationFinding]]:
-    """Return the verdict and the findings with what the whole trace shows added to the first claim.
-
-    The confidence in steps that kernels define is limited, because the rest of the trace may belong to them.
-    """
-    wall, (first, *others) = made.whole.wall, made.findings
-    by_cause = idle.find(made.trace, Within([made.trace.whole])).causes
-    about = JudgedWindow(f"the whole trace ({wall / len(over_all) / 1e6:.4g} ms)", {}, {})
-    judged, findings = verdict.judge(made.trace, over_all, by_cause, about)
-    story = (
-        f"But that is {100 * made.wall_ns * len(over_all) / max(wall, 1):.3g} % of the whole trace, in which the GPU"
-    )
-    story += f" is idle for {100 * made.whole.idle / max(wall, 1):.1f} %."
-    claim = f"{first.claim} {story}" + ("" if judged.height == "unknown" else f" {findings[0].claim}")
-    kept = made.verdict
-    if made.steps and not made.steps.certain:
-        kept = replace(kept, confidence=min(kept.confidence, rules().limits.doubted))
-    return kept, [replace(first, claim=claim), *others]
+def _with_steps_apart(made: Timeline, steady: Window) -> list[ApplicationFinding]:
+    """Return the findings with the claim for the steps after the first claim, which is about the time around them."""
+    division, (first, *others) = made.steps, made.findings
+    assert division is not None
+    within = Within([steady])
+    share = 100 * within.wall / max(made.wall_ns, 1)
+    name = f"{count_text(division.count, division.noun)} of {_cut_name(division.name)!r} ({short_time(within.wall, 4)})"
+    about = JudgedWindow(name, {}, {})
+    _, findings = verdict.judge(made.trace, busy(made.trace, within), idle.find(made.trace, within).causes, about)
+    claim = f"{first.claim} {findings[0].claim} They take {share:.3g} % of that time."
+    return [replace(first, claim=claim), *others]
 
 
 @dataclass(frozen=True)
@@ -344,15 +417,16 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
     )
 
 
-def _windows(trace: Trace, asked: TimelineRequest, step_division: steps.Steps | None) -> tuple[list[Window], str]:
-    """Return the windows that the figures refer to, and how they were chosen."""
+def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps | None) -> _Selection:
+    """Return the windows that the figures refer to: the steps, if they stand for all work of the devices."""
     if asked.range is not None:
-        return _of_range(trace, asked.range), "range"
-    if asked.steady and step_division and (steady := step_division.steady):
-        return [steady], "steady"
-    if asked.steady and trace.workload.has("host_samples"):
-        return [Window(int(trace.work.s.min()), int(trace.work.e.max()))], "work"
-    return [trace.whole], "whole"
+        return _Selection(_of_range(trace, asked.range), "range")
+    if not asked.steady:
+        return _Selection([trace.whole], "whole")
+    steady = division.steady if division else None
+    if division and steady and not _differ(trace, division, steady):
+        return _Selection([steady], "steady")
+    return _Selection([_span(trace)], "work", steady)
 
 
 def _of_range(trace: Trace, name: str) -> list[Window]:

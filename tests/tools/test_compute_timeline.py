@@ -86,7 +86,8 @@ def test_a_call_that_stands_among_the_ranges_too_counts_once(tmp_path: Path) -> 
         made.range(name, start, end, depth=1, path=f"main/{name}", source="rocprof-sys")
     made.launch("k", (250 * MS, 250 * MS + 10 * US), (250 * MS + 20 * US, 300 * MS))
     publish(Store(tmp_path), made, "twice")
-    [start] = [row for row in rows(compute_timeline(Store(tmp_path), "twice").idle) if row["cause"] == "start_up"]
+    [start] = rows(compute_timeline(Store(tmp_path), "twice").edges)
+    assert (start["part"], start["ms"]) == ("start_up", 250.02)
     assert (start["range"], start["operations"]) == ("main", "hipGetDevice 200 ms, hipMalloc 5 ms")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.base.kernel_names import short
-from ...analysis.launches.outliers import short_time
+from ...analysis.base.text import short_time
 from ...analysis.timeline.heights import Heights
 from ...analysis.timeline.host_findings import name, title
 from ...analysis.timeline.timeline import Timeline

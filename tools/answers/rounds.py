@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pydantic
 
 from ...analysis.base.problems import Problem
-from ...analysis.base.text import count_text, figure
+from ...analysis.base.text import count_text, figure, short_time
 from ...analysis.catalogue.rules import library_kernel
 from ...analysis.catalogue.thresholds import threshold
 from ...analysis.comparison import experiment_log
@@ -22,7 +22,6 @@ from ...analysis.diagnosis.findings import Diagnosis, diagnose
 from ...analysis.diagnosis.gains import program_bound
 from ...analysis.hotspots.kernels import has_code, sampled_kernels
 from ...analysis.hotspots.ranking import quotes
-from ...analysis.launches.outliers import short_time
 from ...analysis.rooflines.limits import roof_shares
 from ...analysis.store.store import Store
 from ...analysis.timeline.busy import ProgramCeiling
