@@ -44,6 +44,8 @@ _LANES, _LABEL = 100_000, 200
 _SKIPPED, _SKIPPED_NAME, _NAMED = 1000, 80, 4
 """Different skipped events or values that are counted apart, characters of each, and how many are named."""
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+_OPERATION = ("cat", "id", "id2", "scope", "name")
+"""What the begin and the end of an asynchronous operation of a process have in common."""
 _DEVICES = 256
 _LONGEST_ARGUMENTS = 4000
 """Longer lists of arguments are omitted: the values first, then all of them."""
@@ -193,6 +195,8 @@ class _TraceReader:
             self._complete(event)
         elif phase in ("B", "E"):
             self._mark(event, phase == "B")
+        elif phase in ("b", "e", "S", "F"):  # S and F are the older spelling
+            self._mark(event, phase in ("b", "S"), [event.get(field) for field in _OPERATION])
         elif phase in ("s", "t", "f"):
             self._flow(event, phase == "s")
         elif phase == "C":
@@ -202,7 +206,7 @@ class _TraceReader:
         elif phase == "i" and event.get("name") == "[memory]":
             self._memory(event)
         elif phase is not None:
-            if str(phase)[:1] in "iIR":
+            if str(phase)[:1] in "iIRn":
                 self._leave_out("instants", event.get("name"))
             else:
                 self._leave_out("events of other kinds", phase)
@@ -305,10 +309,14 @@ class _TraceReader:
             thread if tid is None else tid, start, end, size, whole_number(args.get("correlation")), *_NO_LAUNCH_DATA,
         )  # fmt: skip
 
-    def _mark(self, event: dict[str, Any], begins: bool) -> None:
-        marks, number = self.spools["marks"], self.traces.names.number(event.get("name"))
-        lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-        marks.append((self.number, number, lane, thread, self._time(event), int(begins), marks.rows))
+    def _mark(self, event: dict[str, Any], begins: bool, operation: list[Any] | None = None) -> None:
+        """Record a begin or an end, of a range of a thread or of an asynchronous ``operation``."""
+        marks, names = self.spools["marks"], self.traces.names
+        lane, thread, key = self._id(event.get("pid")), self._id(event.get("tid")), None
+        if operation:  # it may end on another thread
+            thread, key = None, names.number(json.dumps(operation))
+        number = names.number(event.get("name"))
+        marks.append((self.number, number, lane, thread, key, self._time(event), int(begins), marks.rows))
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
         if (cat := event.get("cat")) in ("DataFlow", "fwdbwd", "forward_backward"):

@@ -17,6 +17,7 @@ from rooflens.analysis.base.problems import BadInput, LimitExceeded
 from rooflens.analysis.tables import device_lines
 from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write
+from rooflens.tools.profiles.parsing import spool
 
 TRACES = {  # kernels and copies busy, in % of the time from the first step; kernels of a step (traces/README.md)
     "gpu_bound": (96.8, 0.7, 44),
@@ -578,3 +579,51 @@ def test_arrows_and_sizes_of_old_operators_are_read(bench):
     assert bench.rows(done, "ranges", "name, arguments, forward_ns") == [
         ("aten::index", "[[[4,8]],null,null]", None), ("IndexBackward", None, 12_000),
     ]  # fmt: skip
+
+
+def asynchronous(phase, name, at_us, **more):
+    """A begin or an end of an asynchronous operation, on any thread."""
+    return {"ph": phase, "cat": "request", "id": 1, "name": name, "pid": 1, "tid": at_us, "ts": at_us, **more}
+
+
+@pytest.mark.parametrize("known", [1, 100_000])
+def test_asynchronous_operations_are_ranges_from_their_begin_to_their_end(bench, monkeypatch, known):
+    monkeypatch.setattr(spool, "_TEXTS_KNOWN", known)
+    keys = [{}, {"id": "0x1"}, {"cat": "other"}, {"scope": "s"}, {"pid": 2}, {"id": None, "id2": {"local": "0x1"}}]
+    begins = [asynchronous("b", "work", n, **key) for n, key in enumerate(keys, 1)]
+    ends = [asynchronous("e", "work", 10 * n, **key) for n, key in enumerate(keys, 1)]
+    done = bench.load(write(bench.folder / "t.json", begins + ends))
+    assert (done.format, done.warnings) == ("chrome", [])
+    found = sorted(bench.rows(done, "ranges", "pid, start_ns, end_ns"))
+    expected = [(2 if n == 5 else 1, n * 1000, 10 * n * 1000) for n in range(1, 7)]
+    assert found == sorted(expected)
+    assert set(bench.column(done, "ranges", "path")) == {"work"}  # none is nested in another one that is longer
+
+
+def test_asynchronous_operations_of_one_id_nest_and_pair_by_name(bench):
+    events = [
+        asynchronous("b", "outer", 1), asynchronous("b", "outer", 2), asynchronous("b", "other", 3),
+        asynchronous("n", "first token", 3), asynchronous("e", "outer", 4), asynchronous("e", "other", 5),
+        asynchronous("e", "outer", 6), asynchronous("S", "old", 7), asynchronous("F", "old", 9),
+    ]  # fmt: skip
+    done = bench.load(write(bench.folder / "t.json", events))
+    assert sorted(bench.rows(done, "ranges", "start_ns, end_ns, path")) == [
+        (1000, 6000, "outer"), (2000, 4000, "outer/outer"), (3000, 5000, "other"), (7000, 9000, "old"),
+    ]  # fmt: skip
+    assert "1 instants of the trace were skipped: first token." in done.notes and done.warnings == []
+
+
+def test_an_asynchronous_operation_takes_no_part_in_the_ranges_of_a_thread(bench):
+    events = [*step(0, 1000.0), asynchronous("b", "request", 1001, pid=7, tid=7),
+              asynchronous("e", "request", 1090, pid=7, tid=7), asynchronous("e", "lost", 1095)]  # fmt: skip
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    names = dict(bench.rows(done, "ranges", "range_id, name"))
+    assert sorted(names.values()) == ["aten::mm", "request", "step"]
+    assert {names[r] for r in bench.column(done, "events", "range_id")} == {"aten::mm", "step"}
+    assert [w for w in done.warnings if "no begin" in w]
+
+
+def test_a_trace_of_instants_alone_names_them_in_its_refusal(bench):
+    events = [asynchronous("n", "token", n) for n in range(5)]
+    with pytest.raises(BadInput, match=r"5 instants of the trace were skipped: token \(5\)"):
+        bench.load(write(bench.folder / "t.json", events))
