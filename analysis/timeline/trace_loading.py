@@ -68,10 +68,14 @@ def prepare(workload: Workload) -> Trace:
         speed_up(workload.cursor)
     seen = event_groups.look(workload)
     if not seen.lanes:
+        unknown = next((w.text for w in workload.manifest.warnings if w.code == "unknown_category"), None)
         raise BadInput(
             f"The timeline of {workload.name!r} contains no device work",
-            "nothing was launched, or the profiler did not record it",
-            "Record kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
+            unknown or "nothing was launched, or the profiler did not record it",
+            "Rename the categories of device work in the trace to kernel, gpu_memcpy or gpu_memset and import it, or "
+            "record it with another profiler (plan_profile)"
+            if unknown
+            else "Record kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
         )
     events = event_groups.read(workload, seen)
     work, launches = _work(events, seen)

@@ -29,7 +29,13 @@ LAYOUT = EventLayout(__file__)
 ROLES: list[str] = LAYOUT.stated["roles"]
 """Roles of events; the position is the number in the spools. Unknown events are classified by lane and name."""
 _NUMBER = {role: number for number, role in enumerate(ROLES)}
-_KERNEL, _CALL, _PROFILER, _TORCH, _IGNORED = (_NUMBER[r] for r in ("kernel", "call", "profiler", "torch", "ignored"))
+_KERNEL, _CALL, _PROFILER, _TORCH, _USER, _IGNORED = (
+    _NUMBER[r] for r in ("kernel", "call", "profiler", "torch", "user", "ignored")
+)
+_KINETO: dict[str, str] = {name.lower(): name for name in LAYOUT.stated["categories"]} | LAYOUT.stated["old_categories"]
+"""Category of an old trace, in lower case -> its name today."""
+_STATED_BY_KINETO = frozenset(LAYOUT.stated["stated_by_kineto"])
+_USER_RANGES = tuple(LAYOUT.stated["user_ranges"])
 _BATCH = 20_000
 _BLOCK = 1 << 20
 _LATEST_US = LARGEST / 1000
@@ -38,6 +44,8 @@ _LANES, _LABEL = 100_000, 200
 _SKIPPED, _SKIPPED_NAME, _NAMED = 1000, 80, 4
 """Different skipped events or values that are counted apart, characters of each, and how many are named."""
 _KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+_OPERATION = ("cat", "id", "id2", "scope", "name")
+"""What the begin and the end of an asynchronous operation of a process have in common."""
 _DEVICES = 256
 _LONGEST_ARGUMENTS = 4000
 """Longer lists of arguments are omitted: the values first, then all of them."""
@@ -187,16 +195,18 @@ class _TraceReader:
             self._complete(event)
         elif phase in ("B", "E"):
             self._mark(event, phase == "B")
+        elif phase in ("b", "e", "S", "F"):  # S and F are the older spelling
+            self._mark(event, phase in ("b", "S"), [event.get(field) for field in _OPERATION])
         elif phase in ("s", "t", "f"):
             self._flow(event, phase == "s")
         elif phase == "C":
             self._counter(event)
         elif phase == "M":
             self._metadata(event)
-        elif phase == "i" and event.get("cat") == "cpu_instant_event":
+        elif phase == "i" and event.get("name") == "[memory]":
             self._memory(event)
         elif phase is not None:
-            if str(phase)[:1] in "iIR":
+            if str(phase)[:1] in "iIRn":
                 self._leave_out("instants", event.get("name"))
             else:
                 self._leave_out("events of other kinds", phase)
@@ -210,23 +220,28 @@ class _TraceReader:
             _count(self.traces.strange.setdefault(field, Counter()), value)
 
     def _complete(self, event: dict[str, Any]) -> None:
-        cat = event.get("cat")
-        role = self.role_of.get(cat, 0) if type(cat) is str else 0
+        given = event.get("args")
+        args = given if type(given) is dict else {}
+        spelling = event.get("cat")
+        cat = spelling if type(spelling) is str else ""
+        if cat not in self.role_of and not _STATED_BY_KINETO.isdisjoint(args):
+            cat = _KINETO.get(cat.lower(), cat)
+        role = self.role_of.get(cat, 0)
         if role == _IGNORED:
             return
         if role:
-            self.traces.seen.add(str(cat))
+            self.traces.seen.add(cat)
         start, length = self._time(event), whole_ns(event.get("dur"))
         end = start + length if start is not None and length is not None else None
         if length is None:
             self._strange("dur", event.get("dur"))
         lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
         name = self.traces.names.number(event.get("name"))
-        given = event.get("args")
-        args = given if type(given) is dict else {}
         if "rank" in args and lane is not None:
             self._state_rank(lane, args["rank"])
         if role >= _TORCH:
+            if role == _TORCH and str(event.get("name")).startswith(_USER_RANGES):
+                role = _USER
             stated = self._arguments(role, args)
             self.spools["spans"].append((self.number, role, name, lane, lane, thread, start, end, stated))
             return
@@ -248,7 +263,7 @@ class _TraceReader:
             )  # fmt: skip
         else:
             row = self._unknown(lane, thread, (start, end), args)
-            if type(cat) is str and ("stream" in args or "correlation" in args):
+            if cat and ("stream" in args or "correlation" in args):
                 category = self.traces.names.number(cat)
         self.spools["events"].append((self.number, role, name, lane, *row, category, self._arguments(role, args)))
 
@@ -294,16 +309,20 @@ class _TraceReader:
             thread if tid is None else tid, start, end, size, whole_number(args.get("correlation")), *_NO_LAUNCH_DATA,
         )  # fmt: skip
 
-    def _mark(self, event: dict[str, Any], begins: bool) -> None:
-        marks, number = self.spools["marks"], self.traces.names.number(event.get("name"))
-        lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-        marks.append((self.number, number, lane, thread, self._time(event), int(begins), marks.rows))
+    def _mark(self, event: dict[str, Any], begins: bool, operation: list[Any] | None = None) -> None:
+        """Record a begin or an end, of a range of a thread or of an asynchronous ``operation``."""
+        marks, names = self.spools["marks"], self.traces.names
+        lane, thread, key = self._id(event.get("pid")), self._id(event.get("tid")), None
+        if operation:  # it may end on another thread
+            thread, key = None, names.number(json.dumps(operation))
+        number = names.number(event.get("name"))
+        marks.append((self.number, number, lane, thread, key, self._time(event), int(begins), marks.rows))
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:
-        if (cat := event.get("cat")) in ("DataFlow", "fwdbwd"):
+        if (cat := event.get("cat")) in ("DataFlow", "fwdbwd", "forward_backward"):
             number = whole_number(event.get("id"))
             lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
-            time, forward = whole_ns(event.get("ts")), int(cat == "fwdbwd")
+            time, forward = whole_ns(event.get("ts")), int(cat != "DataFlow")
             self.spools["flows"].append((self.number, number, forward, int(starts), lane, thread, time))
 
     def _counter(self, event: dict[str, Any]) -> None:
@@ -369,7 +388,7 @@ _NO_LAUNCH_DATA = (None, None, None, None, None)
 
 def _operator_arguments(args: Mapping[str, Any]) -> str | None:
     """Return the arguments of an operator as JSON; None if no sizes were recorded."""
-    sizes = args.get("Input Dims")
+    sizes = args.get("Input Dims") or args.get("Input dims")
     if type(sizes) is not list or not sizes:
         return None
     stated = [sizes, args.get("Input type"), args.get("Concrete Inputs")]

@@ -223,7 +223,7 @@ class _ChromeTables:
                 f"ts {stated} is impossible in us, the unit of ts and dur in this format; it looks like ns",
                 "Divide ts and dur by 1000, or fix the program that writes the trace to write us",
             )
-        why = " ".join(w.text for w in warnings[:3]) or "it has no complete events"
+        why = " ".join(w.text for w in [*warnings, *self.traces.skipped_notes()][:3]) or "it has no complete events"
         return BadInput(what, why, "Profile again")
 
     def _of_files(self) -> str:
@@ -377,8 +377,9 @@ class _ChromeTables:
         con, work = self.con, self.work
         marks = write_relation(
             con,
-            "SELECT m.* REPLACE (time_ns + shift AS time_ns), dense_rank() OVER (ORDER BY file, lane, thread) AS track "
-            f"FROM {self.marks} m JOIN chrome_files USING (file) WHERE time_ns IS NOT NULL "
+            "SELECT m.* REPLACE (time_ns + shift AS time_ns), dense_rank() OVER (ORDER BY file, lane, thread, o.text) "
+            f"AS track FROM {self.marks} m JOIN chrome_files USING (file) LEFT JOIN {self.names} o "
+            "ON o.number = m.operation WHERE time_ns IS NOT NULL "
             "ORDER BY track, time_ns, seq",
             work / "chrome_sorted.parquet",
         )

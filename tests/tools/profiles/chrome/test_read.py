@@ -17,6 +17,7 @@ from rooflens.analysis.base.problems import BadInput, LimitExceeded
 from rooflens.analysis.tables import device_lines
 from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write
+from rooflens.tools.profiles.parsing import spool
 
 TRACES = {  # kernels and copies busy, in % of the time from the first step; kernels of a step (traces/README.md)
     "gpu_bound": (96.8, 0.7, 44),
@@ -493,3 +494,136 @@ def test_the_first_device_with_a_name_is_the_device_of_a_trace(bench):
     named = {"id": 1, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
     done = bench.load(write(bench.folder / "t.json", trace(step(0, 1000.0), deviceProperties=[{"id": 0}, named])))
     assert (done.device, done.arch) == ("NVIDIA H100 80GB HBM3", "sm_90")
+
+
+OLD = {"user_annotation": "Operator", "cpu_op": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel",
+       "gpu_memcpy": "Memcpy", "gpu_memset": "Memset"}  # fmt: skip
+
+
+def of_old_kineto(events):
+    """The events as PyTorch 1.8 and 1.9 spelled them; every event refers to an operator."""
+    old = []
+    for event in events:
+        if event["ph"] == "s":
+            old.append({**event, "cat": "async"})
+            continue
+        stated = {"kernel": "external id", "cuda_runtime": "external id"}.get(event["cat"], "External id")
+        thread = "stream 7" if event["pid"] == 0 else str(event["tid"])
+        args = {**event.get("args", {}), stated: 5}
+        old.append({**event, "cat": OLD[event["cat"]], "tid": thread, "args": args})
+    return old
+
+
+def test_old_categories_of_kineto_are_read_as_those_of_today(bench):
+    events = step(0, 1000.5) + step(1, 2000.5)
+    fill = {"device": 0, "stream": 7, "correlation": 5, "bytes": 64}
+    events.append(complete("gpu_memset", "Memset (Device)", 2090.0, 1.0, pid=0, tid=7, args=fill))
+    for event in events:
+        if event["name"] == "step":
+            event["name"] = "ProfilerStep#3"
+    new = bench.load(write(bench.folder / "new.json", trace(events)))
+    old = bench.load(write(bench.folder / "old.json", trace(of_old_kineto(events))))
+    assert (old.format, old.arch, old.device, old.warnings) == ("torch", "sm_90", "NVIDIA H200", [])
+    tables = ("events", "* EXCLUDE (host)"), ("ranges", "name, path, source, pid, thread, start_ns, end_ns")
+    for table, columns in tables:
+        assert bench.rows(old, table, columns) == bench.rows(new, table, columns) != []
+    sizes = "kernel, grid, workgroup_size, vgpr, duration_ns, range_id"
+    assert bench.rows(old, "dispatches", sizes) == bench.rows(new, "dispatches", sizes)
+    assert set(bench.rows(old, "ranges", "name, source")) == {("ProfilerStep#3", "user"), ("aten::mm", "torch")}
+
+
+@pytest.mark.parametrize("category", ["cpu_op", "Operator"])
+def test_steps_with_the_category_of_operators_are_ranges_of_the_user(bench, category):
+    names = ["ProfilerStep#12", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__", "aten::add_", 7]
+    events = [complete(category, name, 10.0 * n, 5.0, args={"External id": n}) for n, name in enumerate(names)]
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert bench.column(done, "ranges", "source") == ["user", "user", "user", "torch", "torch"]
+
+
+def test_the_device_s_side_of_an_old_range_is_no_second_range(bench):
+    args = {"External id": 1}
+    ranges = [
+        complete("Operator", "ProfilerStep#1", 1.0, 5.0, args=args),
+        complete("User", "ProfilerStep#1", 2.0, 5.0, pid=0, tid="stream 7 user", args=args),
+    ]
+    done = bench.load(write(bench.folder / "t.json", trace(ranges)))
+    assert bench.rows(done, "ranges", "name, start_ns") == [("ProfilerStep#1", 1000)]
+
+
+def test_old_categories_are_common_words_that_other_programs_use_for_ranges(bench):
+    words = ["Kernel", "Operator", "Runtime", "User", "Memcpy"]
+    events = [complete(word, word, 10.0 * n, 5.0, args={"ep": "x"}) for n, word in enumerate(words)]
+    done = bench.load(write(bench.folder / "t.json", events))
+    assert (done.format, done.dispatches, bench.manifest(done).events) == ("chrome", 0, 0)
+    assert bench.rows(done, "ranges", "name, source") == [(word, "chrome") for word in words]
+
+
+def test_memory_of_an_instant_without_a_category_is_a_sample(bench):
+    args = {"Total Allocated": 4096, "Device Id": 0, "Device Type": 1}
+    memory = {"ph": "i", "s": "t", "name": "[memory]", "pid": 7, "tid": 7, "ts": 1001.0, "args": args}
+    done = bench.load(write(bench.folder / "t.json", trace([*step(0, 1000.0), memory])))
+    assert bench.rows(done, "events", "name, value, device_id", "kind = 'sample'") == [
+        ("PyTorch memory allocated", 4096.0, 0)
+    ]
+
+
+def test_arrows_and_sizes_of_old_operators_are_read(bench):
+    arrow = {"id": 3, "pid": 7, "cat": "forward_backward", "name": "fwd_bwd"}
+    events = [
+        complete("Operator", "aten::index", 12, 10, args={"External id": 1, "Input dims": [[4, 8]]}),
+        complete("Operator", "IndexBackward", 50, 20, tid="8", args={"External id": 2}),
+        {**arrow, "ph": "s", "tid": 7, "ts": 12},
+        {**arrow, "ph": "f", "tid": 8, "ts": 50, "bp": "e"},
+    ]
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert bench.rows(done, "ranges", "name, arguments, forward_ns") == [
+        ("aten::index", "[[[4,8]],null,null]", None), ("IndexBackward", None, 12_000),
+    ]  # fmt: skip
+
+
+def asynchronous(phase, name, at_us, **more):
+    """A begin or an end of an asynchronous operation, on any thread."""
+    return {"ph": phase, "cat": "request", "id": 1, "name": name, "pid": 1, "tid": at_us, "ts": at_us, **more}
+
+
+@pytest.mark.parametrize("known", [1, 100_000])
+def test_asynchronous_operations_are_ranges_from_their_begin_to_their_end(bench, monkeypatch, known):
+    monkeypatch.setattr(spool, "_TEXTS_KNOWN", known)
+    keys = [{}, {"id": "0x1"}, {"cat": "other"}, {"scope": "s"}, {"pid": 2}, {"id": None, "id2": {"local": "0x1"}}]
+    begins = [asynchronous("b", "work", n, **key) for n, key in enumerate(keys, 1)]
+    ends = [asynchronous("e", "work", 10 * n, **key) for n, key in enumerate(keys, 1)]
+    done = bench.load(write(bench.folder / "t.json", begins + ends))
+    assert (done.format, done.warnings) == ("chrome", [])
+    found = sorted(bench.rows(done, "ranges", "pid, start_ns, end_ns"))
+    expected = [(2 if n == 5 else 1, n * 1000, 10 * n * 1000) for n in range(1, 7)]
+    assert found == sorted(expected)
+    assert set(bench.column(done, "ranges", "path")) == {"work"}  # none is nested in another one that is longer
+
+
+def test_asynchronous_operations_of_one_id_nest_and_pair_by_name(bench):
+    events = [
+        asynchronous("b", "outer", 1), asynchronous("b", "outer", 2), asynchronous("b", "other", 3),
+        asynchronous("n", "first token", 3), asynchronous("e", "outer", 4), asynchronous("e", "other", 5),
+        asynchronous("e", "outer", 6), asynchronous("S", "old", 7), asynchronous("F", "old", 9),
+    ]  # fmt: skip
+    done = bench.load(write(bench.folder / "t.json", events))
+    assert sorted(bench.rows(done, "ranges", "start_ns, end_ns, path")) == [
+        (1000, 6000, "outer"), (2000, 4000, "outer/outer"), (3000, 5000, "other"), (7000, 9000, "old"),
+    ]  # fmt: skip
+    assert "1 instants of the trace were skipped: first token." in done.notes and done.warnings == []
+
+
+def test_an_asynchronous_operation_takes_no_part_in_the_ranges_of_a_thread(bench):
+    events = [*step(0, 1000.0), asynchronous("b", "request", 1001, pid=7, tid=7),
+              asynchronous("e", "request", 1090, pid=7, tid=7), asynchronous("e", "lost", 1095)]  # fmt: skip
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    names = dict(bench.rows(done, "ranges", "range_id, name"))
+    assert sorted(names.values()) == ["aten::mm", "request", "step"]
+    assert {names[r] for r in bench.column(done, "events", "range_id")} == {"aten::mm", "step"}
+    assert [w for w in done.warnings if "no begin" in w]
+
+
+def test_a_trace_of_instants_alone_names_them_in_its_refusal(bench):
+    events = [asynchronous("n", "token", n) for n in range(5)]
+    with pytest.raises(BadInput, match=r"5 instants of the trace were skipped: token \(5\)"):
+        bench.load(write(bench.folder / "t.json", events))
