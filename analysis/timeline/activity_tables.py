@@ -28,6 +28,7 @@ _FEW_LAUNCHES = 5
 _OF_LAUNCHES = {
     "launch_call_us": "us",
     "host_us_per_launch": "us",
+    "device_us_per_launch": "us",
     "launch_bound_index": "ratio",
     "queue_depth": "operations",
 }
@@ -210,15 +211,19 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Time
         _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
         _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
-    return [*made, *_launching(trace, within, mean)]  # rates and depths are per device
+    return [*made, *_launching(trace, within, ns)]  # rates and depths are per device
 
 
-def _launching(trace: Trace, within: Within, mean: float | None) -> list[TimelineFigure]:
-    """Return figures that compare the cost of a launch on the host with the work on the device."""
+def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
+    """Return figures that compare the cost of a launch on the host with the work on the device.
+
+    ``device_us_per_launch`` is the mean time of the kernels that one call starts: one kernel, or all nodes of a graph.
+    The launch-bound index is the host's time per launch divided by it; at most about 1 if the device is kept busy.
+    """
     import numpy as np
 
-    work = trace.work
-    asked = np.flatnonzero((work.a0 != NONE) & (within.ns(work.s, work.e) > 0))
+    work, replay = trace.work, trace.launches.replay
+    asked = np.flatnonzero((work.a0 != NONE) & (ns > 0))
     if not len(asked):
         why = "the profile contains no host calls that belong to device work"
         return [TimelineFigure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
@@ -236,13 +241,19 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Timelin
     devices = within.wall * len(trace.lanes)
     queued = float((e - np.minimum(a0, e)).sum())
     launched = work.of((COMPUTE, COMMUNICATION), mine)  # copy calls last as long as the copy
+    calls = int(launched.sum())
+    if replay is not None:
+        nodes = replay[mine][launched]
+        calls += int(np.count_nonzero(np.bincount(nodes + 1)[1:])) - int((nodes >= 0).sum())
+    started = float(ns[mine][launched].sum(dtype=np.float64)) / calls if calls else None
     made = [
         _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
-        _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
+        _figure("device_us_per_launch", None if started is None else started / 1e3, "us"),
+        _figure("launch_bound_index", typical / started if typical and started else None, "ratio"),
         _figure("queue_depth", queued / devices if devices else None, "operations"),
     ]
-    if int(launched.sum()) >= _FEW_LAUNCHES:
+    if calls >= _FEW_LAUNCHES:
         return made
     why = f"fewer than {_FEW_LAUNCHES} launches"
     return [f if f.value is None else replace(f, status="suspect", reason=why) for f in made]

@@ -391,7 +391,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     if (index := figure.get("launch_bound_index")) is not None:
         text = (
             f"launch-bound index {index:.3g}: the host needs {figure['host_us_per_launch']:.3g} us from launch to "
-            f"launch, a kernel takes {figure['mean_kernel_us']:.3g} us"
+            f"launch, the kernels of one launch take {figure['device_us_per_launch']:.3g} us"
         )
         evidence_by_height["launch"].append(text)
         evidence_by_height["gpu"].append(text)
