@@ -112,7 +112,8 @@ def _explain_slow_rank(
         evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms longer on this rank")
     counted = _counter_ratios(workload, launches, slowest)
     evidence += counted.words
-    excess = max(times[slowest] - others, 1.0)
+    own = times[slowest]
+    excess = max(own - others, 1.0)
     if counted.work is not None and counted.work > 1 + rules().limits.uneven_pct / 100:
         # The same launches did more work: the data are uneven, and the device is not slow.
         more, slower = more + slower, 0.0
@@ -125,10 +126,9 @@ def _explain_slow_rank(
     host = _host(workload, slowest)
     claim = said.claim.format_map({
         "rank": f"rank {slowest}" + (f" on {host}" if host else ""),
-        "pct": f"{100 * (times[slowest] / others - 1):.3g}",
+        "pct": f"{100 * (own / others - 1):.3g}",
         "what": "its kernels" if kernel is None else "this kernel",
     })  # fmt: skip
-    own = times[slowest]
     return SlowRank(
         slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, said.advice, kernel
     )
@@ -334,7 +334,7 @@ def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:
             f"in {count_text(ranks.collectives, 'collective')} a rank waits on average {ranks.waited_pct:.3g} % of "
             f"the time for the last one to arrive{least}"
         )
-    return sentences + list(late.evidence if late else ())
+    return [*sentences, *late.evidence] if late else sentences
 
 
 def add_rank_advice(
