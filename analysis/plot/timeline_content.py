@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..base.text import count_text
-from ..timeline.busy import COMPUTING, KERNELS
+from ..timeline.busy import COMPUTING, COPIES, KERNELS
 from ..timeline.idle import CAUSES
 from ..timeline.slow_rank import Balance, RankRow
 from ..timeline.timeline import Timeline
-from ..timeline.trace import BLOCKING, COPY, NONE, Lane, Window, lane_name
+from ..timeline.trace import BLOCKING, NONE, Lane, Window, lane_name
 
 if TYPE_CHECKING:
     from ..timeline.trace import Ints
@@ -215,7 +215,7 @@ def _devices(analysed: Timeline, window: Window) -> list[Strip]:
             columns["communication"] = [max(0.0, k - c) for k, c in zip(kernels, computing, strict=True)]
         made.append(Strip(f"{name} kernels", columns))
         if analysed.lanes[lane.number].copies:
-            made.append(Strip(f"{name} copies", {"copying": _union(analysed, lane, "copies", (COPY,), window)}))
+            made.append(Strip(f"{name} copies", {"copying": _union(analysed, lane, "copies", COPIES, window)}))
         causes = {
             cause: _columns(window, *gaps)
             for cause in CAUSES

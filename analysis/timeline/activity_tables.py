@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..base.database import sql_literal
-from .busy import Busy, Within
+from .busy import ANY, Busy, Within
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same, pieces
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from .trace import Ints
 
-    Floats = NDArray[np.float64]
-
-_NAMES = 40
-"""The maximum number of range names whose device time is computed."""
-_INSTANCES = 200_000
-"""The maximum number of instances of these ranges."""
 _FEW_LAUNCHES = 5
 """With fewer launches than this, figures on their cost are not reliable."""
 _OF_LAUNCHES = {
     "launch_call_us": "us",
     "host_us_per_launch": "us",
+    "device_us_per_launch": "us",
     "launch_bound_index": "ratio",
     "queue_depth": "operations",
 }
@@ -74,7 +65,7 @@ class CopyRow:
 
 @dataclass(frozen=True)
 class RangeRow:
-    """The ranges with one name: instances, ns on the host, and ns of the device work that they requested."""
+    """The ranges with one name: instances, ns on the host, and ns in which the device work that they requested runs."""
 
     name: str
     source: str | None
@@ -142,23 +133,15 @@ def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], 
     """
     import numpy as np
 
-    work = trace.work
-    calls, low, high = sums = np.zeros((3, int(work.kernel.max(initial=-1)) + 1), dtype=np.int64)
-    for piece in pieces(0, len(work.s)):
-        kernel = work.kernel[piece]
-        mine = kernel >= 0
-        s, e, of = work.s[piece][mine], work.e[piece][mine], kernel[mine]
-        ns = within.ns(s, e)
-        # Sums of times may need more than 64 bits, so they are computed in two halves.
-        for total, part in zip(sums, (within.windows_touched(s, e), ns & 0xFFFFFFFF, ns >> 32), strict=True):
-            np.add.at(total, of, part)
+    mine = np.flatnonzero(trace.work.kernel >= 0)
+    s, e, of = trace.work.s[mine], trace.work.e[mine], trace.work.kernel[mine]
+    calls, ns = (np.bincount(of, amounts) for amounts in (within.windows_touched(s, e), within.ns(s, e)))
     known = np.flatnonzero(calls)
-    by_time = known[np.lexsort((known, -(low + high * 2.0**32)[known]))]  # numbers are in name order
-    whole = int(low.sum()) + (int(high.sum()) << 32)
-    names, talking = trace.kernel_names([int(k) for k in by_time[:limit]]), set(trace.communicating)
+    by_time = known[np.lexsort((known, -ns[known]))][:limit].tolist()  # numbers are in name order
+    names, talking, whole = trace.kernel_names(by_time), set(trace.communicating), ns.sum()
     rows = []
-    for k in map(int, by_time[:limit]):
-        n, spent = int(calls[k]), int(low[k]) + (int(high[k]) << 32)
+    for k in by_time:
+        n, spent = int(calls[k]), int(ns[k])
         rows.append(KernelRow(names[k], n, spent, spent / n, 100 * spent / whole if whole else 0.0, k in talking))
     return rows, len(known)
 
@@ -168,28 +151,14 @@ def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
 
     Copies that are partly outside a window count with the part inside.
     """
-    source, time = _clipped_events_sql(trace, windows)
+    values = ", ".join(f"({w.start}, {w.end})" for w in windows)
     rows = trace.rows(
-        f"SELECT coalesce(direction, 'other') AS direction, pinned, count(*), sum({time}) AS ns, "
-        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) FROM {source} WHERE kind = 'copy' GROUP BY ALL "
-        "ORDER BY ns DESC, direction"
+        "SELECT coalesce(direction, 'other') AS direction, pinned, count(*), sum(ns) AS ns, "
+        "sum(bytes * (ns / greatest(end_ns - start_ns, 1))) FROM (SELECT *, least(end_ns, w1) - greatest(start_ns, w0) "
+        f"AS ns FROM {trace.events} JOIN (VALUES {values}) w(w0, w1) ON start_ns < w1 AND end_ns > w0 "
+        "WHERE kind = 'copy') GROUP BY ALL ORDER BY ns DESC, direction"
     )
     return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
-
-
-def _clipped_events_sql(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:
-    """SQL for the events that overlap the windows, one row for each window, and for their ns within it."""
-    if len(windows) == 1:
-        start, end = windows[0]
-        return (
-            f"(FROM {trace.events} WHERE start_ns < {end} AND end_ns > {start})",
-            f"least(end_ns, {end}) - greatest(start_ns, {start})",
-        )
-    values = ", ".join(f"({w.start}, {w.end})" for w in windows)
-    return (
-        f"(FROM {trace.events} JOIN (VALUES {values}) w(w0, w1) ON start_ns < w1 AND end_ns > w0)",
-        "least(end_ns, w1) - greatest(start_ns, w0)",
-    )
 
 
 def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[TimelineFigure]:
@@ -210,15 +179,19 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Time
         _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
         _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
-    return [*made, *_launching(trace, within, mean)]  # rates and depths are per device
+    return [*made, *_launching(trace, within, ns)]  # rates and depths are per device
 
 
-def _launching(trace: Trace, within: Within, mean: float | None) -> list[TimelineFigure]:
-    """Return figures that compare the cost of a launch on the host with the work on the device."""
+def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
+    """Return figures that compare the cost of a launch on the host with the work on the device.
+
+    ``device_us_per_launch`` is the mean time of the kernels that one call starts: one kernel, or all nodes of a graph.
+    The launch-bound index is the host's time per launch divided by it; at most about 1 if the device is kept busy.
+    """
     import numpy as np
 
-    work = trace.work
-    asked = np.flatnonzero((work.a0 != NONE) & (within.ns(work.s, work.e) > 0))
+    work, replay = trace.work, trace.launches.replay
+    asked = np.flatnonzero((work.a0 != NONE) & (ns > 0))
     if not len(asked):
         why = "the profile contains no host calls that belong to device work"
         return [TimelineFigure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
@@ -236,13 +209,19 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Timelin
     devices = within.wall * len(trace.lanes)
     queued = float((e - np.minimum(a0, e)).sum())
     launched = work.of((COMPUTE, COMMUNICATION), mine)  # copy calls last as long as the copy
+    calls = int(launched.sum())
+    if replay is not None:
+        nodes = replay[mine][launched]
+        calls += len(np.unique(nodes[nodes >= 0])) - int((nodes >= 0).sum())
+    started = float(ns[mine][launched].sum(dtype=np.float64)) / max(calls, 1)
     made = [
         _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
-        _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
+        _figure("device_us_per_launch", started / 1e3 if calls else None, "us"),
+        _figure("launch_bound_index", typical / started if typical and started else None, "ratio"),
         _figure("queue_depth", queued / devices if devices else None, "operations"),
     ]
-    if int(launched.sum()) >= _FEW_LAUNCHES:
+    if calls >= _FEW_LAUNCHES:
         return made
     why = f"fewer than {_FEW_LAUNCHES} launches"
     return [f if f.value is None else replace(f, status="suspect", reason=why) for f in made]
@@ -260,47 +239,61 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow
     """Return the ranges by name, those of the user first, with their time on the host and that of their device work.
 
     Device work counts for every range of its process that is open when the work is requested, on any thread. So the
-    launches of autograd's thread count for the range in which the main thread waits for it.
+    launches of autograd's thread count for the range in which the main thread waits for it. A range counts if the
+    device work that it requested first begins in the windows, or without any, if it begins there on the host. Work that
+    overlaps counts once, so nested ranges take no longer than the one around them.
     """
     if not trace.ranges:
         return []
-    low, high = min(w.start for w in windows), max(w.end for w in windows)
+    import numpy as np
+
     own = "coalesce(source, '') NOT IN ('torch', 'python')"
-    rows = trace.rows(
-        f"SELECT name, any_value(source), count(*), sum(end_ns - start_ns), bool_or({own}) AS own, "
-        f"coalesce(pid, {NONE}) "
-        f"FROM {trace.ranges} WHERE start_ns >= {low} AND start_ns < {high} GROUP BY name, pid "
-        f"ORDER BY own DESC, sum(end_ns - start_ns) DESC LIMIT {limit}"
-    )
-    device = _asked_within(trace, [r[0] for r in rows[:_NAMES]], low, high) if trace.calls else {}
+    read: dict[str, Any] = trace.workload.cursor.execute(
+        f"SELECT name, coalesce(pid, {NONE}) AS pid, any_value(source) AS source, bool_or({own}) AS own, "
+        f"count(*) AS n, list(start_ns) AS s, list(end_ns) AS e FROM {trace.ranges} "
+        f"GROUP BY name, coalesce(pid, {NONE}) ORDER BY name, pid"
+    ).fetchnumpy()
+    if not len(read["n"]):
+        return []
+    s, e = np.concatenate(read["s"]), np.concatenate(read["e"])
+    of = np.repeat(np.arange(len(read["n"])), read["n"])
+    first, last, start, done = _device_work(trace, read["pid"][of], s, e)
+    mine = np.flatnonzero(np.searchsorted(Within(windows).edges, start, side="right") % 2)
+    mine = mine[np.lexsort((first[mine], of[mine]))]
+    first, last, of, length = (column[mine] for column in (first, last, of, e - s))
+    # What an earlier range of the same name, such as one around it, has counted does not count again.
+    before = of * len(done)
+    counted = np.append(0, np.maximum.accumulate(before + last)[:-1]) - before
+    ns = done[np.maximum(last, counted)] - done[np.maximum(first, counted)]
+    n, host, device = (np.bincount(of, weights, len(read["n"])) for weights in (None, length, ns))
+    sources = read["source"].tolist()
     return [
-        RangeRow(str(name), source, n, int(ns), int(device.get((name, pid), 0)) if trace.calls else None)
-        for name, source, n, ns, _, pid in rows
+        RangeRow(read["name"][i], sources[i], int(n[i]), int(host[i]), int(device[i]) if trace.calls else None)
+        for i in np.lexsort((-host, ~read["own"], n == 0))[:limit]
+        if n[i]
     ]
 
 
-def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> dict[tuple[str, int], int]:
-    """Return the ns of device work by the name and process of the ranges in which it was requested."""
+def _device_work(trace: Trace, pid: Ints, s: Ints, e: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return of each range the first and the last place of its work in the order of requests, and its start in ns.
+
+    That is the start of the work that it requested first, or without any, its own. The last item is the time of the
+    work before each place, without overlap.
+    """
     import numpy as np
 
-    if not names:
-        return {}
-    listed = ", ".join(sql_literal(name) for name in names)
-    rows = trace.rows(
-        f"SELECT name, coalesce(pid, {NONE}), list(start_ns), list(end_ns) FROM (FROM {trace.ranges} WHERE name IN "
-        f"({listed}) AND start_ns >= {low} AND start_ns < {high} LIMIT {_INSTANCES}) GROUP BY ALL"
-    )
-    sums: dict[int, tuple[Ints, Floats]] = {}
-    work, rows_by_work = trace.work, {}
-    for name, pid, starts, ends in rows:
-        if pid not in sums:
-            mine = np.flatnonzero((work.pid == pid) & (work.a0 != NONE))
-            mine = mine[np.argsort(work.a0[mine], kind="stable")]
-            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine], dtype=np.float64)])
-        asked, done = sums[pid]
-        first, last = np.searchsorted(asked, starts, side="left"), np.searchsorted(asked, ends, side="right")
-        rows_by_work[name, pid] = int((done[last] - done[first]).sum())
-    return rows_by_work
+    work = trace.work
+    asked = np.flatnonzero(work.a0 != NONE)
+    asked = asked[np.lexsort((work.a0[asked], work.pid[asked]))]
+    new = np.maximum(0, work.e - np.maximum(work.s, trace.ahead("any", ANY)))[asked]
+    first, last = np.zeros((2, len(s)), dtype=np.int64)
+    for number in np.unique(pid):
+        own, (low, high) = pid == number, np.searchsorted(work.pid[asked], (number, number + 1))
+        times = work.a0[asked[low:high]]
+        first[own] = low + np.searchsorted(times, s[own])
+        last[own] = low + np.searchsorted(times, e[own], side="right")
+    start = np.where(last > first, np.append(work.s[asked], 0)[first], s)
+    return first, last, start, np.append(0, np.cumsum(new))
 
 
 def imbalance(trace: Trace, busy: Mapping[int, Busy]) -> Imbalance | None:

@@ -21,24 +21,29 @@ if TYPE_CHECKING:
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
-ANY, KERNELS, COMPUTING = (COMPUTE, COMMUNICATION, COPY, FILL), (COMPUTE, COMMUNICATION, FILL), (COMPUTE, FILL)
-"""The sets of classes for which unions are computed."""
+KERNELS, COMPUTING, COPIES = (COMPUTE, COMMUNICATION), (COMPUTE,), (COPY, FILL)
+"""The sets of classes for which unions are computed: all kernels, those that do not communicate, and memory operations,
+which are copies and fills."""
+ANY = KERNELS + COPIES
 
 
 @dataclass(frozen=True)
 class Busy:
-    """The times of one lane within the windows in ns; ``any`` is the union of kernels, fills and copies."""
+    """The times of one lane within the windows in ns; ``any`` is the union of kernels and copies.
+
+    Copies are all memory operations: copies and fills.
+    """
 
     wall: int
     any: int = 0
     kernels: int = 0
-    """The union of kernels and fills."""
+    """The union of kernels."""
     computing: int = 0
-    """The union of fills and of kernels that do not communicate."""
+    """The union of kernels that do not communicate."""
     communication: int = 0
     """The union of kernels that communicate."""
     copies: int = 0
-    """The union of copies."""
+    """The union of copies and fills."""
     summed: int = 0
     """The sum of all operations, which exceeds their union if streams overlap."""
 
@@ -140,7 +145,7 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             kernels=kernels,
             computing=union(own, "computing", COMPUTING) if trace.communicates else kernels,
             communication=union(own, "communication", (COMMUNICATION,)),
-            copies=union(own, "copies", (COPY,)),
+            copies=union(own, "copies", COPIES),
             summed=sum(
                 int(within.ns(work.s[of], work.e[of]).sum(dtype=np.float64)) for of in pieces(own.start, own.stop)
             ),

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from .busy import COPIES
 from .host_code import HostCode, ThreadCode
 from .trace import BLOCKING, COPY, NONE, Trace, Window
 
@@ -86,7 +87,7 @@ class _Moments(NamedTuple):
     stack: Ints
     """The stack of a call that waits or copies; -1 for others."""
     kernel: Ints
-    """The number of the kernel; ``_COPIED`` for copies, and ``NO_KERNEL`` for fills and calls."""
+    """The number of the kernel; ``_COPIED`` for copies and fills, and ``NO_KERNEL`` for calls."""
 
 
 class Replay:
@@ -245,7 +246,7 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
         distance=np.where(before < 0, _NEVER, np.where(queued, start - ready, np.minimum(start - ready, pause))),
         length=end - start,
         stack=stack,
-        kernel=np.where(work.cls[own] == COPY, _COPIED, work.kernel[own]),
+        kernel=np.where(work.of(COPIES, own), _COPIED, work.kernel[own]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Why one rank computes longer than the others: more work on it, or the same work taking longer.
+"""Which rank the others wait for, and why: more work on it, the same work taking longer, or a late host.
 
 Launches with the same kernel and launch configuration are compared between ranks. Additional launches are additional
 work; if the same launches take longer, the device is slower, unless counters show that they did more work. Only
@@ -8,15 +8,17 @@ durations and counts are compared, never times of different hosts, so their cloc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..base.database import sql_literal, sql_name
+from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
 from .rules import rules
 from .trace import Trace, Window
+from .verdict import AdviceGain, ApplicationFinding
 
 Why = Literal["uneven_work", "slow_device", "slower_launches", "unknown"]
 """More work; the same counted work in more time; launches of the same sizes in more time, with uncounted work."""
@@ -110,7 +112,8 @@ def _explain_slow_rank(
         evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms longer on this rank")
     counted = _counter_ratios(workload, launches, slowest)
     evidence += counted.words
-    excess = max(times[slowest] - others, 1.0)
+    own = times[slowest]
+    excess = max(own - others, 1.0)
     if counted.work is not None and counted.work > 1 + rules().limits.uneven_pct / 100:
         # The same launches did more work: the data are uneven, and the device is not slow.
         more, slower = more + slower, 0.0
@@ -123,10 +126,9 @@ def _explain_slow_rank(
     host = _host(workload, slowest)
     claim = said.claim.format_map({
         "rank": f"rank {slowest}" + (f" on {host}" if host else ""),
-        "pct": f"{100 * (times[slowest] / others - 1):.3g}",
+        "pct": f"{100 * (own / others - 1):.3g}",
         "what": "its kernels" if kernel is None else "this kernel",
     })  # fmt: skip
-    own = times[slowest]
     return SlowRank(
         slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, said.advice, kernel
     )
@@ -138,6 +140,9 @@ def _begun(text: str) -> str:
 
 
 _MOST = threshold("timeline.slow_rank_share")
+_CLEAR = threshold("timeline.clear_ratio")
+_WAITED_PCT = 1.0
+"""Ranks wait for each other from this share of the wall time on, in %."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,11 @@ class RankRow:
         own = "the process without a rank" if self.rank is None else f"rank {self.rank}"
         return own if self.host is None else f"{own} on {self.host}"
 
+    @property
+    def each_computes(self) -> float:
+        """The computing time per device, in ns."""
+        return self.computing / self.devices
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -215,17 +225,17 @@ class Balance:
     @property
     def mean(self) -> float:
         """The mean over the ranks of the computing time per device, in ns."""
-        return sum(r.computing / r.devices for r in self.rows) / len(self.rows)
+        return sum(r.each_computes for r in self.rows) / len(self.rows)
 
     @property
     def slowest(self) -> RankRow:
         """The rank with the longest computing time per device."""
-        return max(self.rows, key=lambda r: r.computing / r.devices)
+        return max(self.rows, key=lambda r: r.each_computes)
 
     @property
     def longest(self) -> float:
         """The computing time of the slowest rank, in ns per device."""
-        return self.slowest.computing / self.slowest.devices
+        return self.slowest.each_computes
 
     @property
     def load_balance_pct(self) -> float | None:
@@ -257,6 +267,93 @@ class Balance:
     def even(self) -> bool:
         """Whether no rank computes much longer than the mean."""
         return self.excess_pct < rules().limits.uneven_pct
+
+    @property
+    def last(self) -> RankRow | None:
+        """The rank that arrives last: it waits clearly less in collectives than every other; None if none does."""
+        waits = sorted((r.waited / r.devices, n) for n, r in enumerate(self.rows) if r.waited is not None)
+        if (self.waited_pct or 0.0) < _WAITED_PCT or waits[1][0] < _CLEAR * waits[0][0]:
+            return None
+        return self.rows[waits[0][1]]
+
+    @property
+    def late(self) -> RankRow:
+        """The rank that the others wait for: the one that arrives last, or if unknown, that computes longest."""
+        return self.last or self.slowest
+
+    @property
+    def late_excess_pct(self) -> float:
+        """How much longer than the mean the late rank computes, in %; 0 if it does not compute much longer."""
+        excess = 100 * (self.late.each_computes / self.mean - 1) if self.mean else 0.0
+        return excess if excess >= rules().limits.uneven_pct else 0.0
+
+    @property
+    def uneven_pct(self) -> float:
+        """How much longer than the mean the late rank computes, in % of the wall time; 0 if not much longer."""
+        return self.late_excess_pct * self.mean / self.wall if self.wall else 0.0
+
+
+@dataclass(frozen=True)
+class LateRank:
+    """Why the others wait for a rank: it computes longer, or its host or its input are late."""
+
+    claim: str
+    evidence: Sequence[str]
+    advice: Sequence[str]
+
+
+def late_rank(workload: Workload, ranks: Balance | None) -> LateRank | None:
+    """Return why the late rank is late; None if no rank is, or if its launches do not show why it computes longer."""
+    if ranks is None:
+        return None
+    late = ranks.late
+    if ranks.late_excess_pct:
+        slow = None if late.rank is None else slow_rank(workload, rank=late.rank)
+        return None if slow is None else LateRank(slow.claim, slow.evidence, slow.advice)
+    if ranks.last is None:
+        return None
+    said = rules().ranks["late_host"]
+    claim = said.claim.format(rank=late.name, own=late.each_computes / 1e6, mean=ranks.mean / 1e6)
+    idle = 100 * late.idle / late.devices / ranks.wall
+    return LateRank(_begun(claim), [f"{late.name}: idle for {idle:.3g} % of the time"], said.advice)
+
+
+def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:
+    """Return sentences on the rank that the others wait for and why, how uneven ranks are, and how long they wait."""
+    sentences = [late.claim] if late else []
+    if not ranks.even and ranks.load_balance_pct is not None:
+        excess = ranks.late_excess_pct
+        who = f"{ranks.late.name} computes {excess:.3g} % longer than the mean of " if excess else ""
+        sentences.append(
+            f"out of balance: {who}{count_text(len(ranks.rows), 'rank')} "
+            f"(load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
+        )
+    if ranks.waited_pct is not None and ranks.waited_pct >= _WAITED_PCT:
+        least = f"; {ranks.last.name} waits least: the others wait for it" if ranks.last else ""
+        sentences.append(
+            f"in {count_text(ranks.collectives, 'collective')} a rank waits on average {ranks.waited_pct:.3g} % of "
+            f"the time for the last one to arrive{least}"
+        )
+    return [*sentences, *late.evidence] if late else sentences
+
+
+def add_rank_advice(
+    findings: list[ApplicationFinding], ranks: Balance | None, late: LateRank | None
+) -> list[ApplicationFinding]:
+    """Return the findings with the advice for the late rank, as a new finding if there is none on communication."""
+    if ranks is None or not (late or ranks.uneven_pct):
+        return findings
+    advice = late.advice if late else ()
+    unknown, saved = [AdviceGain() for _ in advice], ranks.uneven_pct
+    if any(f.height == "communication" for f in findings) or not saved:
+        return [
+            replace(f, advice=[*advice, *f.advice], gains=[*unknown, *f.gains]) if f.height == "communication" else f
+            for f in findings
+        ]
+    first, *others = rank_evidence(ranks, late)
+    claim = first if late else f"{_begun(first)}."
+    bound = 100 / (100 - saved) if saved < 100 else None
+    return [*findings, ApplicationFinding("communication", saved, claim, bound, others, advice)]
 
 
 def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) -> Balance | None:
@@ -307,8 +404,7 @@ def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, in
     """
     if not trace.communicates:
         return {}, 0
-    if not (spans := ", ".join(f"({start}, {end})" for start, end in _apart(windows))):
-        return {}, 0
+    spans = ", ".join(f"({start}, {end})" for start, end in windows)
     talking = (
         "SELECT rank, device_id, name, start_ns, end_ns - start_ns AS ns, "
         "row_number() OVER (PARTITION BY rank, device_id, name ORDER BY start_ns) AS nth "
@@ -328,14 +424,3 @@ def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, in
         "ON start_ns >= low WHERE start_ns < high GROUP BY rank"
     )
     return {rank: int(ns) for rank, ns, _ in rows}, max((int(n) for *_, n in rows), default=0)
-
-
-def _apart(windows: Sequence[Window]) -> list[tuple[int, int]]:
-    """Return the starts and ends of the windows in order, with overlapping ones merged."""
-    gaps: list[tuple[int, int]] = []
-    for start, end in sorted((w.start, w.end) for w in windows):
-        if gaps and start <= gaps[-1][1]:
-            gaps[-1] = gaps[-1][0], max(end, gaps[-1][1])
-        else:
-            gaps.append((start, end))
-    return gaps

@@ -21,7 +21,7 @@ from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
 from .rules import rules
-from .slow_rank import Balance, SlowRank, balance, slow_rank
+from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
 from .steps import Phase, phases
 from .trace import NONE, Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
@@ -110,9 +110,9 @@ class Timeline:
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """The balance of the ranks; None unless there are several."""
-    slow: SlowRank | None
-    """The rank that computes longest and why, if one stands out."""
     verdict: ApplicationVerdict
+    late: LateRank | None = None
+    """Why the others wait for the late rank, if one stands out."""
     host: HostFindings | None = None
     """The code of the host that the devices wait for within the windows, if any was recorded."""
     findings: list[ApplicationFinding] = field(default_factory=list)
@@ -193,13 +193,13 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         collectives=collectives(trace, windows),
         imbalance=activity_tables.imbalance(trace, lanes),
         balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
-        slow=slow_rank(workload),
         verdict=ApplicationVerdict("unknown", 0.0, None, None),
     )
     made.host = host_findings(trace, windows)
     made.doubts = doubts(trace)
     made.figures = _doubted_figures(made)
-    uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
+    made.late = late_rank(workload, made.balance)
+    uneven = made.balance.uneven_pct if made.balance and made.late else 0.0
     about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), uneven)
     judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
@@ -207,7 +207,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         made.verdict = replace(made.verdict, confidence=min(made.verdict.confidence, rules().limits.doubted))
     if selection.apart:
         made.findings = _with_steps_apart(made, selection.apart)
-    made.findings = _with_code(_with_ranks(made), made.host)
+    made.findings = _with_code(add_rank_advice(made.findings, made.balance, made.late), made.host)
     return made
 
 
@@ -465,7 +465,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     if (index := figure.get("launch_bound_index")) is not None:
         text = (
             f"launch-bound index {index:.3g}: the host needs {figure['host_us_per_launch']:.3g} us from launch to "
-            f"launch, a kernel takes {figure['mean_kernel_us']:.3g} us"
+            f"launch, the kernels of one launch take {figure['device_us_per_launch']:.3g} us"
         )
         evidence_by_height["launch"].append(text)
         evidence_by_height["gpu"].append(text)
@@ -491,62 +491,13 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
             f"for {100 * total.exposed_communication / wall:.1f} % without overlapping computation"
         )
     if made.balance:
-        evidence_by_height["communication"][:0] = _of_ranks(made.balance, made.slow)
+        evidence_by_height["communication"][:0] = rank_evidence(made.balance, made.late)
     elif made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
         of = {lane.number: lane for lane in made.trace.lanes}
         least, most = (lane_name(of[n].rank, of[n].device) for n in (made.imbalance.least, made.imbalance.most))
         text = f"out of balance: {least} computes {made.imbalance.pct:.0f} % less than {most}"
         evidence_by_height["communication"].append(text)
     return evidence_by_height
-
-
-def _with_ranks(made: Timeline) -> list[ApplicationFinding]:
-    """Return the findings with the advice for uneven ranks, as a new finding if there is none on communication."""
-    ranks = made.balance
-    if ranks is None or ranks.even or not ranks.wall:
-        return made.findings
-    if any(f.height == "communication" for f in made.findings):
-        more = made.slow.advice if made.slow else ()
-        unknown = [AdviceGain() for _ in more]
-        return [
-            replace(f, advice=[*more, *f.advice], gains=[*unknown, *f.gains]) if f.height == "communication" else f
-            for f in made.findings
-        ]
-    told = _of_ranks(ranks, made.slow)
-    gone = _uneven_pct(ranks)
-    why = [made.slow.claim] if made.slow else []
-    claim = (why or [f"{told[0][0].upper()}{told[0][1:]}."])[0]
-    advice = made.slow.advice if made.slow else ()
-    evidence = [text for text in told if text != claim]
-    bound = 100 / (100 - gone) if gone < 100 else None
-    return [*made.findings, ApplicationFinding("communication", gone, claim, bound, evidence, advice)]
-
-
-def _uneven_pct(ranks: Balance) -> float:
-    """How much longer than the mean the slowest rank computes, in % of the wall time; 0 if the ranks are even."""
-    return 0.0 if ranks.even or not ranks.wall else 100 * (ranks.longest - ranks.mean) / ranks.wall
-
-
-def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
-    """Return sentences on how uneven the ranks are, which rank the others wait for, and why if one stands out."""
-    told = []
-    if slow and not ranks.even:
-        told.append(slow.claim)
-    if not ranks.even and ranks.load_balance_pct is not None:
-        told.append(
-            f"out of balance: {ranks.slowest.name} computes {ranks.excess_pct:.3g} % longer than the mean of "
-            f"{count_text(len(ranks.rows), 'rank')} (load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
-        )
-    if ranks.waited_pct is not None and ranks.waited_pct >= 1:
-        last = min((r for r in ranks.rows if r.waited is not None), key=lambda r: r.waited or 0)
-        told.append(
-            f"in {count_text(ranks.collectives, 'collective')} a rank waits on average {ranks.waited_pct:.3g} % of "
-            "the time for the "
-            f"last one to arrive; {last.name} waits least: the others wait for it"
-        )
-    if slow and not ranks.even:
-        told += slow.evidence
-    return told
 
 
 def _idle_cause_text(row: CauseRow, wall: int) -> str:

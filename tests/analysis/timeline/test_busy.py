@@ -8,7 +8,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.busy import ProgramCeiling
-from rooflens.analysis.timeline.timeline import application
+from rooflens.analysis.timeline.timeline import TimelineRequest, application, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.analysis.timeline.test_made import MS
 from rooflens.tests.timelines import Made, publish
@@ -57,3 +57,11 @@ def test_a_kernel_without_a_roof_keeps_its_time_and_lowers_the_known_share(tmp_p
 def test_without_any_roof_the_distance_is_unknown_with_a_reason(tmp_path: Path) -> None:
     told = ceiling_of(tmp_path, device(("kernel", "a", 1, 0, 10)))
     assert (told.pct, told.path_ns, told.status) == (None, None, "unknown") and told.reason
+
+
+def test_fills_are_memory_operations_like_copies(tmp_path: Path) -> None:
+    made = device(("kernel", "a", 1, 0, 4), ("fill", "Memset", 2, 3, 6), ("copy", "CopyHostToDevice", 1, 5, 7))
+    with Workload.open(store := Store(tmp_path), publish(store, made).id) as opened:
+        total = timeline(opened, TimelineRequest(steady=False)).total
+    assert (total.kernels, total.computing, total.copies) == (4 * MS, 4 * MS, 4 * MS)
+    assert (total.exposed_copies, total.overlapped_copies) == (3 * MS, 1 * MS)

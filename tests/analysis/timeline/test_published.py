@@ -80,8 +80,8 @@ def test_shares_are_those_of_an_independent_computation_from_the_file(shared: Pa
         if e.get("ph") == "X" and e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
     ]
     first, last = min(s for *_, (s, _) in work), max(e for *_, (_, e) in work)
-    computing = union([t for cat, talks, t in work if cat != "gpu_memcpy" and not talks], first, last)
-    kernels = union([t for cat, _, t in work if cat != "gpu_memcpy"], first, last)
+    computing = union([t for cat, talks, t in work if cat == "kernel" and not talks], first, last)
+    kernels = union([t for cat, _, t in work if cat == "kernel"], first, last)
     busy = union([t for *_, t in work], first, last)
     span = Within([Window(int(result.trace.work.s.min()), int(result.trace.work.e.max()))])
     total = sum(busy_times(result.trace, span).values(), Busy(0))
