@@ -72,7 +72,8 @@ class CompareResult(Result):
     same_work: Answer
     kernels: Table
     steps: Table | None = None
-    """The wall time of a step in the two timelines, if both certainly have the same steps."""
+    """The wall time of a step in the two timelines, if both certainly have the same steps; otherwise the time from the
+    first to the last work of the device, which is one run of each, without interval and verdict."""
     causes: list[str] = []
     claims: Table | None = None
     """What a faster version claims (same work, same types, output written, ...): holds, not_shown or contradicted; with
@@ -207,7 +208,7 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
     versions = [version.workload for version in (comparison.before, comparison.after)]
     wall = wall_time_change(versions[0], versions[1], [roof_shares(version) for version in versions])
     steps = wall.steps if wall and comparison.other_gpu is None else None
-    deciding = None if asked.kernel or asked.group else steps
+    leading = None if asked.kernel or asked.group or not steps else wall
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
@@ -219,12 +220,12 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
         candidates=[comparison.after.id],
         verdict=(
             verdict_with_claims(main, against)
-            if deciding is None or against or deciding.verdict == "inconclusive"
-            else deciding.verdict
+            if leading is None or against or leading.steps.verdict == "inconclusive"
+            else leading.steps.verdict
         ),
         same_work=main.work.answer if main else "unknown",
         answer="".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in against)
-        + summary(comparison, against, deciding),
+        + summary(comparison, against, leading),
         claims=tables.of_claims(claims, extent),
         causes=causes(main, first.changed if first else []) if main and alike else [],
         kernels=tables.of_kernels(comparison, extent),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ..catalogue.thresholds import threshold
 from .time_ratio import KernelTotals
 
 _LIKE = threshold("comparison.similar_names")
+_OTHER_SIZE = threshold("comparison.other_size")
 _COMPARED = 30
 """The maximum number of kernels of each side, longest first, whose similarity is computed for every pair."""
 Find = Callable[[str], Sequence[str]]
@@ -53,7 +55,7 @@ class KernelMatching:
 
 def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals], *, fused: bool = True) -> KernelMatching:
     """Pair kernels by name, by base name (without parameters, template arguments, namespace), several with one that
-    replaces them (if ``fused``), then by similarity."""
+    replaces them (if ``fused``), then by similarity, unless their launches are of very different sizes."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
     pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
     only_before, only_after = [n for n in left if n not in right], [n for n in right if n not in left]
@@ -64,6 +66,9 @@ def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals], *, fuse
         finders.insert(1, _all_together)
     for find in finders:
         for pair in find(only_before, only_after):
+            sizes = sorted(k.threads or math.nan for k in (left[pair.before[0]], right[pair.after[0]]))
+            if pair.how == "similar" and sizes[1] / sizes[0] >= _OTHER_SIZE:
+                continue
             pairs.append(pair)
             only_before = [name for name in only_before if name not in pair.before]
             only_after = [name for name in only_after if name not in pair.after]

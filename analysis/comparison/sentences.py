@@ -16,7 +16,7 @@ from .compare import ComparedPair, Comparison
 from .explain import MetricChange
 from .matching import Pair
 from .time_ratio import ENOUGH, Effect
-from .timeline_changes import StepChange
+from .timeline_changes import SPAN, WallTimeChange, WallTimePart
 from .work import DIFFERENT
 
 _NAME = 90
@@ -40,28 +40,63 @@ _HOW = {
 
 _DIFFERENT_WORK = "Not to be published as a speed-up."
 _AFTER_CHECK = "To be published only after a check that both do the same work."
+_OTHER_LAUNCHES = "Their launches differ: these times are comparable only if both did the same work."
+_MOST_OF_CHANGE = 0.5
 
 
-def summary(comparison: Comparison, against: Sequence[ResultClaim] = (), steps: StepChange | None = None) -> str:
+def summary(comparison: Comparison, against: Sequence[ResultClaim] = (), wall: WallTimeChange | None = None) -> str:
     """Whether the result may be published, then the verdict of the pair that takes the most time.
 
-    ``against`` are the claims of the candidate that its profile contradicts. If the wall time of the ``steps`` changed,
-    that comes first, otherwise last.
+    ``against`` are the claims of the candidate that its profile contradicts. If the ``wall`` time changed, that comes
+    first, otherwise last. Kernels that take most of one side's time and have no counterpart come before any pair.
     """
-    main = comparison.main
-    if steps is not None and steps.verdict != "inconclusive" and not against:
-        checked = main is not None and main.work.answer in ("yes", "probably")
-        told = [step_text(steps), "" if checked else _AFTER_CHECK, _verdict_text(comparison)]
+    alone = _unpaired_text(comparison)
+    verdict = _verdict_text(comparison)
+    changed = "" if wall is None else _wall_text(wall)
+    if wall is not None and wall.steps.beyond_noise and not against:
+        told = [changed, _condition(comparison, wall), alone, verdict]
     else:
-        may = _DIFFERENT_WORK if against else _publishable(comparison)
-        told = [may, _verdict_text(comparison), "" if steps is None else step_text(steps)]
+        told = [alone, _DIFFERENT_WORK if against else _publishable(comparison), verdict, changed]
     return " ".join(filter(None, told))
 
 
-def step_text(changed: StepChange) -> str:
-    """Return a sentence on the wall time of a step before and after."""
-    counted = f"{changed.effect.n[0]} and {count_text(changed.effect.n[1], 'step')}"
-    return f"Wall time of a step: {changed.verdict}, {_times(changed.effect)}, medians of {counted}."
+def _condition(comparison: Comparison, wall: WallTimeChange) -> str:
+    """What a change of the wall time depends on; nothing if both did the same work."""
+    before, after = ({k.name: k.launches for k in v.kernels.values()} for v in (comparison.before, comparison.after))
+    if wall.steps.name == SPAN and before != after:
+        return _OTHER_LAUNCHES
+    return "" if comparison.main and comparison.main.work.answer in ("yes", "probably") else _AFTER_CHECK
+
+
+def _wall_text(wall: WallTimeChange) -> str:
+    """The wall time of a step, or the time from first to last work, if it changed, with what most of its change is."""
+    changed = wall.steps
+    if changed.name != SPAN:
+        counted = f"{changed.effect.n[0]} and {count_text(changed.effect.n[1], 'step')}"
+        return f"Wall time of a step: {changed.verdict}, {_times(changed.effect)}, medians of {counted}."
+    if not changed.beyond_noise:
+        return ""
+    first = wall.parts[0]
+    text = f"{_span_text(wall)}, x {changed.effect.speedup:.3g}, one run of each (no interval)"
+    if first.delta / (wall.after - wall.before) >= _MOST_OF_CHANGE:
+        text += f"; most of it: {first.name} {_span_text(first)}"
+    return f"Time between first and last work of the device: {text}."
+
+
+def _span_text(of: WallTimeChange | WallTimePart) -> str:
+    """Two times with a common unit."""
+    unit, size = ("s", 1e9) if max(of.before, of.after) >= 1e9 else ("ms", 1e6)
+    return f"{of.before / size:.4g} -> {of.after / size:.4g} {unit}"
+
+
+def _unpaired_text(comparison: Comparison) -> str:
+    """The kernels that take most time of one side and have no counterpart."""
+    found, told = comparison.matching, []
+    for version, only in ((comparison.before, found.only_before), (comparison.after, found.only_after)):
+        if (longest := next(iter(version.kernels), "")) in only:
+            share = f"{100 * version.share([longest]):.3g} % of the kernels' time of {version.name}"
+            told.append(f"{short(longest)} takes {share} and is only there.")
+    return " ".join(told)
 
 
 def _times(e: Effect) -> str:

@@ -46,22 +46,26 @@ ShapeParts = dict[LaunchShape, ShapeTimes]
 
 @dataclass(frozen=True)
 class KernelTotals:
-    """One kernel of a workload: the numbers of launches and of those with a usable time, and their total time in ns."""
+    """One kernel of a workload: the numbers of launches and of those with a usable time, and their total time in ns.
+
+    ``threads`` is the median number of work-items of a launch; None if the profile does not contain it.
+    """
 
     name: str
     launches: int
     timed: int
     total_ns: float
+    threads: float | None = None
 
 
 def kernels(workload: Workload) -> list[KernelTotals]:
     """The kernels of a workload, longest total time first. Raises BadInput if it has no dispatches."""
     rows = workload.rows(
         "SELECT kernel, count(*), count(*) FILTER (duration_ns > 0), "
-        "coalesce(sum(duration_ns) FILTER (duration_ns > 0), 0)::DOUBLE AS total "
+        "coalesce(sum(duration_ns) FILTER (duration_ns > 0), 0)::DOUBLE AS total, median(grid) "
         f"FROM {workload.relation('dispatches')} GROUP BY kernel ORDER BY total DESC, min(dispatch_id)"
     )
-    return [KernelTotals(str(name), int(n), int(timed), float(total)) for name, n, timed, total in rows]
+    return [KernelTotals(str(name), int(n), int(timed), float(total), size) for name, n, timed, total, size in rows]
 
 
 def parts(workload: Workload, names: Sequence[str]) -> dict[str, ShapeParts]:
@@ -97,6 +101,7 @@ def pool_kernels(runs: Sequence[Sequence[KernelTotals]]) -> dict[str, KernelTota
             known.launches + kernel.launches,
             known.timed + kernel.timed,
             known.total_ns + kernel.total_ns,
+            kernel.threads,
         )
     return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns)) if len(runs) > 1 else by_name
 
@@ -174,6 +179,7 @@ LAUNCHES_DIFFER = threshold("comparison.time.launches_differ")
 JITTER_NS = threshold("comparison.time.jitter_ns")
 """The jitter of the start and end of a launch in ns, which makes kernels of a few microseconds differ by tens of
 percent."""
+_LARGEST_FLOOR = threshold("comparison.time.largest_floor")
 _RESAMPLES = 2000
 _RESAMPLED = 30_000
 """The maximum number of resampled times of all parts of both sides; with more, each part is sampled less densely, and
@@ -221,7 +227,7 @@ def effect(
     equally often in a round, the Mann-Whitney test must agree. A difference counts only beyond the noise floor:
     RUNS_DIFFER with repeated launches, LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short``
     launches in a round. Where each side is pooled from several ``runs`` of the program, by which runs differ falls as
-    the error of a mean does.
+    the error of a mean does. Beyond a floor that is too high (``comparison.time.largest_floor``) nothing counts.
     """
     times = [
         sum(_share(part, n) * median(part.times) for part in side)
@@ -251,6 +257,8 @@ def effect(
         left = max(high, 1 / low) - 1
         if not certain and left <= floor:
             at_most, why = left, f"no difference, at most {100 * left:.2g} %; {why}"
+    if floor > _LARGEST_FLOOR:
+        certain, why = False, f"the times scatter too much for a verdict, with a noise floor of {floor:.0%}"
     verdict: TimeVerdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
     return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p, at_most)
 

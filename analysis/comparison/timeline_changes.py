@@ -1,27 +1,32 @@
-"""The parts of a change of the wall time between two timelines, per step if both have steps."""
+"""The parts of a change of the wall time between two timelines: of a step if both certainly have the same steps,
+otherwise of the time between the first and the last work of the device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from ..base.notes import Note
 from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
-from ..timeline.busy import ProgramCeiling, program_ceiling
+from ..timeline.busy import Busy, ProgramCeiling, Within, busy, program_ceiling
+from ..timeline.idle import find
+from ..timeline.steps import Steps
 from ..timeline.timeline import Timeline, TimelineRequest, timeline
-from ..timeline.trace import has_timeline
+from ..timeline.trace import Trace, Window, has_timeline
 from ..workload import Workload
 from .time_ratio import Effect, ShapeTimes, TimeVerdict, effect
 
 _LEAST_SHARE = threshold("timeline.least_part_of_change")
-_COVERED = threshold("timeline.kernel_steps_cover")
 _MOST = 4
+SPAN = "first to last work of the device"
+"""What is compared where the steps are not certainly the same."""
 
 
 @dataclass(frozen=True)
 class WallTimePart:
-    """A part of the wall time (kernels, copies alone, idle by cause, ...) before and after, in ns per step or total."""
+    """A part of the wall time (kernels, copies alone, idle by cause, ...) before and after, in ns."""
 
     name: str
     before: float
@@ -35,7 +40,10 @@ class WallTimePart:
 
 @dataclass(frozen=True)
 class StepChange:
-    """The wall times of the steps before and after as samples, where both sides certainly have the same steps."""
+    """The wall times of the steps before and after as samples, where both sides certainly have the same steps.
+
+    Otherwise ``name`` is SPAN, with one time of each side.
+    """
 
     name: str
     effect: Effect
@@ -43,20 +51,25 @@ class StepChange:
     """Why the times are not reliable."""
 
     @property
+    def beyond_noise(self) -> bool:
+        """Whether the times are reliable and differ by more than the noise floor."""
+        return not self.doubt and self.effect.verdict != "inconclusive"
+
+    @property
     def verdict(self) -> TimeVerdict:
-        """Whether a step takes less or more time; inconclusive if the times are in doubt."""
-        return "inconclusive" if self.doubt else self.effect.verdict
+        """Whether a step takes less or more time; inconclusive if the times are in doubt, or for one run of each."""
+        return self.effect.verdict if self.beyond_noise and self.name != SPAN else "inconclusive"
 
 
 @dataclass(frozen=True)
 class WallTimeChange:
-    """The wall time in ns per step, or in total if one side has no steps, and the parts that add up to its change."""
+    """The mean wall time of a step, or the time from the first to the last work of the device, in ns, and the parts
+    that add up to its change."""
 
     before: float
     after: float
-    per_step: bool
     parts: Sequence[WallTimePart]
-    steps: StepChange | None = None
+    steps: StepChange
     ceilings: Sequence[ProgramCeiling] = ()
     """The distance of both versions to their ceilings; empty without roofs."""
 
@@ -72,49 +85,39 @@ def change(before: Workload, after: Workload, roofs: Sequence[Mapping[str, float
         sides = timeline(before, TimelineRequest(top_n=1)), timeline(after, TimelineRequest(top_n=1))
     except BadInput:  # one of the timelines contains no device work
         return None
-    per_step = all(side.selected == "steady" for side in sides)
-    steps = _step_change(*sides)
-    if not per_step:
-        sides = tuple(timeline(w, TimelineRequest(top_n=1, steady=False)) for w in (before, after))  # type: ignore[assignment]
-    scales = [side.steps.count if per_step and side.steps else 1 for side in sides]
-    split = [{name: ns / n for name, ns in _parts(side).items()} for side, n in zip(sides, scales, strict=True)]
-    walls = [side.wall_ns / n for side, n in zip(sides, scales, strict=True)]
-    parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in {**split[0], **split[1]}]
+    same = _same_steps(*sides)
+    if same:
+        name = same[0].name
+        windows = [side.windows[0] for side in sides]
+        times = [each.durations[each.warm_up :] for each in same]
+    else:
+        windows = [Window(int(side.trace.work.s.min()), int(side.trace.work.e.max())) for side in sides]
+        name = SPAN
+        times = [[window.end - window.start] for window in windows]
+    if not all(map(min, times)):
+        return None
+    samples = [[ShapeTimes(tuple(some), len(some))] for some in times]
+    measured = effect(samples[0], samples[1], (len(times[0]), len(times[1])))
+    split = [_parts(side.trace, window, len(some)) for side, window, some in zip(sides, windows, times, strict=True)]
+    parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in split[0] | split[1]]
     ceilings = [
-        program_ceiling(
-            side.trace, side.windows[0], of_side, doubted=any(d.of in ("busy", "events") for d in side.doubts)
-        )
-        for side, of_side in zip(sides, roofs, strict=False)
+        program_ceiling(side.trace, window, of_side, doubted=any(d.of in ("busy", "events") for d in side.doubts))
+        for side, window, of_side in zip(sides, windows, roofs, strict=False)
     ]
     ranked = sorted(parts, key=lambda part: -abs(part.delta))
-    return WallTimeChange(walls[0], walls[1], per_step, ranked, steps, ceilings)
+    changed = StepChange(name, measured, next((doubt.text for side in sides for doubt in side.doubts), None))
+    return WallTimeChange(fmean(times[0]), fmean(times[1]), ranked, changed, ceilings)
 
 
-def _step_change(before: Timeline, after: Timeline) -> StepChange | None:
-    """Return the change of the wall time of a step; None unless both sides certainly have the same steps.
+def _same_steps(before: Timeline, after: Timeline) -> tuple[Steps, Steps] | None:
+    """Return the steps of both sides; None unless they are certainly the same.
 
-    That is so if ranges of one name are the steps. A kernel may repeat several times in a step of the program, so its
-    repetitions are compared only if both sides have equally many of them and they cover the device's time.
+    A kernel or an operator that repeats may be a part of a step, so its repetitions are not compared.
     """
     one, other = before.steps, after.steps
-    if one is None or other is None or (one.by, one.name) != (other.by, other.name):
-        return None
-    alike = len(one.starts) == len(other.starts) and min(map(_covered_share, (before, after))) >= _COVERED
-    if not (one.certain or alike):
-        return None
-    times = [tuple(map(float, each.durations[each.warm_up :])) for each in (one, other)]
-    if not all(times) or any(min(some) <= 0 for some in times):
-        return None
-    parts = [ShapeTimes(some, len(some)) for some in times]
-    measured = effect(parts[:1], parts[1:], (len(times[0]), len(times[1])))
-    doubts = [doubt.text for side in (before, after) for doubt in side.doubts]
-    return StepChange(one.name, measured, doubts[0] if doubts else None)
-
-
-def _covered_share(side: Timeline) -> float:
-    """Return the share of the device's time span that the complete steps cover."""
-    starts, work = side.steps.starts if side.steps else [0], side.trace.work
-    return (starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1)
+    if before.selected == after.selected == "steady" and one and other and one.name == other.name:
+        return (one, other) if one.certain and other.certain else None
+    return None
 
 
 def notes(changed: WallTimeChange | None) -> list[Note]:
@@ -124,19 +127,19 @@ def notes(changed: WallTimeChange | None) -> list[Note]:
     total = abs(changed.after - changed.before)
     told = [p for p in changed.parts if abs(p.delta) >= _LEAST_SHARE * max(total, 1)][:_MOST]
     parts = ", ".join(f"{p.name} {p.before / 1e6:.3g} -> {p.after / 1e6:.3g} ms ({p.delta / 1e6:+.3g})" for p in told)
-    what = " per step" if changed.per_step else ""
-    mean = "Mean wall" if changed.per_step else "Wall"
-    text = f"{mean} time{what} in the timelines: {changed.before / 1e6:.4g} -> {changed.after / 1e6:.4g} ms"
+    what = f"Time from {SPAN}" if changed.steps.name == SPAN else "Mean wall time per step in the timelines"
+    text = f"{what}: {changed.before / 1e6:.4g} -> {changed.after / 1e6:.4g} ms"
     return [Note("wall_time", f"{text}; parts: {parts}." if parts else f"{text}.")]
 
 
-def _parts(of: Timeline) -> dict[str, float]:
-    """Return disjoint parts of the wall time in ns, as means over the devices."""
-    total, devices = of.total, max(len(of.trace.lanes), 1)
+def _parts(trace: Trace, window: Window, count: int) -> dict[str, float]:
+    """Return disjoint parts of a window in ns, as means over the devices and a number of steps."""
+    within = Within([window])
+    total, n = sum(busy(trace, within).values(), Busy(0)), count * max(len(trace.lanes), 1)
     parts = {
         "kernels": total.computing,
         "communication alone": total.exposed_communication,
         "copies alone": total.exposed_copies,
-        **{f"idle: {row.idle.cause}": row.idle.ns for row in of.causes},
+        **{f"idle: {idle.cause}": idle.ns for idle in find(trace, within).causes},
     }
-    return {name: ns / devices for name, ns in parts.items() if ns}
+    return {name: ns / n for name, ns in parts.items() if ns}

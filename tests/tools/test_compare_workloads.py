@@ -375,3 +375,12 @@ def test_named_metrics_are_compared_whether_they_changed_or_not(samples: Store) 
     assert rows[0]["baseline"] == rows[0]["candidate"] == 25
     with pytest.raises(BadArgument):
         compare_workloads(samples, "yax_before", "yax_after", metrics=["no.such_metric"])
+
+
+def test_an_unknown_metric_is_an_error_although_a_group_has_no_metrics_to_show(tmp_path: Path) -> None:
+    store, group = Store(tmp_path), {"norm": ["scale|add", "fused"]}
+    workload(store, launches("scale", [1e6], **flop(1e9)) + launches("add", [1e6], **flop(1e9)), name="a")
+    workload(store, launches("fused", [1e6], **flop(2e9)), name="b")
+    with pytest.raises(BadArgument, match="no.such_metric"):
+        compare_workloads(store, "a", "b", group=group, metrics=["no.such_metric"])
+    assert compare_workloads(store, "a", "b", group=group, metrics=["l2.hit_rate_pct"]).metrics is None

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...analysis.base.notes import Note
+from ...analysis.catalogue import metrics as catalog
 from ...analysis.comparison.claims import ResultClaim
 from ...analysis.comparison.compare import ComparedPair, ComparedVersion, Comparison
 from ...analysis.comparison.explain import MetricChange, MetricChanges, MetricSelection, changes, least_times
 from ...analysis.comparison.matching import Pair
 from ...analysis.comparison.sentences import brief_label, pairing_words, short, traffic
-from ...analysis.comparison.timeline_changes import StepChange
+from ...analysis.comparison.timeline_changes import SPAN, StepChange
 from ...analysis.comparison.work import Side
 from ...analysis.hotspots import profile_changes as hotspots
 from ...analysis.store.doubts import DURATION
@@ -124,7 +125,10 @@ def of_kernels(comparison: Comparison, extent: Extent) -> Table:
 
 
 def of_steps(changed: StepChange) -> Table:
-    """Return the median wall time of a step before and after, its ratio with interval, and the verdict."""
+    """Return the median wall time of a step before and after, its ratio with interval, and the verdict.
+
+    The time from first to last work has no interval, and says why.
+    """
     e = changed.effect
     row = _WallStepRow(
         changed.name,
@@ -137,7 +141,7 @@ def of_steps(changed: StepChange) -> Table:
         f"{e.n[0]}, {e.n[1]}",
         changed.verdict,
         _status(changed.doubt is not None),
-        changed.doubt,
+        changed.doubt or ("no interval: one run of each side" if changed.name == SPAN else None),
     )
     return table_of(_WallStepRow, [row], {"baseline_ms": "ms", "candidate_ms": "ms", "noise_pct": "%"})
 
@@ -289,6 +293,8 @@ def changed_metrics(
     """Return what changed in each pair of single kernels, or the named metrics."""
     before, after, other_gpu = comparison.before.workload, comparison.after.workload, comparison.other_gpu is not None
     single = [c for c in pairs if len(c.pair.before) == len(c.pair.after) == 1]
+    if not single and before.arch in catalog.targets_with_metrics():
+        catalog.select(before.arch, words)  # an unknown word is an error although no pair has metrics to show
     asked = MetricSelection(words, other_gpu)
     return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], asked)) for c in single]
 

@@ -101,6 +101,15 @@ def test_kernels_of_microseconds_have_a_higher_floor() -> None:
     assert found.floor == pytest.approx(1000 / 4500) and found.verdict == "inconclusive"
 
 
+def test_nothing_is_beyond_a_noise_floor_above_100_percent() -> None:
+    found = judged([9000.0] * 10, [900.0] * 10)
+    assert found.floor == pytest.approx(1000 / 900) and found.speedup == 10
+    assert (found.verdict, found.low) == ("inconclusive", pytest.approx(10))
+    assert found.why == "the times scatter too much for a verdict, with a noise floor of 111%"
+    assert judged([9000.0] * 10, [1100.0] * 10).verdict == "improved", "a floor of 91 %"
+    assert judged([9000.0], [900.0]).verdict == "inconclusive"
+
+
 def test_equal_times_without_any_spread_have_an_interval_of_one_value() -> None:
     found = judged([2e6] * ENOUGH, [1e6] * ENOUGH)
     assert (found.low, found.high) == (pytest.approx(2), pytest.approx(2)) and found.verdict == "improved"

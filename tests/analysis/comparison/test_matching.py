@@ -47,10 +47,41 @@ def test_template_arguments_and_parameters_may_change() -> None:
 
 
 def test_versions_by_suffix_are_matched_and_said_to_be_only_similar() -> None:
-    found = match(known("transpose_naive(float*)", "reduce(float*)"), known("transpose_padded(float*)", "softmax(int)"))
-    assert [p.label for p in found.pairs] == ["transpose_naive(float*) -> transpose_padded(float*)"]
-    assert found.pairs[0].how == "similar" and 0.6 <= (found.pairs[0].likeness or 0) < 1
+    found = match(known("transpose_tile(float*)", "reduce(float*)"), known("transpose_tile2(float*)", "softmax(int)"))
+    assert [p.label for p in found.pairs] == ["transpose_tile(float*) -> transpose_tile2(float*)"]
+    assert found.pairs[0].how == "similar" and 0.8 <= (found.pairs[0].likeness or 0) < 1
     assert found.only_before == ["reduce(float*)"] and found.only_after == ["softmax(int)"]
+
+
+def sized(name: str, launches: int, threads: float | None) -> KernelTotals:
+    """A kernel of 1 us a launch."""
+    return KernelTotals(name, launches, launches, 1000.0 * launches, threads)
+
+
+def test_kernels_that_only_share_words_of_their_names_are_not_paired() -> None:
+    """reduce_kernel and scal_kernel have a likeness of 0.67 and nothing in common."""
+    norm = sized("void at::native::reduce_kernel<512, 1, MaxNanFunctor>(int)", 96, 131_072)
+    scale = sized("void scal_kernel<float>(int)", 240, 256)
+    found = match([norm, sized("gemm", 1, 1)], [scale, sized("gemm", 1, 1)])
+    assert [p.how for p in found.pairs] == ["same_name"]
+    assert (found.only_before, found.only_after) == ([norm.name], [scale.name])
+
+
+@pytest.mark.parametrize(
+    ("threads", "paired"), [(256 * 99, True), (256 * 100, False), (2, False), (3, True), (None, True)]
+)
+def test_similar_names_are_no_versions_of_each_other_where_sizes_differ_by_100(
+    threads: float | None, paired: bool
+) -> None:
+    both = sized("gemm", 1, 1)
+    found = match([sized("scale_rows", 5, 256), both], [sized("scale_rows2", 5, threads), both])
+    assert ("similar" in [p.how for p in found.pairs]) is paired
+    assert found.only_after == ([] if paired else ["scale_rows2"])
+
+
+def test_equal_names_are_paired_whatever_their_sizes() -> None:
+    found = match([sized("k", 5, 256), sized("t<1>(int)", 1, 64)], [sized("k", 5, 1e9), sized("t<2>(int)", 1, 1e9)])
+    assert [p.how for p in found.pairs] == ["same_name", "parameters"]
 
 
 def test_the_only_kernels_are_compared_whatever_their_names() -> None:
