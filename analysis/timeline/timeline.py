@@ -133,7 +133,9 @@ class Timeline:
         """The time of the trace before the first device work, or before the steps that are the window, and after the
         last device work, in ns."""
         work, whole = _span(self.trace), self.trace.whole
-        start = self.windows[0].start if self.selected == "steady" else work.start
+        start = work.start
+        if self.selected == "steady" and self.steps:
+            start = self.steps.starts[0 if self.steps.certain else self.steps.warm_up]
         return start - whole.start, whole.end - work.end
 
     @property
@@ -269,7 +271,7 @@ def _edges_text(made: Timeline) -> str:
     if made.selected not in ("steady", "work"):
         return ""
     whole, (before, after) = made.trace.whole, made.edges_ns
-    least = rules().limits.told_pct / 100 * (whole.end - whole.start)
+    least = rules().limits.start_up_pct / 100 * (whole.end - whole.start)
     ends = [f"{short_time(ns)} {at}" for at, ns in (("before that", before), ("after it", after)) if ns > least]
     return f"; the program needs {' and '.join(ends)}" if ends else ""
 
