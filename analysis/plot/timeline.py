@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COLOURS = {
     "computing": "#0072B2", "communication": "#CC79A7", "copying": "#E69F00", "launch": "#D55E00", "host": "#F0E442",
     "synchronisation": "#56B4E9", "allocation": "#009E73", "copies": "#F5CB7A", "waiting": "#8E6BB3",
-    "messages": "#E7A6CF",
+    "messages": "#E7A6CF", "after_synchronisation": "#A9D8F3", "after_allocation": "#7FCBB2", "after_copies": "#FAE3B4",
     "queued": "#9FB6C9", "module_load": "#8C564B", "graph": "#B5651D", "start_up": "#BBBBBB", "shut_down": "#D0D0D0",
     "profiler": "#777777", "unknown": "#444444", "graph_nodes": "#6E8FA8", "event_wait": "#6A4C93",
     "page_faults": "#A23B72", "evicted": "#5C1A33",

@@ -16,7 +16,7 @@ from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .host_code import Frame
 from .host_findings import HostFindings, callers, say_once, title
-from .replay import NO_CHANGE, ProgramChange, Replay
+from .replay import NO_CHANGE, PAUSES, ProgramChange, Replay
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
 from .trace_loading import prepare
 from .verdict import AdviceGain, ApplicationFinding, HeightName, speedup
@@ -25,9 +25,15 @@ WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
 """The speed-up of the program from which on its kernels are worth counting."""
 _REPLAYED = 6
 """How many kernels with the longest total time are replayed one by one."""
+MOST_REPLAYED = 200_000
+"""With more device work than this, a replay takes too long for a single answer."""
 _REPLAYS: Mapping[HeightName, ProgramChange] = {
     "launch": ProgramChange(launched_together=True),
-    "copies": ProgramChange(overlapped=True),
+    "host": ProgramChange(launched_together=True, host=frozenset((PAUSES, "module_load", "graph"))),
+    # A program that waits less often reads less often, too.
+    "synchronisation": ProgramChange(host=frozenset(("synchronisation", "copies"))),
+    "allocation": ProgramChange(host=frozenset(("allocation",))),
+    "copies": ProgramChange(overlapped=True, host=frozenset(("copies",))),
 }
 
 
@@ -69,6 +75,23 @@ class Heights:
         """Return how many times as fast the program becomes by a change; None if nothing would remain."""
         wall = self._replay.wall_ns()
         return speedup(100 * (wall - self._replay.wall_ns(change)) / max(wall, 1))
+
+    def without(self, height: HeightName) -> ProgramChange | None:
+        """Return the program without what the devices wait for at a height; None if no replay shows it."""
+        if height == "communication":
+            no_kernels = frozenset((number, 0.0) for number in self._trace.communicating)
+            return ProgramChange(kernels=no_kernels, host=frozenset(("messages",)))
+        return _REPLAYS.get(height)
+
+    def saved_pct(self, height: HeightName) -> float | None:
+        """Return the share of the wall time in % that the program saves at most without what the devices wait for at a
+        height; None if no replay shows it, or if there is too much work for one."""
+        work, change = self._trace.work, self.without(height)
+        inside = sum(int(((work.s < w.end) & (work.e > w.start)).sum()) for w in self._windows)
+        if change is None or inside > MOST_REPLAYED:
+            return None
+        wall = self._replay.wall_ns()
+        return 100 * (wall - self._replay.wall_ns(change)) / max(wall, 1)
 
     @cached_property
     def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
@@ -156,7 +179,7 @@ class Heights:
             explained = host is not None and bool(host.rows(finding.height))
             if finding.height == "gpu" or explained or not finding.advice:
                 continue
-            gain, change = (*finding.gains, AdviceGain())[0], _REPLAYS.get(finding.height)
+            gain, change = (*finding.gains, AdviceGain())[0], self.without(finding.height)
             advice = finding.advice[0].removesuffix(gain.text)
             if change and (most := self.speedup(change)) is not None:
                 upper = most if gain.upper is None else min(most, gain.upper)

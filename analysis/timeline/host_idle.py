@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from .busy import Within
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
-from .idle import CAUSES, Some, attributed_gaps
+from .idle import CAUSES, DRAINING, Some, attributed_gaps
 from .trace import BLOCKING, NONE, Blocks, Trace, thread_rows
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     waits = Waits(code)
     for some, parts in attributed_gaps(trace, within):
         own = parts[rows].astype(np.float64)
+        for cause, after in DRAINING.items():  # the code that waited is charged with what follows
+            own[CODE_CAUSES.index(cause)] += parts[CAUSES.index(after)]
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
         for who, mine in thread_rows(some.pid[kept], some.thread[kept]):
             recorded = code.code_of(*who)

@@ -18,8 +18,9 @@ call [a0, a1] requested. It has three parts:
 * During the call the time belongs to the class of the call.
 * After the call the device had been asked and had not started yet.
 
-A call that was already waiting when the device ran out of work accounts for as much launch overhead as it had waited,
-because the host would have launched the next operation during that time.
+A call that was already waiting when the device ran out of work also causes as much launch overhead as it had waited,
+because the host would have launched the next operation during that time. This part has a cause of its own
+(``after_synchronisation`` and others), because nothing waits then.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def scale_limits(trace: Trace) -> TimelineLimits:
     )
 
 
-_DRAINING = ("synchronisation", "allocation", "copies")
-"""Classes of calls that wait until the device has finished its queue."""
+DRAINING = {name: f"after_{name}" for name in ("synchronisation", "allocation", "copies")}
+"""Classes of calls that wait until the device has finished its queue -> the cause of the launch overhead after them."""
 CAUSES = tuple(rules().causes)
 _FEW = 8
 """Number of pieces of work up to which starting threads takes longer than it saves."""
@@ -317,7 +318,7 @@ def _share_causes(looking: _Looking, lane: Lane, bare: _Bare) -> tuple[Ints, NDA
     _call_and_after(looking, bare, (h, q), parts)
     for cause, gaps, waited in drained:
         moved = np.minimum(parts["launch"][gaps], waited)
-        parts[cause][gaps] += moved
+        parts[DRAINING[cause]][gaps] += moved
         parts["launch"][gaps] -= moved
     for cause, where in (("start_up", bare.edge == 1), ("shut_down", bare.edge == 2), ("unknown", inner & ~asked)):
         parts[cause][where] += ns[where]
@@ -367,7 +368,7 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
         left -= part
     parts["launch"][index] += np.where(brief, left, 0)
     parts["host"][index] += np.where(brief, 0, left)
-    drained = {cause: np.flatnonzero(brief & (drain == BLOCKING.index(cause))) for cause in _DRAINING}
+    drained = {cause: np.flatnonzero(brief & (drain == BLOCKING.index(cause))) for cause in DRAINING}
     return [(cause, index[mine], waited[mine]) for cause, mine in drained.items()]
 
 

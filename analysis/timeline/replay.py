@@ -10,7 +10,8 @@ A timeline is a graph of moments, each of which follows from at most two earlier
 
 The distances between these moments are those that were measured, so that a replay without a change takes the measured
 time. Without some code, the host takes less time between its calls and makes no calls that wait there; the copies that
-the code requests may vanish as well. Kernels and copies may take less time. All other work of the devices stays, and so
+the code requests may vanish as well. The same holds without all calls of a class, and without the pauses between calls
+in which the host is busy itself. Kernels and copies may take less time. All other work of the devices stays, and so
 do distances that neither calls nor earlier work explain. The threads of a process count as one sequence of calls.
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .busy import COPIES
 from .host_code import HostCode, ThreadCode
+from .idle import scale_limits
 from .trace import BLOCKING, COPY, NONE, Trace, Window
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class ProgramChange:
     """Whether all copies run at the same time as other work."""
     launched_together: bool = False
     """Whether all work that is requested between two waits is requested at once, as by a graph."""
+    host: frozenset[str] = frozenset()
+    """What the host no longer takes time for: classes of calls (``BLOCKING``), and ``PAUSES``."""
 
     def __or__(self, other: ProgramChange) -> ProgramChange:
         """Return both changes together."""
@@ -63,9 +67,12 @@ class ProgramChange:
             self.kernels | other.kernels,
             self.overlapped or other.overlapped,
             self.launched_together or other.launched_together,
+            self.host | other.host,
         )
 
 
+PAUSES = "pauses"
+"""The time between two calls of a thread if it is longer than what a launch takes the host."""
 NO_CHANGE = ProgramChange()
 
 
@@ -88,38 +95,67 @@ class _Moments(NamedTuple):
     """The stack of a call that waits or copies; -1 for others."""
     kernel: Ints
     """The number of the kernel; ``_COPIED`` for copies and fills, and ``NO_KERNEL`` for calls."""
+    blocks: Ints
+    """The class of a call that waits; -1 for others."""
 
 
 class Replay:
     """The windows of a timeline, to be replayed after a change; ``code`` is None if no code of the host is known."""
 
     def __init__(self, trace: Trace, windows: Sequence[Window], code: HostCode | None) -> None:
+        self._trace = trace
         self._graphs = [_Graph(trace, window, code) for window in windows]
         self._known: dict[ProgramChange, float] = {}
-        self._code: dict[int, list[ThreadCode]] = {}
-        """The code of the threads of each process that request work or wait for it."""
-        for pid, thread in {*trace.blocks, *trace.requests}:
-            if code and (spans := code.code_of(pid, thread)):
-                self._code.setdefault(pid, []).append(spans)
+        self._code: dict[tuple[int, int], ThreadCode] = {}
+        """The code of the threads that request work or wait for it."""
+        for thread in {*trace.blocks, *trace.requests}:
+            if code and (spans := code.code_of(*thread)):
+                self._code[thread] = spans
 
     def wall_ns(self, change: ProgramChange = NO_CHANGE) -> float:
         """Return the time that the windows take after a change, in ns."""
         if change not in self._known:
-            saved = {pid: _saved(spans, list(change.stacks)) for pid, spans in self._code.items() if change.stacks}
+            saved = {pid: _saving(spans) for pid, spans in self._saved_spans(change).items()}
             self._known[change] = sum(graph.wall_ns(change, saved) for graph in self._graphs)
         return self._known[change]
 
+    def _saved_spans(self, change: ProgramChange) -> dict[int, list[tuple[Ints, Ints]]]:
+        """Return the starts and ends of what the host no longer does after a change, by process."""
+        import numpy as np
 
-def _saved(code: Sequence[ThreadCode], stacks: list[int]) -> tuple[Ints, Ints]:
-    """Return times, and how much time the code of these stacks has taken until each of them, in ns."""
+        spans: dict[int, list[tuple[Ints, Ints]]] = {}
+        for (pid, _), code in self._code.items() if change.stacks else ():
+            own = np.isin(code.stack, list(change.stacks))
+            spans.setdefault(pid, []).append((code.s[own], code.e[own]))
+        classes = [BLOCKING.index(name) for name in change.host - {PAUSES}]
+        for (pid, _), blocks in self._trace.blocks.items() if classes else ():
+            own = np.isin(blocks.cls, classes)
+            spans.setdefault(pid, []).append((blocks.s[own], blocks.e[own]))
+        for thread in self._trace.requests if PAUSES in change.host else ():
+            spans.setdefault(thread[0], []).append(_pauses(self._trace, thread))
+        return spans
+
+
+def _pauses(trace: Trace, thread: tuple[int, int]) -> tuple[Ints, Ints]:
+    """Return the pauses between the calls of a thread that are the host's own work by their length."""
     import numpy as np
 
-    mine = [np.isin(spans.stack, stacks) for spans in code]
-    start, end = (
-        np.sort(np.concatenate([[0], *(getattr(spans, at)[own] for spans, own in zip(code, mine, strict=True))]))
-        for at in "se"
-    )
-    # Code that several threads run at a time is saved once.
+    work, blocks, nothing = trace.work, trace.blocks.get(thread), np.zeros(0, dtype=np.int64)
+    own = (work.pid == thread[0]) & (work.thread == thread[1]) & (work.a0 != NONE)
+    s = np.append(work.a0[own], blocks.s if blocks else nothing)
+    e = np.append(work.a1[own], blocks.e if blocks else nothing)
+    order = np.argsort(s, kind="stable")
+    start, end = np.maximum.accumulate(e[order])[:-1], s[order][1:]
+    long = end - start > scale_limits(trace).short_pause_ns
+    return start[long], end[long]
+
+
+def _saving(spans: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Return times, and how much time has been within the spans until each of them, in ns."""
+    import numpy as np
+
+    start, end = (np.sort(np.concatenate([[0], *column])) for column in zip(*spans, strict=True))
+    # What several threads do at a time is saved once.
     times = np.concatenate([start, end])
     order = np.argsort(times, kind="stable")
     running = np.cumsum(np.repeat([1, -1], len(start))[order]) > 0
@@ -166,6 +202,7 @@ class _Graph:
 
         moments = self.moments
         gone, calls = np.isin(moments.stack, list(change.stacks)), moments.length < 0
+        gone |= np.isin(moments.blocks, [BLOCKING.index(name) for name in change.host - {PAUSES}])
         length = self._lengths(change, gone)
         cost = self._between(change, saved) + np.where(gone & calls, 0, moments.cost) + length
         distance = np.where(gone & calls, _NEVER, moments.distance) + length
@@ -247,6 +284,7 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
         length=end - start,
         stack=stack,
         kernel=np.where(work.of(COPIES, own), _COPIED, work.kernel[own]),
+        blocks=np.full(len(own), -1),
     )
 
 
@@ -256,7 +294,7 @@ def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) 
 
     # Where a window ends with the last work, what the host does meanwhile is not part of it.
     pids = np.unique(work.pid) if window.end != trace.work.e.max() else work.pid[:0]
-    columns = [(pids, *np.full((2, len(pids)), window.end), np.full(len(pids), -1))]
+    columns = [(pids, *np.full((2, len(pids)), window.end), *np.full((2, len(pids)), -1))]
     starts, finished = np.sort(work.at), np.sort(work.at + work.length)
     for who, blocks in trace.blocks.items():
         mine = np.isin(blocks.cls, _WAITING) & (blocks.e > window.start) & (blocks.s < window.end)
@@ -264,8 +302,8 @@ def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) 
         mine &= (blocks.cls != _ALLOCATION) | (begun == over)
         began, ended = blocks.s[mine], np.minimum(blocks.e[mine], window.end)
         stacks = code.stacks_at(*who, began) if code else np.full(len(began), -1)
-        columns.append((np.full(len(began), who[0]), began, ended, stacks))
-    pid, start, end, stack = (np.concatenate(column) for column in zip(*columns, strict=True))
+        columns.append((np.full(len(began), who[0]), began, ended, stacks, blocks.cls[mine].astype(np.int64)))
+    pid, start, end, stack, classes = (np.concatenate(column) for column in zip(*columns, strict=True))
     start, end, ends = start - window.start, end - window.start, work.at + work.length
     last = _latest(ends, work.pid, end, pid)
     ready = np.append(ends, NONE)[last]
@@ -280,6 +318,7 @@ def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) 
         length=np.full(len(pid), -1),
         stack=stack,
         kernel=np.full(len(pid), NO_KERNEL),
+        blocks=classes,
     )
 
 

@@ -21,7 +21,7 @@ from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
 from .busy import ANY
 from .rules import rules
-from .trace import NONE, Trace, Window
+from .trace import NONE, Trace, Window, Work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,9 @@ class Steps:
     """Whether the program, or its framework, calls these ranges steps."""
     covered: float
     """The share of the time between the first and the last device work that the complete steps take."""
-    usable: bool = True
+    after_setup: bool
+    """Whether what comes before them is a setup: the program names them, or they repeat until the end."""
+    usable: bool
     """Whether they stand for the program: they cover the device's time and leave little idle time out."""
 
     @property
@@ -193,7 +195,7 @@ def _by_range(trace: Trace, sources: str) -> Steps | None:
         setup = sources != _OPERATORS
         usable = _covered_share(trace, starts, setup) >= _COVERED and not _leaves_idle_out(trace, starts, setup)
         name = str(plain).replace("##", "#")  # ProfilerStep#12
-        division = _make_steps(trace, "range", name, starts, named=named, usable=usable)
+        division = _make_steps(trace, "range", name, starts, named=named, after_setup=named, usable=usable)
         if usable:
             return division
         rejected.append(division)
@@ -230,6 +232,18 @@ def _follow_setup(trace: Trace, starts: Sequence[int]) -> bool:
         return False
     lengths, inside = work.e - work.s, work.s >= starts[0]
     return bool(lengths[inside].sum(dtype="f8") >= _ALIKE * lengths.sum(dtype="f8"))
+
+
+def _ends_alike(work: Work, own: slice, starts: Sequence[int]) -> bool:
+    """Whether the work of a lane after the last start consists of the kernels of the step before it.
+
+    The layers of a forward pass are followed by other kernels, such as those of a classifier.
+    """
+    import numpy as np
+
+    before, last = np.searchsorted(work.s[own], starts[-2:])
+    kernels = work.kernel[own]
+    return bool(np.isin(kernels[last:], kernels[before:last]).all())
 
 
 def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
@@ -288,8 +302,9 @@ def _by_kernels(trace: Trace) -> Steps | None:
     repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
     starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
     whole = _covered_share(trace, starts, False) >= _KERNELS_COVERED and not _leaves_idle_out(trace, starts, False)
-    usable = whole or _follow_setup(trace, starts)
-    return _make_steps(trace, "kernels", trace.kernel_names([again])[again], starts, usable=usable)
+    after_setup = _follow_setup(trace, starts) and _ends_alike(trace.work, own, starts)
+    name = trace.kernel_names([again])[again]
+    return _make_steps(trace, "kernels", name, starts, after_setup=after_setup, usable=whole or after_setup)
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
@@ -351,6 +366,7 @@ def _make_steps(
     starts: Sequence[int],
     *,
     named: bool = False,
+    after_setup: bool,
     usable: bool,
 ) -> Steps:
     durations = [b - a for a, b in pairwise(starts)]
@@ -359,7 +375,7 @@ def _make_steps(
     while warm_up < len(durations) // 2 and durations[warm_up] > slow:
         warm_up += 1
     covered = (starts[-1] - starts[0]) / max(int(trace.work.e.max() - trace.work.s.min()), 1)
-    return Steps(by, name, list(starts), warm_up, named, covered, usable)
+    return Steps(by, name, list(starts), warm_up, named, covered, after_setup, usable)
 
 
 # -- phases ----------------------------------------------------------------------------------------

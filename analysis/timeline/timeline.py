@@ -17,6 +17,7 @@ from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
 from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
+from .heights import Heights
 from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
@@ -62,7 +63,8 @@ Selected = Literal["steady", "work", "whole", "range"]
 
 @dataclass(frozen=True)
 class _Selection:
-    """The windows that figures refer to; ``apart`` are steps that tell another story than the time around them."""
+    """The windows that figures refer to; ``apart`` is the other one of steps and the time around them, if they tell
+    different stories."""
 
     windows: Sequence[Window]
     selected: Selected
@@ -202,13 +204,14 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     made.figures = _doubted_figures(made)
     made.late = late_rank(workload, made.balance)
     uneven = made.balance.uneven_pct if made.balance and made.late else 0.0
-    about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), uneven)
+    heights = Heights(trace, windows, made.host)
+    about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), heights.saved_pct, uneven)
     judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     if selection.apart or _is_small_part(made):
         made.verdict = replace(made.verdict, confidence=min(made.verdict.confidence, rules().limits.doubted))
     if selection.apart:
-        made.findings = _with_steps_apart(made, selection.apart)
+        made.findings = _with_other_story(made, selection.apart)
     made.findings = _with_code(add_rank_advice(made.findings, made.balance, made.late), made.host)
     return made
 
@@ -327,14 +330,13 @@ def _parts(trace: Trace, windows: Sequence[Window]) -> list[float]:
 
 
 def _differ(trace: Trace, division: steps.Steps, steady: Window) -> bool:
-    """Whether steps tell another story than the work around them, apart from their warm-up, and from a setup if the
-    program names its steps.
+    """Whether steps tell another story than the work around them, apart from their warm-up and a setup.
 
     Repetitions that are not certainly steps do so as soon as they leave out a large part of that time.
     """
     span = _span(trace)
     around = [Window(steady.start, span.end)]
-    if not (division.named and division.certain) and division.starts[0] > span.start:
+    if not division.after_setup and division.starts[0] > span.start:
         around.insert(0, Window(span.start, division.starts[0]))
     if not division.certain and steady.end - steady.start < _COVERED * Within(around).wall:
         return True
@@ -342,17 +344,20 @@ def _differ(trace: Trace, division: steps.Steps, steady: Window) -> bool:
     return any(abs(one - other) > _OTHER_STORY for one, other in pairs)
 
 
-def _with_steps_apart(made: Timeline, steady: Window) -> list[ApplicationFinding]:
-    """Return the findings with the claim for the steps after the first claim, which is about the time around them."""
+def _with_other_story(made: Timeline, apart: Window) -> list[ApplicationFinding]:
+    """Return the findings with the claim for the window ``apart`` after the first claim."""
     division, (first, *others) = made.steps, made.findings
     assert division is not None
-    within = Within([steady])
-    share = 100 * within.wall / max(made.wall_ns, 1)
-    name = f"{count_text(division.count, division.noun)} of {_cut_name(division.name)!r} ({short_time(within.wall, 4)})"
-    about = JudgedWindow(name, {}, {})
+    within = Within([apart])
+    if made.selected == "steady":
+        name = "the time between its first and last work"
+        part = f"The steps take {100 * made.wall_ns / max(within.wall, 1):.3g} % of that time."
+    else:
+        name = f"{count_text(division.count, division.noun)} of {_cut_name(division.name)!r}"
+        part = f"They take {100 * within.wall / max(made.wall_ns, 1):.3g} % of that time."
+    about = JudgedWindow(f"{name} ({short_time(within.wall, 4)})", {}, {})
     _, findings = verdict.judge(made.trace, busy(made.trace, within), idle.find(made.trace, within).causes, about)
-    claim = f"{first.claim} {findings[0].claim} They take {share:.3g} % of that time."
-    return [replace(first, claim=claim), *others]
+    return [replace(first, claim=f"{first.claim} {findings[0].claim} {part}"), *others]
 
 
 @dataclass(frozen=True)
@@ -426,8 +431,13 @@ def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps 
     if not asked.steady:
         return _Selection([trace.whole], "whole")
     steady = division.steady if division else None
-    if division and steady and not _differ(trace, division, steady):
+    if not (division and steady):
+        return _Selection([_span(trace)], "work")
+    if not _differ(trace, division, steady):
         return _Selection([steady], "steady")
+    # Steps that the program names are what it does; repetitions may be anything.
+    if division.named:
+        return _Selection([steady], "steady", _span(trace))
     return _Selection([_span(trace)], "work", steady)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal
@@ -94,6 +94,8 @@ class JudgedWindow:
     evidence: Mapping[HeightName, list[str]]
     expected: Mapping[str, float]
     """What a change of one kind is expected to save, in % of the wall time (see ``gains``)."""
+    saved: Callable[[HeightName], float | None] = lambda _: None
+    """The share of the wall time in % that a replay without a height saves; None if none shows it."""
     uneven_pct: float = 0.0
     """The share of the wall time that even ranks would save, if the slow rank is known."""
 
@@ -123,8 +125,11 @@ def judge(
     for name in sorted(HEIGHTS, key=lambda name: (name != first, -weight[name])):
         if share[name] < limits.told_pct and name != first:
             continue
-        saved = Savings(share[name], gone[name] + _spare(name, share, noise), window.expected)
-        findings.append(_finding(trace, name, saved, window))
+        replayed = window.saved(name)
+        # What is charged to a height vanishes with it, also where the replay does not show that.
+        charged = gone[name] + _recorded_launches(name, share)
+        most = gone[name] + _spare(name, share, noise) if replayed is None else max(charged, replayed)
+        findings.append(_finding(trace, name, Savings(share[name], most, window.expected), window))
     if unknown > weight[first] or not weight[first]:
         return ApplicationVerdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR

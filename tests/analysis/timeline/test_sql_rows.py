@@ -85,7 +85,7 @@ def test_steps_of_two_ranks_and_their_waits_are_one_query_each(tmp_path: Path) -
         (1, 4 * (4 * MS - 10 * US)),
     ]
     waits = "SELECT rank, sum(ns) FROM gaps WHERE cause = 'synchronisation' AND step = 2 GROUP BY 1 ORDER BY 1"
-    assert query_counters(store, waits).table.rows == [[0, 2 * MS + 10 * US], [1, 6 * MS + 10 * US]]
+    assert query_counters(store, waits).table.rows == [[0, 2 * MS - 20 * US], [1, 6 * MS - 20 * US]]
 
 
 def test_a_timeline_without_steps_has_lanes_and_gaps(tmp_path: Path) -> None:
