@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -61,28 +61,6 @@ def _file(process: psutil.Process) -> tuple[Path, bool]:
     # An option is not followed by a script path: python -m MODULE, bash -c COMMAND.
     script = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     return (Path(script), True) if script and _INTERPRETER.fullmatch(program.name) else (program, False)
-
-
-@dataclass
-class TerminationRequests:
-    """Sends SIGTERM to the profiled programs, and SIGKILL to those still running after ``ask_s`` seconds."""
-
-    root: int
-    profiler: str
-    ask_s: float
-    _until: float = field(init=False)
-    _asked: set[psutil.Process] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._until = time.monotonic() + self.ask_s
-
-    def repeat(self) -> None:
-        """Signal every process that has not been signalled yet; call this repeatedly until the profiler has ended."""
-        late = time.monotonic() > self._until
-        for process in programs(self.root, self.profiler):
-            if late or process not in self._asked:
-                send(process, signal.SIGKILL if late else signal.SIGTERM)
-                self._asked.add(process)
 
 
 _HEAD, _TAIL = 16_384, 131_072
@@ -368,12 +346,20 @@ class _AttendedChild:
         return ProgramOutcome(status, self.child.pid, stopped=reason, handed_over=handed_over, stuck=stuck)
 
     def _ask_to_end(self) -> int | None:
-        """Ask the profiled program to end and let the profiler write; return the profiler's status if it ended."""
-        limits = self.watch.limits
-        asking = TerminationRequests(os.getpid(), self.program.profiler, limits.ask_s)
-        until = time.monotonic() + limits.ask_s + limits.write_s
-        while time.monotonic() < until and not self.watch.must_hurry():
-            asking.repeat()
+        """Ask the profiled program to end and let the profiler write; return the profiler's status if it ended.
+
+        The processes of the program get SIGTERM once, and SIGKILL if they are still running after ``ask_s`` seconds.
+        """
+        asked: set[psutil.Process] = set()
+        patient_until = time.monotonic() + self.watch.limits.ask_s
+        until = patient_until + self.watch.limits.write_s
+        while (now := time.monotonic()) < until and not self.watch.must_hurry():
+            for process in programs(os.getpid(), self.program.profiler):
+                if now > patient_until:
+                    send(process, signal.SIGKILL)
+                elif process not in asked:
+                    send(process, signal.SIGTERM)
+                    asked.add(process)
             # Keep reading, so that the profiler never blocks on a full pipe.
             _read(self.pipes, _POLL_S)
             if reap(keep=self.child.pid):
