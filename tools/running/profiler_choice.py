@@ -105,10 +105,9 @@ def _no_gpu(machine: Machine, vendor: str | None) -> MissingTool:
 
 def _visible_gpus(devices: list[Device], environment: Mapping[str, str]) -> list[Device]:
     """Return the GPUs that the visibility variables leave, in the order that they specify."""
-    for names in _MASKS.values():
+    for vendor, names in _MASKS.items():
         for name in names:
             stated = [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
-            vendor = next(v for v, n in _MASKS.items() if name in n)
             if stated and (shown := [d for part in stated for d in devices if _fits(d, part) and d.vendor == vendor]):
                 devices = [*shown, *(d for d in devices if d.vendor != vendor)]
     return devices
