@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pydantic
-import tomli
 
 from ...analysis.base.text import count_text
+from ...analysis.catalogue import files
 from ...analysis.store.store import Store
 from ..device.machine.sensors import SensorSampler
 from ..isolation.child import function_named
@@ -83,7 +83,7 @@ def stop_problem(reason: StopReason, job: Job) -> ProblemText:
 
 def _problem(code: str, **facts: object) -> ProblemText:
     """The problem that endings.toml states for how a run or one of its steps ended."""
-    stated = tomli.loads(Path(__file__).with_name("endings.toml").read_text(encoding="utf-8"))[code]
+    stated = files.load(Path(__file__).with_name("endings.toml"))[code]
     return ProblemText(**{part: text.format(**facts) for part, text in stated.items()})
 
 
