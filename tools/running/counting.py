@@ -212,11 +212,9 @@ def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches,
                 near(pattern, known) or f"the longest are {shown}",
                 "The timing run, which is kept, lists them all",
             )
-    if run.request.replay != "kernel":
-        return launches.only(kernels), []
     waiting = [name for name in kernels if _TOGETHER.search(name)]
     alone = [name for name in kernels if name not in waiting]
-    if not waiting or not alone:
+    if run.request.replay != "kernel" or not waiting or not alone:
         return launches.only(kernels), []
     remark = (
         f"{count_text(len(waiting), 'kernel')} of communication, timed but not counted: replayed alone, they would "
