@@ -96,14 +96,14 @@ class Capture:
     @property
     def text(self) -> str:
         """Return the kept text, with a line that states how many bytes were omitted in the middle."""
-        tail = b"".join(self._tail)[-_TAIL:]
-        missing = self.total - len(self._head) - len(tail)
+        head, tail = bytes(self._head), b"".join(self._tail)[-_TAIL:]
+        missing = self.total - len(head) - len(tail)
         gap = f"\n[... {count_text(missing, 'byte')} omitted ...]\n".encode() if missing else b""
         # A secret that the gap cuts in two would not be recognised, so the partial words next to the gap are dropped.
         if missing and self.hidden:
             longest = max(len(s.encode()) for s in self.hidden)
-            return redact((bytes(self._head)[:-longest] + gap + tail[longest:]).decode("utf-8", "replace"), self.hidden)
-        return redact((bytes(self._head) + gap + tail).decode("utf-8", "replace"), self.hidden)
+            head, tail = head[:-longest], tail[longest:]
+        return redact((head + gap + tail).decode("utf-8", "replace"), self.hidden)
 
     def save(self) -> None:
         """Write the kept text if anything was added since the last call."""
@@ -316,13 +316,13 @@ class _AttendedChild:
             if status is None and reap(keep=child.pid):
                 status = child.wait()
                 linger_until = time.monotonic() + watch.limits.linger_s
-            if status is not None and not descendants(os.getpid()):
-                return ProgramOutcome(status, child.pid)
-            if status is not None and time.monotonic() > linger_until:
+            if status is not None:
                 left_behind = len(descendants(os.getpid()))
-                return ProgramOutcome(
-                    status, child.pid, left_behind=left_behind, stuck=end_all(watch.run_id, 0, below=os.getpid())
-                )
+                if not left_behind:
+                    return ProgramOutcome(status, child.pid)
+                if time.monotonic() > linger_until:
+                    stuck = end_all(watch.run_id, 0, below=os.getpid())
+                    return ProgramOutcome(status, child.pid, left_behind=left_behind, stuck=stuck)
             if reason := watch.reason():
                 return self._end_early(reason, status)
             meanwhile()

@@ -142,13 +142,14 @@ def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) ->
     own = next((name for name in order if (sampler := registry.sampler(name)) and sampler.RECORDS), None)
     if own and not counts:
         return InstalledProfiler(name=own, vendor=device.vendor)
-    known = [p for p in machine.profilers if p.name in order]
-    first = next((p for p in known if p.path), known[0] if known else None)
-    name = first.name if first else order[0]
-    why = first.why if first else "it is not installed: neither on PATH nor in the usual places"
-    fix = (first.fix if first else "") or "See list_devices"
+    absent = InstalledProfiler(
+        name=order[0], vendor=device.vendor, why="it is not installed: neither on PATH nor in the usual places"
+    )
+    known = [*(p for p in machine.profilers if p.name in order), absent]
+    first = next((p for p in known if p.path), known[0])
     without = 'Times (metrics=[]) and a timeline (["timeline"]) do not need it' if own else ""
-    raise MissingTool(f"{name} cannot profile {_title(device)} here", join_sentences(why or "", without), fix)
+    what = f"{first.name} cannot profile {_title(device)} here"
+    raise MissingTool(what, join_sentences(first.why or "", without), first.fix or "See list_devices")
 
 
 def _title(device: Device) -> str:
