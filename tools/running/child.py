@@ -250,7 +250,7 @@ def run_program(
 
     ``meanwhile`` is called repeatedly while the program runs.
     """
-    out, err = captures = [Capture(path, hidden) for path in program.logs]
+    captures = [Capture(path, hidden) for path in program.logs]
     if program.follower:
         for number, capture in enumerate(captures):
             capture.listener = partial(program.follower.hear, number)
@@ -262,10 +262,10 @@ def run_program(
         # A program that ended without reading its input has an exit status, which is more informative.
         with suppress(BrokenPipeError), child.stdin:
             child.stdin.write(program.text.encode())
+    streams = [(pipe, own) for pipe, own in zip((child.stdout, child.stderr), captures, strict=True) if pipe]
     with selectors.DefaultSelector() as pipes:
-        for pipe, capture in ((child.stdout, out), (child.stderr, err)):
-            if pipe:
-                pipes.register(pipe, selectors.EVENT_READ, capture)
+        for pipe, capture in streams:
+            pipes.register(pipe, selectors.EVENT_READ, capture)
         try:
             return _AttendedChild(child, pipes, watch, program, captures).attend(meanwhile)
         finally:
@@ -273,11 +273,9 @@ def run_program(
             until = time.monotonic() + 1
             while pipes.get_map() and time.monotonic() < until and _read(pipes, 0):
                 pass
-            out.save()
-            err.save()
-            for pipe in (child.stdout, child.stderr):
-                if pipe:
-                    pipe.close()
+            for pipe, capture in streams:
+                capture.save()
+                pipe.close()
 
 
 def _start(program: ProgramSpec, variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedCall:

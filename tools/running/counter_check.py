@@ -134,8 +134,9 @@ def answer_open_questions(
 
 
 def _launch_names(workload: Workload, launches: Iterable[KnownLaunch]) -> dict[str, str]:
-    """Map each kernel name that the profiler wrote to the name of its launch."""
-    return {name: launch_name for name in workload.kernels if (launch_name := _match_launch(name, launches))}
+    """Map each kernel name that the profiler wrote to the name of its launch, the longest that it contains."""
+    names = sorted((launch.name for launch in launches), key=len, reverse=True)
+    return {kernel: fitting[0] for kernel in workload.kernels if (fitting := [n for n in names if n in kernel])}
 
 
 def judge_workload(
@@ -158,12 +159,6 @@ def judge_workload(
     for name, told_by_code in code.items():
         inputs.setdefault(name, {}).update(told_by_code)
     return judge_metrics(target, launches, have, inputs, workload.facts)
-
-
-def _match_launch(kernel: str, launches: Iterable[KnownLaunch]) -> str | None:
-    """Return the launch that a kernel name written by the profiler stands for."""
-    fitting = [launch.name for launch in launches if launch.name in kernel]
-    return max(fitting, key=len, default=None)
 
 
 def _times(workload: Workload, short: Mapping[str, str]) -> dict[str, float]:

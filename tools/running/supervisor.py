@@ -56,14 +56,6 @@ def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> Pr
     return _problem(code, step=step.name, ending=signal_name(outcome.status or 0))
 
 
-def check_failure(outcome: ProgramOutcome) -> ProblemText:
-    """Describe a failed check of the program's results."""
-    ending = f"ended with {signal_name(outcome.status or 0)}"
-    return _problem(
-        "check_failed", ending=f"could not be started ({outcome.unstarted})" if outcome.unstarted else ending
-    )
-
-
 def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
     """Describe a step that ended well without results, or whose results its profiler could not convert."""
     if unreadable:
@@ -76,9 +68,13 @@ def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
 def stop_problem(reason: StopReason, job: Job) -> ProblemText:
     """Describe why a run was stopped before its end."""
     limits = job.limits
-    processes = count_text(limits.processes, "process")
-    disk_gb, free_gb = limits.disk_bytes / 1e9, limits.free_bytes / 1e9
-    return _problem(reason, timeout_s=job.run.timeout_s, disk_gb=disk_gb, free_gb=free_gb, processes=processes)
+    return _problem(
+        reason,
+        timeout_s=job.run.timeout_s,
+        disk_gb=limits.disk_bytes / 1e9,
+        free_gb=limits.free_bytes / 1e9,
+        processes=count_text(limits.processes, "process"),
+    )
 
 
 def _problem(code: str, **facts: object) -> ProblemText:
@@ -178,7 +174,10 @@ class Supervisor:
             self._end_stopped(outcome.stopped)
         else:
             self.state.check = "failed"
-            self._end("failed", check_failure(outcome))
+            ending = f"ended with {signal_name(outcome.status or 0)}"
+            if outcome.unstarted:
+                ending = f"could not be started ({outcome.unstarted})"
+            self._end("failed", _problem("check_failed", ending=ending))
         return False
 
     def _steps(self) -> None:
