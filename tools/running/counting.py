@@ -312,7 +312,7 @@ class _CountingPlan:
             return run, [f"{why}; set budget_s to limit them."]
         fewer = max(1, int(passes * budget_s / runs_s))
         planned = plan(request.target, run.metrics, max_passes=fewer)
-        lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
+        lost = ", ".join(list(planned.left_out)[:8]) + " ..." * (len(planned.left_out) > 8)
         changed = run.model_copy(update={"request": replace(request, passes=planned.passes)})
         return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
 

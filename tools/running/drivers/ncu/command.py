@@ -419,13 +419,13 @@ def notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
 
 def _range_notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
     """Return a note on what restricting ncu to a range excludes."""
-    if request.range is None:
-        return []
-    text = "ncu is restricted to the range by its NVTX name"
+    text = "ncu is restricted to the range by its NVTX name."
     if not features.whole_process:
-        text += f". This version is not known to support {_SCOPE}: without it, launches of other threads, such as "
-        text += "those of backward passes in PyTorch, are outside the range"
-    return [Note("range", f"{text}.")]
+        text += (
+            f" This version is not known to support {_SCOPE}: without it, launches of other threads, such as those of "
+            "backward passes in PyTorch, are outside the range."
+        )
+    return [Note("range", text)] if request.range is not None else []
 
 
 def left_out(request: ProfileRequest, features: NcuFeatures) -> dict[str, str]:

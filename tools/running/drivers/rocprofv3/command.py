@@ -85,10 +85,10 @@ def steps(request: ProfileRequest, features: Rocprofv3Features, *, program: str,
     command_line = _CommandLine(request, features, program, out, _filters(request))
     translations = {n: translate_pass(request, counters, features) for n, counters in enumerate(request.passes, 1)}
     passes = {n: one for n, one in translations.items() if one.names}
-    if request.replay == "kernel":
-        counting = [command_line.replaying(list(passes.values()))] if passes else []
-    elif request.replay == "iteration":
-        counting = [command_line.taking_turns(list(passes.values()))] if passes else []
+    if passes and request.replay == "kernel":
+        counting = [command_line.replaying(list(passes.values()))]
+    elif passes and request.replay == "iteration":
+        counting = [command_line.taking_turns(list(passes.values()))]
     else:
         counting = [command_line.step(f"pass_{n}", [], {"pmc": one.names}, [one]) for n, one in passes.items()]
     lines = [command_line.sampling()] if request.hotspots else []
@@ -220,9 +220,11 @@ def _sample_notes(request: ProfileRequest) -> list[Note]:
         return [Note("sample", f"{kernels}, all launches of each, {why}.")]
     wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
     more = counted_besides(request.sample.iterations)
-    text = f"{kernels}, {count_text(wanted, 'launch')} of them in each pass and at most {more} more: rocprofv3 takes "
-    rest = "one list of launch numbers for all kernels, and numbers launches by kernel and device."
-    return [Note("sample", f"{text}{rest}")]
+    text = (
+        f"{kernels}, {count_text(wanted, 'launch')} of them in each pass and at most {more} more: rocprofv3 takes one "
+        "list of launch numbers for all kernels, and numbers launches by kernel and device."
+    )
+    return [Note("sample", text)]
 
 
 def _turns_note(request: ProfileRequest) -> Note:
