@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -63,28 +63,6 @@ def _file(process: psutil.Process) -> tuple[Path, bool]:
     return (Path(script), True) if script and _INTERPRETER.fullmatch(program.name) else (program, False)
 
 
-@dataclass
-class TerminationRequests:
-    """Sends SIGTERM to the profiled programs, and SIGKILL to those still running after ``ask_s`` seconds."""
-
-    root: int
-    profiler: str
-    ask_s: float
-    _until: float = field(init=False)
-    _asked: set[psutil.Process] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._until = time.monotonic() + self.ask_s
-
-    def repeat(self) -> None:
-        """Signal every process that has not been signalled yet; call this repeatedly until the profiler has ended."""
-        late = time.monotonic() > self._until
-        for process in programs(self.root, self.profiler):
-            if late or process not in self._asked:
-                send(process, signal.SIGKILL if late else signal.SIGTERM)
-                self._asked.add(process)
-
-
 _HEAD, _TAIL = 16_384, 131_072
 """Number of bytes kept from the beginning and from the end of a stream."""
 
@@ -118,14 +96,14 @@ class Capture:
     @property
     def text(self) -> str:
         """Return the kept text, with a line that states how many bytes were omitted in the middle."""
-        tail = b"".join(self._tail)[-_TAIL:]
-        missing = self.total - len(self._head) - len(tail)
+        head, tail = bytes(self._head), b"".join(self._tail)[-_TAIL:]
+        missing = self.total - len(head) - len(tail)
         gap = f"\n[... {count_text(missing, 'byte')} omitted ...]\n".encode() if missing else b""
         # A secret that the gap cuts in two would not be recognised, so the partial words next to the gap are dropped.
         if missing and self.hidden:
             longest = max(len(s.encode()) for s in self.hidden)
-            return redact((bytes(self._head)[:-longest] + gap + tail[longest:]).decode("utf-8", "replace"), self.hidden)
-        return redact((bytes(self._head) + gap + tail).decode("utf-8", "replace"), self.hidden)
+            head, tail = head[:-longest], tail[longest:]
+        return redact((head + gap + tail).decode("utf-8", "replace"), self.hidden)
 
     def save(self) -> None:
         """Write the kept text if anything was added since the last call."""
@@ -272,7 +250,7 @@ def run_program(
 
     ``meanwhile`` is called repeatedly while the program runs.
     """
-    out, err = captures = [Capture(path, hidden) for path in program.logs]
+    captures = [Capture(path, hidden) for path in program.logs]
     if program.follower:
         for number, capture in enumerate(captures):
             capture.listener = partial(program.follower.hear, number)
@@ -284,10 +262,10 @@ def run_program(
         # A program that ended without reading its input has an exit status, which is more informative.
         with suppress(BrokenPipeError), child.stdin:
             child.stdin.write(program.text.encode())
+    streams = [(pipe, own) for pipe, own in zip((child.stdout, child.stderr), captures, strict=True) if pipe]
     with selectors.DefaultSelector() as pipes:
-        for pipe, capture in ((child.stdout, out), (child.stderr, err)):
-            if pipe:
-                pipes.register(pipe, selectors.EVENT_READ, capture)
+        for pipe, capture in streams:
+            pipes.register(pipe, selectors.EVENT_READ, capture)
         try:
             return _AttendedChild(child, pipes, watch, program, captures).attend(meanwhile)
         finally:
@@ -295,11 +273,9 @@ def run_program(
             until = time.monotonic() + 1
             while pipes.get_map() and time.monotonic() < until and _read(pipes, 0):
                 pass
-            out.save()
-            err.save()
-            for pipe in (child.stdout, child.stderr):
-                if pipe:
-                    pipe.close()
+            for pipe, capture in streams:
+                capture.save()
+                pipe.close()
 
 
 def _start(program: ProgramSpec, variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedCall:
@@ -338,13 +314,13 @@ class _AttendedChild:
             if status is None and reap(keep=child.pid):
                 status = child.wait()
                 linger_until = time.monotonic() + watch.limits.linger_s
-            if status is not None and not descendants(os.getpid()):
-                return ProgramOutcome(status, child.pid)
-            if status is not None and time.monotonic() > linger_until:
+            if status is not None:
                 left_behind = len(descendants(os.getpid()))
-                return ProgramOutcome(
-                    status, child.pid, left_behind=left_behind, stuck=end_all(watch.run_id, 0, below=os.getpid())
-                )
+                if not left_behind:
+                    return ProgramOutcome(status, child.pid)
+                if time.monotonic() > linger_until:
+                    stuck = end_all(watch.run_id, 0, below=os.getpid())
+                    return ProgramOutcome(status, child.pid, left_behind=left_behind, stuck=stuck)
             if reason := watch.reason():
                 return self._end_early(reason, status)
             meanwhile()
@@ -368,12 +344,20 @@ class _AttendedChild:
         return ProgramOutcome(status, self.child.pid, stopped=reason, handed_over=handed_over, stuck=stuck)
 
     def _ask_to_end(self) -> int | None:
-        """Ask the profiled program to end and let the profiler write; return the profiler's status if it ended."""
-        limits = self.watch.limits
-        asking = TerminationRequests(os.getpid(), self.program.profiler, limits.ask_s)
-        until = time.monotonic() + limits.ask_s + limits.write_s
-        while time.monotonic() < until and not self.watch.must_hurry():
-            asking.repeat()
+        """Ask the profiled program to end and let the profiler write; return the profiler's status if it ended.
+
+        The processes of the program get SIGTERM once, and SIGKILL if they are still running after ``ask_s`` seconds.
+        """
+        asked: set[psutil.Process] = set()
+        patient_until = time.monotonic() + self.watch.limits.ask_s
+        until = patient_until + self.watch.limits.write_s
+        while (now := time.monotonic()) < until and not self.watch.must_hurry():
+            for process in programs(os.getpid(), self.program.profiler):
+                if now > patient_until:
+                    send(process, signal.SIGKILL)
+                elif process not in asked:
+                    send(process, signal.SIGTERM)
+                    asked.add(process)
             # Keep reading, so that the profiler never blocks on a full pipe.
             _read(self.pipes, _POLL_S)
             if reap(keep=self.child.pid):

@@ -54,33 +54,25 @@ def conclude_check(store: Store, run_folder: Path, imported: str) -> dict[str, A
     launches = parse_plan((folder / PLAN).read_text(encoding="utf-8"))
     results = folder / RESULTS
     program_results = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    reported = program_results.get("kernels", {})
     with Workload.open(store, imported) as workload:
-        judgements = judge_workload(
-            workload, launches, program_results.get("kernels", {}), disassembly.code_quantities(folder, launches)
-        )
-        answers = [
-            answer_row(one) for one in answer_open_questions(workload, launches, program_results.get("kernels", {}))
-        ]
+        judgements = judge_workload(workload, launches, reported, disassembly.code_quantities(folder, launches))
+        answers = [answer_row(one) for one in answer_open_questions(workload, launches, reported)]
         record = _record(workload, run, judgements)
     check_records.save(store, record)
     rows = [row(one) for one in judgements]
+    compiler = program_results.get("compiler")
     about = {
         **record.model_dump(exclude={"metrics"}),
-        "compiler": _without_folder(program_results.get("compiler")),
+        # Without the path of its folder.
+        "compiler": compiler and compiler.partition(" (")[0],
         "kernels": len(launches),
     }
     (folder / REPORT).write_text(report.document(about, rows, answers), encoding="utf-8")
     (folder / PAGE).write_text(report.markdown(about, rows, answers), encoding="utf-8")
-    wrong = {
-        name: one["wrong"] for name, one in program_results.get("kernels", {}).items() if one.get("right") is False
-    }
+    wrong = {name: one["wrong"] for name, one in reported.items() if one.get("right") is False}
     told_rows = [{name: value for name, value in one.items() if name != "points"} for one in rows]
     return {"check": told_rows, "questions": answers, "wrong": wrong, "report": str(folder / PAGE)}
-
-
-def _without_folder(compiler: str | None) -> str | None:
-    """Return the compiler without the path of its folder."""
-    return compiler and compiler.partition(" (")[0]
 
 
 def _record(workload: Workload, run: ProfileRun, judgements: Iterable[MetricJudgement]) -> check_records.Record:
@@ -142,8 +134,9 @@ def answer_open_questions(
 
 
 def _launch_names(workload: Workload, launches: Iterable[KnownLaunch]) -> dict[str, str]:
-    """Map each kernel name that the profiler wrote to the name of its launch."""
-    return {name: launch_name for name in workload.kernels if (launch_name := _match_launch(name, launches))}
+    """Map each kernel name that the profiler wrote to the name of its launch, the longest that it contains."""
+    names = sorted((launch.name for launch in launches), key=len, reverse=True)
+    return {kernel: fitting[0] for kernel in workload.kernels if (fitting := [n for n in names if n in kernel])}
 
 
 def judge_workload(
@@ -168,12 +161,6 @@ def judge_workload(
     return judge_metrics(target, launches, have, inputs, workload.facts)
 
 
-def _match_launch(kernel: str, launches: Iterable[KnownLaunch]) -> str | None:
-    """Return the launch that a kernel name written by the profiler stands for."""
-    fitting = [launch.name for launch in launches if launch.name in kernel]
-    return max(fitting, key=len, default=None)
-
-
 def _times(workload: Workload, short: Mapping[str, str]) -> dict[str, float]:
     """Return the duration of each launch in nanoseconds."""
     source = workload.relation("dispatches")
@@ -193,8 +180,8 @@ def _known_inputs(
     varying clock but do not contain a wrong factor in the cycle counter.
     """
     inputs: dict[str, dict[str, float]] = {}
-    mhz = _core_clock_mhz(times, launches, reported)
     spun = next((launch.quantities["spun"] for launch in launches if launch.name == _SPIN), None)
+    mhz = _core_clock_mhz(times, spun, reported.get(_SPIN, {}))
     scale = spun / cycles[_SPIN] if spun and cycles.get(_SPIN) else None
     for name, time in times.items():
         inputs[name] = {"time_ns": time, **({"mhz": mhz} if mhz else {})}
@@ -205,16 +192,12 @@ def _known_inputs(
     return inputs
 
 
-def _core_clock_mhz(
-    times: Mapping[str, float], launches: Iterable[KnownLaunch], reported: Mapping[str, Any]
-) -> float | None:
+def _core_clock_mhz(times: Mapping[str, float], spun: float | None, spin_report: Mapping[str, Any]) -> float | None:
     """The core clock in MHz, from the cycles and nanoseconds that a wave counted, else from the nominal spin cycles."""
-    spinning = next((launch for launch in launches if launch.name == _SPIN), None)
-    spin_report = reported.get(_SPIN, {})
     if spin_report.get("ns") and spin_report.get("cycles"):
         return 1000.0 * float(spin_report["cycles"]) / float(spin_report["ns"])
-    if spinning and times.get(_SPIN):
-        return 1000.0 * spinning.quantities["spun"] / times[_SPIN]
+    if spun is not None and times.get(_SPIN):
+        return 1000.0 * spun / times[_SPIN]
     return None
 
 

@@ -212,11 +212,9 @@ def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches,
                 near(pattern, known) or f"the longest are {shown}",
                 "The timing run, which is kept, lists them all",
             )
-    if run.request.replay != "kernel":
-        return launches.only(kernels), []
     waiting = [name for name in kernels if _TOGETHER.search(name)]
     alone = [name for name in kernels if name not in waiting]
-    if not waiting or not alone:
+    if run.request.replay != "kernel" or not waiting or not alone:
         return launches.only(kernels), []
     remark = (
         f"{count_text(len(waiting), 'kernel')} of communication, timed but not counted: replayed alone, they would "
@@ -314,7 +312,7 @@ class _CountingPlan:
             return run, [f"{why}; set budget_s to limit them."]
         fewer = max(1, int(passes * budget_s / runs_s))
         planned = plan(request.target, run.metrics, max_passes=fewer)
-        lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
+        lost = ", ".join(list(planned.left_out)[:8]) + " ..." * (len(planned.left_out) > 8)
         changed = run.model_copy(update={"request": replace(request, passes=planned.passes)})
         return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
 

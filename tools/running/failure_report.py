@@ -47,12 +47,10 @@ def last_words(err: Sequence[str], out: Sequence[str], messages: Sequence[str]) 
 
 def _end(lines: Sequence[str]) -> list[str]:
     """Return the lines from the last traceback on, or all lines if there is none."""
-    begins = [i for i, line in enumerate(lines) if line.endswith(_TRACEBACK)]
+    begins = [i for i, line in enumerate(lines) if line.endswith(_TRACEBACK)] or [0]
     # In a chain of exceptions the first is the most informative; the whole chain is kept if it fits.
-    for begin in begins:
-        if len(lines) - begin <= LINES:
-            return list(lines[begin:])
-    return list(lines[begins[-1] :] if begins else lines)
+    first = next((begin for begin in begins if len(lines) - begin <= LINES), begins[-1])
+    return list(lines[first:])
 
 
 def _keep_end(lines: list[str], room: int) -> list[str]:

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import tomli
-
 from ...analysis.base.problems import (
     BadArgument,
     BadInput,
@@ -23,6 +21,7 @@ from ...analysis.base.problems import (
     StoreProblem,
     join_sentences,
 )
+from ...analysis.catalogue import files
 from ..base.untrusted_text import plain_text
 from ..device.machine.model import InstalledProfiler
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "program"
 """Used in place of a profiler name for failures of the profiled program."""
-_HERE = Path(__file__).parent
 KINDS = {
     kind.__name__: kind
     for kind in (BadArgument, BadInput, LimitExceeded, MissingTool, NotAllowed, NotFound, StoreProblem, Problem)
@@ -164,4 +162,4 @@ def messages(profiler: str) -> re.Pattern[str] | None:
 
 @cache
 def _file() -> dict[str, Any]:
-    return tomli.loads((_HERE / "known_failures.toml").read_text(encoding="utf-8"))
+    return files.load(Path(__file__).with_suffix(".toml"))

@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import pydantic
 
+from ..device.machine.sysfs import read
+
 MARKER = "ROOFLENS_RUN"
 """Environment variable with the run's id, set for everything that a run starts."""
 _PDEATHSIG, _SUBREAPER = 1, 36
@@ -74,10 +76,7 @@ def host() -> str:
 
 def _boot_id() -> str:
     """Return the id of the current boot."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return read(Path("/proc/sys/kernel/random/boot_id")) or ""
 
 
 def descendants(root: int) -> list[psutil.Process]:

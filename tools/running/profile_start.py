@@ -145,51 +145,47 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     features = _features(driver, choice.path, lines=ask_for_lines) if choice.profiler.path else driver.features_of(None)
     if adds:
         request = _with_usual_extras(driver, features, request)
-    run = run.model_copy(
-        update={
-            "features": asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
-            "may_take_turns": run.may_take_turns and getattr(features, "turns", False),
-        }
-    )
-
-    def arranged(
-        steps: list[Step], notes: list[str], planning: CallStep | None = None
-    ) -> tuple[list[Step], CallStep | None, ProfileRun]:
-        counters = {step.name: list(step.counters) for step in steps}
-        known = _known_in_advance(request, choice)
-        return (
-            steps,
-            planning,
-            run.model_copy(update={"counters": counters, "notes": [*notes, *known], "cautions": known}),
-        )
-
     steps = driver.steps(request, features, program=choice.path, out=out)
     driver_notes = [note.text for note in driver.notes(request, features)]
     alone = request.launches is not None or request.pid is not None
     sampler = None if alone else registry.sampler(driver.NAME)
     _check_range(driver, request, sampled=sampler is not None)
+    planning = None
     if request.pid is not None:
-        return arranged(steps, [*_attached_notes(request), *driver_notes, *choice.warnings])
-    if sampler is None:
+        notes = [*_attached_notes(request), *driver_notes, *choice.warnings]
+    elif sampler is None:
         if request.timeline and (tracer := registry.sampler(driver.NAME)):
-            traced = tracer.times(request, features, program=choice.path, out=out)
-            steps = [traced, *(step for step in steps if step.name != traced.name)]
-        return arranged(steps, [*_notes(task.planned, steps, choice), *driver_notes])
-    if adds:
-        first, request = _times(sampler, request, features, choice, out)
-        stored = replace(run.request, timeline=request.timeline, hotspots=request.hotspots)
-        run = run.model_copy(update={"request": stored, "usual": True})
+            first = tracer.times(request, features, program=choice.path, out=out)
+            steps = [first, *(step for step in steps if step.name != first.name)]
+        notes = [*_notes(task.planned, steps, choice), *driver_notes]
     else:
-        first = sampler.times(request, features, program=choice.path, out=out)
-    counts = bool(request.passes or request.hotspots)
-    within = run.budget_s / 2 if run.budget_s is not None and counts else run.budget_s
-    selection = {"kernel": request.kernel, "range": request.range}
-    planning = CallStep.of("planning", plan_counting, run_id=run.run_id, selection=selection)
-    return arranged(
-        [replace(sampler.with_progress(first), within_s=within, sampled=request.timeline)],
-        _sampling_notes(task.planned, first, choice, driver_notes, request),
-        planning if counts else None,
-    )
+        try:
+            first = sampler.times(request, features, program=choice.path, out=out)
+        except MissingTool:
+            if not adds:
+                raise
+            # Nobody named the timeline that cannot be recorded here.
+            request = replace(request, timeline=False)
+            first = sampler.times(request, features, program=choice.path, out=out)
+        within_s = run.budget_s
+        if request.passes or request.hotspots:
+            within_s = run.budget_s and run.budget_s / 2
+            selection = {"kernel": request.kernel, "range": request.range}
+            planning = CallStep.of("planning", plan_counting, run_id=run.run_id, selection=selection)
+        steps = [replace(sampler.with_progress(first), within_s=within_s, sampled=request.timeline)]
+        notes = _sampling_notes(task.planned, first, choice, driver_notes, request)
+    known = _known_in_advance(request, choice)
+    about = {
+        "features": asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
+        "may_take_turns": run.may_take_turns and getattr(features, "turns", False),
+        "counters": {step.name: list(step.counters) for step in steps},
+        "notes": [*notes, *known],
+        "cautions": known,
+    }
+    if adds and sampler:
+        stored = replace(run.request, timeline=request.timeline, hotspots=request.hotspots)
+        about |= {"request": stored, "usual": True}
+    return steps, planning, run.model_copy(update=about)
 
 
 def _known_in_advance(request: ProfileRequest, choice: DeviceChoice) -> list[str]:
@@ -227,17 +223,6 @@ def _with_usual_extras(driver: Driver, features: Any, request: ProfileRequest) -
         return request
     lines = isinstance(driver, registry.LineDriver) and driver.samples_lines(features)
     return replace(request, timeline=True, hotspots=lines and request.replay == driver.REPLAY)
-
-
-def _times(
-    sampler: registry.SamplingDriver, request: ProfileRequest, features: Any, choice: DeviceChoice, out: str
-) -> tuple[Step, ProfileRequest]:
-    """Return the timing step and the request, which loses a timeline that nobody named and that cannot be recorded."""
-    try:
-        return sampler.times(request, features, program=choice.path, out=out), request
-    except MissingTool:
-        alone = replace(request, timeline=False)
-        return sampler.times(alone, features, program=choice.path, out=out), alone
 
 
 def _features(driver: Driver, path: str, *, lines: bool) -> Any:

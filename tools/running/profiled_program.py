@@ -112,23 +112,22 @@ class ProfileContents:
     def plan(self, target: str, max_passes: int | None) -> PassPlan:
         """Return the passes for the metrics, or none if no metric is wanted: times, timelines and hot spots work on
         targets whose counters are not known. Raises NotFound for metrics of a target without a file."""
-        without = self.usual and target not in catalog.targets_with_metrics()
-        if without or ((self.timeline or self.hotspots or self.counter_samples) and not self.metrics):
+        unknown = targets.find_target(target) is None
+        uncounted = unknown or self.timeline or self.hotspots or self.counter_samples
+        if (uncounted and not self.metrics) or (self.usual and target not in catalog.targets_with_metrics()):
             return PassPlan(target, (), (), (), {}, {}, 0, {})
-        if self.metrics and targets.find_target(target) is None and targets.vendor_of(target):
+        if unknown and targets.vendor_of(target):
             raise NotFound(f"No metrics are known for {target}", "it has no file", catalog.how_to_add(target))
-        if not self.metrics and targets.find_target(target) is None:
-            return PassPlan(target, (), (), (), {}, {}, 0, {})
         return plan(target, self.metrics, max_passes=max_passes)
 
 
 def parse_metrics(metrics: Sequence[str] | None) -> ProfileContents:
     """Split the requested metrics from the words for timelines, hot spots and counter samples; default: ``_USUAL``."""
     words = _USUAL if metrics is None else tuple(metrics)
-    names = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES))
     stripped = {word.strip() for word in words}
-    stated = [word in stripped for word in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES)]
-    return ProfileContents(names, stated[0], stated[1], stated[2], usual=metrics is None)
+    extras = {word: word in stripped for word in (TIMELINE, HOTSPOTS, COUNTER_SAMPLES)}
+    names = tuple(word for word in words if word.strip() not in extras)
+    return ProfileContents(names, **extras, usual=metrics is None)
 
 
 def parse_run_metrics(metrics: Sequence[str] | None) -> ProfileContents:

@@ -105,10 +105,9 @@ def _no_gpu(machine: Machine, vendor: str | None) -> MissingTool:
 
 def _visible_gpus(devices: list[Device], environment: Mapping[str, str]) -> list[Device]:
     """Return the GPUs that the visibility variables leave, in the order that they specify."""
-    for names in _MASKS.values():
+    for vendor, names in _MASKS.items():
         for name in names:
             stated = [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
-            vendor = next(v for v, n in _MASKS.items() if name in n)
             if stated and (shown := [d for part in stated for d in devices if _fits(d, part) and d.vendor == vendor]):
                 devices = [*shown, *(d for d in devices if d.vendor != vendor)]
     return devices
@@ -143,13 +142,14 @@ def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) ->
     own = next((name for name in order if (sampler := registry.sampler(name)) and sampler.RECORDS), None)
     if own and not counts:
         return InstalledProfiler(name=own, vendor=device.vendor)
-    known = [p for p in machine.profilers if p.name in order]
-    first = next((p for p in known if p.path), known[0] if known else None)
-    name = first.name if first else order[0]
-    why = first.why if first else "it is not installed: neither on PATH nor in the usual places"
-    fix = (first.fix if first else "") or "See list_devices"
+    absent = InstalledProfiler(
+        name=order[0], vendor=device.vendor, why="it is not installed: neither on PATH nor in the usual places"
+    )
+    known = [*(p for p in machine.profilers if p.name in order), absent]
+    first = next((p for p in known if p.path), known[0])
     without = 'Times (metrics=[]) and a timeline (["timeline"]) do not need it' if own else ""
-    raise MissingTool(f"{name} cannot profile {_title(device)} here", join_sentences(why or "", without), fix)
+    what = f"{first.name} cannot profile {_title(device)} here"
+    raise MissingTool(what, join_sentences(first.why or "", without), first.fix or "See list_devices")
 
 
 def _title(device: Device) -> str:

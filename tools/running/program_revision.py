@@ -167,9 +167,7 @@ def _read(place: Path) -> Binary | None:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode):
                 return None
-            digest = None
-            if state.st_size <= _MOST_HASHED:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest() if state.st_size <= _MOST_HASHED else None
         return Binary(path=str(place.resolve()), size=state.st_size, sha256=digest, modified_ns=state.st_mtime_ns)
     except (OSError, RuntimeError):
         return None

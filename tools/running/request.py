@@ -156,11 +156,11 @@ def launch_range(given: int | list[int] | None) -> tuple[int, int] | None:
 
 def refuse(request: ProfileRequest, profiler: str, *fields: str) -> None:
     """Raise BadArgument if the request uses one of ``fields``, which this profiler does not support."""
-    if stated := [name for name in fields if getattr(request, name) is not None]:
+    if stated := " and ".join(name for name in fields if getattr(request, name) is not None):
         raise BadArgument(
-            f"{profiler} cannot restrict a profile by {' and '.join(stated)}",
+            f"{profiler} cannot restrict a profile by {stated}",
             "it has no such option",
-            f"Omit {' and '.join(stated)} and select after the import",
+            f"Omit {stated} and select after the import",
         )
 
 

@@ -226,9 +226,7 @@ def find(store: Store, reference: str) -> Path:
         raise NotFound(f"There is no run {reference!r}", "the store contains no runs", "profile_command starts one")
     if reference == "latest":
         return store.run_folder(known[-1])
-    fitting = [run for run in known if run == reference] or [
-        run for run in known if reference and run.startswith(reference)
-    ]
+    fitting = [run for run in known if reference and run.startswith(reference)]
     if len(fitting) == 1:
         return store.run_folder(fitting[0])
     if fitting:

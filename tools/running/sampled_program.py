@@ -43,18 +43,16 @@ def main(arguments: list[str]) -> None:
     folder, py_spy, rate, _, *command = arguments
     place = Path(folder)
     facts: dict[str, object] = {"rate": int(rate), "clocks": _clocks()}
-    refusal = _refusal()
-    if refusal:
+    status: int | None
+    if refusal := _refusal():
         watched = runpy.run_path(str(Path(__file__).with_name("watched_program.py")))
         status, facts["began"] = watched["run"](place / SAMPLES, rate, command)
-        _save(place, {**facts, "sampler": "in-process", "unreadable": refusal})
-        _end_like(status)
-    status = _sample(place, py_spy, rate, command)
-    if status is None:
+        facts |= {"sampler": "in-process", "unreadable": refusal}
+    elif (status := _sample(place, py_spy, rate, command)) is None:
         facts["refused"] = "py-spy did not start"
-        _save(place, facts)
+    _write(place / FACTS, facts)
+    if status is None:
         os.execvp(command[0], command)
-    _save(place, facts)
     _end_like(status)
 
 
@@ -166,10 +164,6 @@ def _clocks() -> dict[str, int]:
         "monotonic": time.monotonic_ns(),
         "boottime": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     }
-
-
-def _save(place: Path, facts: dict[str, object]) -> None:
-    _write(place / FACTS, facts)
 
 
 def _write(path: Path, content: dict[str, object]) -> None:

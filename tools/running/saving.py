@@ -52,15 +52,20 @@ def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
         (folder / UNFINISHED).mkdir(exist_ok=True)
         for name in lost:
             (folder / run.out / name).rename(folder / UNFINISHED / name)
-        problem_text = ProblemText.of(problem)
-    else:
-        _record_experiment(store, run, saved["workload"])
-        return saved
-    remaining = {name: [step for step in getattr(state, name) if step not in lost] for name in ("finished", "cut")}
-    state = state.model_copy(update={**remaining, "problem": state.problem or problem_text})
-    saved = _save_steps(store, folder, run, state)
-    _record_experiment(store, run, saved["workload"])
-    return {**saved, "problem": problem_text.model_dump()}
+        failure = ProblemText.of(problem)
+        remaining = {name: [step for step in getattr(state, name) if step not in lost] for name in ("finished", "cut")}
+        state = state.model_copy(update={**remaining, "problem": state.problem or failure})
+        saved = {**_save_steps(store, folder, run, state), "problem": failure.model_dump()}
+    if run.hypothesis or run.change:
+        entry = ExperimentEntry(
+            kind="profile",
+            workload=saved["workload"],
+            hypothesis=run.hypothesis,
+            change=run.change,
+            binary=run.binary,
+        )
+        record(store, entry)
+    return saved
 
 
 def import_timing(folder: Path, run: ProfileRun, state: RunState) -> tuple[Store, str]:
@@ -86,13 +91,6 @@ def _move_timing(store: Store, folder: Path, state: RunState) -> dict[str, Any] 
         return saved
     finally:
         shutil.rmtree(place.root, ignore_errors=True)
-
-
-def _record_experiment(store: Store, run: ProfileRun, workload: str) -> None:
-    """Record the hypothesis and the change of a run in the experiment log, if it has any."""
-    if run.hypothesis or run.change:
-        about = ExperimentEntry(kind="profile", workload=workload, hypothesis=run.hypothesis, change=run.change)
-        record(store, about.model_copy(update={"binary": run.binary}))
 
 
 def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) -> dict[str, Any]:

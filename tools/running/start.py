@@ -46,7 +46,13 @@ def start(store: Store, job: Job) -> None:
     write(folder, job.run)
     write(folder, RunState())
     sweep_old(store)
-    process = _supervisor(folder, job.inherited)
+    with (folder / SUPERVISOR_LOG).open("wb") as log:
+        try:
+            process = start_fresh(log, job.inherited)
+        except OSError as error:
+            raise MissingTool(
+                "The run's supervisor could not start", error.strerror or str(error), "Try again"
+            ) from error
     _live[run_id] = process
     assert process.stdin
     # If the supervisor died at once, the thread below notices.
@@ -84,16 +90,6 @@ def stop_all() -> None:
     deadline = time.monotonic() + _END_S
     while _live and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-def _supervisor(folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    with (folder / SUPERVISOR_LOG).open("wb") as log:
-        try:
-            return start_fresh(log, env)
-        except OSError as error:
-            raise MissingTool(
-                "The run's supervisor could not start", error.strerror or str(error), "Try again"
-            ) from error
 
 
 def start_fresh(log: IO[bytes], env: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pydantic
-import tomli
 
 from ...analysis.base.text import count_text
+from ...analysis.catalogue import files
 from ...analysis.store.store import Store
 from ..device.machine.sensors import SensorSampler
 from ..isolation.child import function_named
@@ -56,14 +56,6 @@ def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> Pr
     return _problem(code, step=step.name, ending=signal_name(outcome.status or 0))
 
 
-def check_failure(outcome: ProgramOutcome) -> ProblemText:
-    """Describe a failed check of the program's results."""
-    ending = f"ended with {signal_name(outcome.status or 0)}"
-    return _problem(
-        "check_failed", ending=f"could not be started ({outcome.unstarted})" if outcome.unstarted else ending
-    )
-
-
 def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
     """Describe a step that ended well without results, or whose results its profiler could not convert."""
     if unreadable:
@@ -76,14 +68,18 @@ def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
 def stop_problem(reason: StopReason, job: Job) -> ProblemText:
     """Describe why a run was stopped before its end."""
     limits = job.limits
-    processes = count_text(limits.processes, "process")
-    disk_gb, free_gb = limits.disk_bytes / 1e9, limits.free_bytes / 1e9
-    return _problem(reason, timeout_s=job.run.timeout_s, disk_gb=disk_gb, free_gb=free_gb, processes=processes)
+    return _problem(
+        reason,
+        timeout_s=job.run.timeout_s,
+        disk_gb=limits.disk_bytes / 1e9,
+        free_gb=limits.free_bytes / 1e9,
+        processes=count_text(limits.processes, "process"),
+    )
 
 
 def _problem(code: str, **facts: object) -> ProblemText:
     """The problem that endings.toml states for how a run or one of its steps ended."""
-    stated = tomli.loads(Path(__file__).with_name("endings.toml").read_text(encoding="utf-8"))[code]
+    stated = files.load(Path(__file__).with_name("endings.toml"))[code]
     return ProblemText(**{part: text.format(**facts) for part, text in stated.items()})
 
 
@@ -178,7 +174,10 @@ class Supervisor:
             self._end_stopped(outcome.stopped)
         else:
             self.state.check = "failed"
-            self._end("failed", check_failure(outcome))
+            ending = f"ended with {signal_name(outcome.status or 0)}"
+            if outcome.unstarted:
+                ending = f"could not be started ({outcome.unstarted})"
+            self._end("failed", _problem("check_failed", ending=ending))
         return False
 
     def _steps(self) -> None:
@@ -193,6 +192,7 @@ class Supervisor:
             self.state.took_s[step.name] = round(took_s, 3)
             if not self._conclude_step(step, outcome, problem):
                 return
+            self._save(step=None, progress=0.0)
             if self.job.plan and number == 1 and not self._plan(self.job.plan, steps, took_s):
                 return
         self._finish(self.blemish)
@@ -219,31 +219,28 @@ class Supervisor:
         return name if estimate is None else f"{name}, about {estimate:.0f} s"
 
     def _conclude_step(self, step: Step | CallStep, outcome: ProgramOutcome, problem: ProblemText | None) -> bool:
-        """Record the outcome of a step; return whether the run continues."""
-        if outcome.ended_well and not problem:
-            self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
-            return True
+        """Note the outcome of a step in the state; return whether the run continues, or end the run."""
         has_results = isinstance(step, Step) and self._left_results(step, outcome)
-        if has_results and outcome.stopped == "complete":
-            self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
+        if (outcome.ended_well and not problem) or (has_results and outcome.stopped == "complete"):
+            self.state.finished.append(step.name)
             return True
         if has_results:
             self.state.cut.append(step.name)
         if isinstance(step, Step) and has_results and outcome.stopped == "budget":
-            remark = f"{step.name} was ended after {step.within_s:.0f} s; its measurements up to then are kept."
-            self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
+            self.state.remarks.append(
+                f"{step.name} was ended after {step.within_s:.0f} s; its measurements up to then are kept."
+            )
             return True
+        failure = problem or step_failure(step, outcome, self.job)
         if isinstance(step, Step) and step.extra and not outcome.stopped:
             self._set_aside(step)
-            failure = problem or step_failure(step, outcome, self.job)
-            self._save(remarks=[*self.state.remarks, f"Without {step.name}: {failure.what}"], step=None, progress=0.0)
+            self.state.remarks.append(f"Without {step.name}: {failure.what}")
             return True
-        why = self._at_fault(step, outcome, problem or step_failure(step, outcome, self.job))
+        why = self._at_fault(step, outcome, failure)
         of_counters = bool(self.state.finished or self.state.cut) and why.kind in _OF_COUNTERS
         if not outcome.stopped and (has_results or of_counters):
             # It failed by itself. Other steps count other things, so they may still produce results.
             self.blemish = self.blemish or why
-            self._save(step=None, progress=0.0)
             return True
         self._fail(outcome, why)
         return False
@@ -416,11 +413,9 @@ class Supervisor:
         if outcome.ended_well and self.state.result and not problem:
             if unread_problem := self.state.result.pop("problem", None):
                 # Some finished steps could not be read.
-                failure, final_state = (
-                    failure or ProblemText.model_validate(unread_problem),
-                    "cancelled" if cancelled else "failed",
-                )
                 self._save(partial=True)
+                if failure is None:
+                    failure, final_state = ProblemText.model_validate(unread_problem), "failed"
             shutil.rmtree(self.folder / OUT, ignore_errors=True)
             self._end(final_state, failure)
             return
@@ -428,10 +423,10 @@ class Supervisor:
         problem = problem or step_failure(step, outcome, self.job)
         if failure:
             self.state.warnings.append(f"The finished steps could not be saved: {problem.what}.")
-            self._end(final_state, failure)
         else:
-            problem = self._at_fault(step, outcome, problem)
-            self._end("cancelled" if outcome.stopped == "cancelled" else "failed", problem)
+            failure = self._at_fault(step, outcome, problem)
+            final_state = "cancelled" if outcome.stopped == "cancelled" else "failed"
+        self._end(final_state, failure)
 
     def _remark(self, name: str, outcome: ProgramOutcome) -> None:
         if outcome.left_behind:

@@ -191,13 +191,13 @@ def made_by(gpu: OpenGpu) -> str:
 
 def _launch_time_outcome(blank: CeilingOutcome, samples: tuple[float, ...]) -> CeilingOutcome:
     """Return the outcome of a launch time, which has no theoretical value to compare with."""
-    low, median, high = (quantile(samples, share) for share in (0.05, 0.5, 0.95))
+    median = quantile(samples, 0.5)
     return replace(
         blank,
         value=median,
         median=median,
-        p05=low,
-        p95=high,
+        p05=quantile(samples, 0.05),
+        p95=quantile(samples, 0.95),
         n=len(samples),
         grid=1,
         method=f"{blank.method}, kernels {version()}, {len(samples)} times, median",

@@ -204,7 +204,8 @@ def best(variants: list[ReadyKernel], effort: LaunchEffort, read: Read | None) -
             groups = ready.grid(per_unit)
             rounds, span = _size_launches(ready, groups, _BURST_MS if ready.spec.shape else effort.launch_ms)
             span = min(time_launches(ready, rounds, groups, 3, span))
-            trials.append((_work(ready, rounds, groups) / span, number, groups, rounds, span))
+            work = ready.spec.work_of(rounds, groups, point=ready.point)
+            trials.append((work / span, number, groups, rounds, span))
     _, number, groups, rounds, span = max(trials)
     return variants[number], measure_until_steady(variants[number], rounds, groups, span, effort, read)
 
@@ -225,7 +226,7 @@ def measure_until_steady(
             half = len(samples) // 2
             first, last = statistics.median(samples[:half]), statistics.median(samples[half:])
             steady = abs(first - last) < _STEADY * last
-    work = _work(ready, rounds, groups)
+    work = ready.spec.work_of(rounds, groups, point=ready.point)
     state = clocks.state
     clock = statistics.median(ran_at) if ran_at else state.mhz if state else None
     return Timing(tuple(samples), groups, rounds, work, clock, state, steady)
@@ -275,7 +276,3 @@ def _size_launches(ready: ReadyKernel, groups: int, target_ms: float) -> tuple[i
         raise LimitExceeded("Launches do not get longer with more rounds", "the device's events are not reliable")
     rounds = max(unit, int(rounds * target_ms / span) // unit * unit)
     return rounds, target_ms
-
-
-def _work(ready: ReadyKernel, rounds: int, groups: int) -> float:
-    return ready.spec.work_of(rounds, groups, point=ready.point)

@@ -109,20 +109,21 @@ def judge_profilers(
     be added to.
     """
     release = next((p.release for p in profilers if p.release), installed_rocm)
-    missing = [
-        InstalledProfiler(
-            name=p.name,
-            vendor=p.vendor,
-            usable=False,
-            why="not installed: neither on PATH nor in the usual places",
-            fix=_advice(p, release),
-        )
-        for p in programs()
-        if p.install and p.vendor in verdicts and p.name not in {other.name for other in profilers}
-    ]
-    order = [p.name for p in programs()]
-    permitted = [_judge_profiler(p, verdicts.get(p.vendor)) for p in profilers]
-    return sorted([*permitted, *missing], key=lambda p: order.index(p.name))
+    installed = {p.name: p for p in profilers}
+    judged = []
+    for program in programs():
+        if profiler := installed.get(program.name):
+            judged.append(_judge_profiler(profiler, verdicts.get(profiler.vendor)))
+        elif program.install and program.vendor in verdicts:
+            absent = InstalledProfiler(
+                name=program.name,
+                vendor=program.vendor,
+                usable=False,
+                why="not installed: neither on PATH nor in the usual places",
+                fix=_advice(program, release),
+            )
+            judged.append(absent)
+    return judged
 
 
 def _advice(program: ProfilerProgram, rocm_here: str | None) -> str | None:

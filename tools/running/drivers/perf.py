@@ -84,7 +84,24 @@ def steps(request: ProfileRequest, features: PerfFeatures, *, program: str, out:
         raise BadArgument(f"{bad[0][:80]!r} is not a perf event", "", "perf list shows the events of this machine")
     always = _ALWAYS if features.times_as_events else _ALWAYS[1:]
     counters = (*events, *(e for e in always if e not in events))
-    return [_step(request, features, program, out, f"run_{n}", counters) for n in range(1, request.repeats + 1)]
+    separator, form = (("-x", ","), "csv") if features.times_as_events else ((), "txt")
+    # The machine-readable output does not name the program; arguments are omitted because they may contain secrets.
+    name = shlex.quote(request.command[0].rsplit("/", 1)[-1])
+    return [
+        Step(
+            run,
+            (
+                *(program, "stat", *separator, "-o", f"{out}/{run}/stat.{form}"),
+                *("-e", ",".join(counters), "--", *request.command),
+            ),
+            counters,
+            {f"{run}/command.txt": f"{name}\n"},
+            # With a decimal comma, a number would be split into two fields.
+            env={"LC_NUMERIC": "C"},
+            unset=("LC_ALL",),
+        )
+        for run in (f"run_{n}" for n in range(1, request.repeats + 1))
+    ]
 
 
 def notes(request: ProfileRequest, features: PerfFeatures) -> list[Note]:
@@ -106,14 +123,3 @@ def left_out(request: ProfileRequest, features: PerfFeatures) -> dict[str, str]:
 def explain(status: int, stderr: str) -> Problem | None:
     """Explain a known failure; None if it is unknown."""
     return explain_failure(NAME, status, stderr)
-
-
-def _step(
-    request: ProfileRequest, features: PerfFeatures, program: str, out: str, name: str, counters: tuple[str, ...]
-) -> Step:
-    # With a decimal comma, a number would be split into two fields.
-    form = ["-x", ",", "-o", f"{out}/{name}/stat.csv"] if features.times_as_events else ["-o", f"{out}/{name}/stat.txt"]
-    argv = (program, "stat", *form, "-e", ",".join(counters), "--", *request.command)
-    # The machine-readable output does not name the program; arguments are omitted because they may contain secrets.
-    files = {f"{name}/command.txt": shlex.quote(request.command[0].rsplit("/", 1)[-1]) + "\n"}
-    return Step(name, argv, counters, files, env={"LC_NUMERIC": "C"}, unset=("LC_ALL",))

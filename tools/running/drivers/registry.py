@@ -188,14 +188,14 @@ def launcher_lines(driver: ProfilerDriver, step: Step, command: tuple[str, ...])
     If the profiler writes one file with a fixed name, a shell on every rank adds the rank to it.
     """
     env = ["env", *(f"{name}={value}" for name, value in step.env.items())] if step.env else []
+    arguments = step.argv[: len(step.argv) - len(command)]
     option = driver.FILE_OPTION
     if option is None:
-        arguments = step.argv[: len(step.argv) - len(command)]
         changed = driver.arguments_for_ranks(arguments) if isinstance(driver, RankedDriver) else arguments
         argv = [*env, *changed, *command]
         return {name: f"{words} {shlex.join(argv)}" for name, (words, _) in _LAUNCHERS.items()}
     lines = {}
-    own = [*env, *step.argv[: len(step.argv) - len(command)]]
+    own = [*env, *arguments]
     at = own.index(option) + 1
     stem, _, suffix = own[at].rpartition(".")
     for name, (words, variable) in _LAUNCHERS.items():

@@ -218,11 +218,6 @@ def test_counters_that_rocprofv3_does_not_define_never_reach_it() -> None:
     assert left_out(wanted, features_of(None)).keys() == {"TCP_TCP_LATENCY_sum", "SQ_INSTS_FLAT_LDS_ONLY"}
 
 
-def test_what_the_machine_lists_goes_before_our_table() -> None:
-    listed = dataclasses.replace(features_of(None), counters=frozenset({"GRBM_GUI_ACTIVE", "SQ_LEVEL_WAVES"}))
-    assert left_out(request(), listed).keys() == {"TCC_HIT_sum", "SQ_WAVES"}
-
-
 def test_channels_of_a_known_device_are_selected_one_by_one() -> None:
     wanted = request(target="gfx942", passes=(("TCC_HIT[*]",),), facts={"num_xcd": 2, "total_l2_chan": 32})
     step = steps(wanted, features_of("1.0"), program="rocprofv3", out="o")[1]

@@ -110,11 +110,11 @@ def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = 
     ours = [p for p in map(Path, _own_path()) if p not in own]
     libraries: list[Path] = []
     for place in own:
-        libraries += _fitting(_in_packages(place), place)
+        libraries += _in_packages(place)
     for toolkit in toolkits:
-        libraries += _newest(_in_toolkit(toolkit))
+        libraries += _in_toolkit(toolkit)
     for place in ours:
-        libraries += _fitting(_in_packages(place), place)
+        libraries += _in_packages(place)
     includes = [i for p in (*own, *ours) for pattern in _HEADERS for i in sorted(p.glob(pattern))]
     includes += [i for t in toolkits for below in _BELOW for i in sorted(t.glob(str(Path(below) / "include")))]
     for library in dict.fromkeys(path.resolve() for path in libraries):
@@ -131,33 +131,27 @@ def _folders_with(header: str, folders: Iterable[Path]) -> list[Path]:
 
 
 def _in_packages(place: Path) -> list[Path]:
-    return [f for pattern in _WHEELS for folder in sorted(place.glob(pattern)) for f in _libraries(folder)]
+    """Return the libraries in a folder of packages; first the release that PyTorch was built for, because it loads that
+    one."""
+    libraries = _newest(place.glob(pattern) for pattern in _WHEELS)
+    version = place / "torch" / "version.py"
+    stated = _TORCH_CUDA.search(version.read_text("utf-8", "replace")) if version.is_file() else None
+    return sorted(libraries, key=lambda f: _major(f) != int(stated[1])) if stated else libraries
 
 
 def _in_toolkit(place: Path) -> list[Path]:
-    folders = [f for below in _BELOW for lib in _LIBRARIES for f in sorted(place.glob(str(Path(below) / lib)))]
-    return [f for folder in folders for f in _libraries(folder)]
+    return _newest(place.glob(str(Path(below) / lib)) for below in _BELOW for lib in _LIBRARIES)
 
 
-def _libraries(folder: Path) -> list[Path]:
-    return [f for f in sorted(folder.glob("libcupti*.so*")) if _LIBRARY.fullmatch(f.name) and f.is_file()]
-
-
-def _newest(libraries: Iterable[Path]) -> list[Path]:
-    return sorted(libraries, key=_major, reverse=True)
+def _newest(places: Iterable[Iterable[Path]]) -> list[Path]:
+    """Return the libraries in these folders, the newest release first."""
+    files = (file for folders in places for folder in sorted(folders) for file in sorted(folder.glob("libcupti*.so*")))
+    return sorted((f for f in files if _LIBRARY.fullmatch(f.name) and f.is_file()), key=_major, reverse=True)
 
 
 def _major(library: Path) -> int:
     stated = _VERSION.search(library.resolve().name)
     return int(stated[1]) if stated else 0
-
-
-def _fitting(libraries: list[Path], packages: Path) -> list[Path]:
-    """Put the release that PyTorch was built for first, because PyTorch loads that one."""
-    version = packages / "torch" / "version.py"
-    stated = _TORCH_CUDA.search(version.read_text("utf-8", "replace")) if version.is_file() else None
-    newest = _newest(libraries)
-    return sorted(newest, key=lambda f: _major(f) != int(stated[1])) if stated else newest
 
 
 def _toolkits(environment: Mapping[str, str]) -> Iterator[Path]:

@@ -106,6 +106,7 @@ PROGRAM = PROGRAMS[NAME]
 RECORDS = True
 RANGES = True
 _PAGE = "raw.csv"
+_PAGE_OPTIONS = ("--csv", "--page", "raw", "--print-units", "base", "--log-file")
 _DURATION = "gpu__time_duration.sum"
 _MANGLED = ("--kernel-name-base", "mangled", "--print-kernel-base", "mangled")
 """Kernel names as the recorder writes them."""
@@ -177,14 +178,14 @@ class NcuFeatures:
 
 def features(help_text: str, version_text: str) -> NcuFeatures:
     """Return the features, read from the output of ``--help`` and ``--version``; raise MissingTool if it is too old."""
-    if missing := _NEEDED - set(_OPTION.findall(help_text)):
+    options = set(_OPTION.findall(help_text))
+    if missing := _NEEDED - options:
         raise MissingTool(
             "This ncu is too old",
             f"its help does not list {', '.join(sorted(missing))}",
             "Install Nsight Compute 2021.1 or later",
         )
     version_match = _VERSION.search(version_text)
-    options = set(_OPTION.findall(help_text))
     version = (int(version_match[1]), int(version_match[2])) if version_match else None
     return NcuFeatures(version, _EXACT_OPTION in options, _SCOPE in options)
 
@@ -249,7 +250,7 @@ def _counting_step(request: ProfileRequest, features: NcuFeatures, program: str,
             "Request fewer metrics",
         )
     argv = [program, "--metrics", listed, *_conditions(request, features)]
-    argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", f"{out}/pass_1/{_PAGE}"]
+    argv += [*_PAGE_OPTIONS, f"{out}/pass_1/{_PAGE}"]
     return Step("pass_1", (*argv, "--", *request.command), metrics, _sample_file(request, "pass_1"), gentle=True)
 
 
@@ -346,8 +347,7 @@ def times(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
                 raise
             return trace_step(request.command, out, nsys_path)
         argv = [program, "--metrics", _DURATION, "--cache-control", "none", "--clock-control", "none"]
-        argv += ["--target-processes", "all", *_MANGLED, "--csv", "--page", "raw", "--print-units", "base"]
-        argv += ["--log-file", f"{out}/timing/{_PAGE}"]
+        argv += ["--target-processes", "all", *_MANGLED, *_PAGE_OPTIONS, f"{out}/timing/{_PAGE}"]
         return Step("timing", (*argv, "--", *request.command), (_DURATION,), gentle=True)
 
 
@@ -419,13 +419,13 @@ def notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
 
 def _range_notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
     """Return a note on what restricting ncu to a range excludes."""
-    if request.range is None:
-        return []
-    text = "ncu is restricted to the range by its NVTX name"
+    text = "ncu is restricted to the range by its NVTX name."
     if not features.whole_process:
-        text += f". This version is not known to support {_SCOPE}: without it, launches of other threads, such as "
-        text += "those of backward passes in PyTorch, are outside the range"
-    return [Note("range", f"{text}.")]
+        text += (
+            f" This version is not known to support {_SCOPE}: without it, launches of other threads, such as those of "
+            "backward passes in PyTorch, are outside the range."
+        )
+    return [Note("range", text)] if request.range is not None else []
 
 
 def left_out(request: ProfileRequest, features: NcuFeatures) -> dict[str, str]:

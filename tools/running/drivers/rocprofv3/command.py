@@ -85,12 +85,12 @@ def steps(request: ProfileRequest, features: Rocprofv3Features, *, program: str,
     command_line = _CommandLine(request, features, program, out, _filters(request))
     translations = {n: translate_pass(request, counters, features) for n, counters in enumerate(request.passes, 1)}
     passes = {n: one for n, one in translations.items() if one.names}
-    if request.replay == "kernel":
-        counting = [command_line.replaying(list(passes.values()))] if passes else []
-    elif request.replay == "iteration":
-        counting = [command_line.taking_turns(list(passes.values()))] if passes else []
+    if passes and request.replay == "kernel":
+        counting = [command_line.replaying(list(passes.values()))]
+    elif passes and request.replay == "iteration":
+        counting = [command_line.taking_turns(list(passes.values()))]
     else:
-        counting = [command_line.counting(f"pass_{n}", one) for n, one in passes.items()]
+        counting = [command_line.step(f"pass_{n}", [], {"pmc": one.names}, [one]) for n, one in passes.items()]
     lines = [command_line.sampling()] if request.hotspots else []
     return [command_line.step("timing", _tracing_options(request, features)), *counting, *lines]
 
@@ -220,9 +220,11 @@ def _sample_notes(request: ProfileRequest) -> list[Note]:
         return [Note("sample", f"{kernels}, all launches of each, {why}.")]
     wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
     more = counted_besides(request.sample.iterations)
-    text = f"{kernels}, {count_text(wanted, 'launch')} of them in each pass and at most {more} more: rocprofv3 takes "
-    rest = "one list of launch numbers for all kernels, and numbers launches by kernel and device."
-    return [Note("sample", f"{text}{rest}")]
+    text = (
+        f"{kernels}, {count_text(wanted, 'launch')} of them in each pass and at most {more} more: rocprofv3 takes one "
+        "list of launch numbers for all kernels, and numbers launches by kernel and device."
+    )
+    return [Note("sample", text)]
 
 
 def _turns_note(request: ProfileRequest) -> Note:
@@ -291,10 +293,6 @@ class _CommandLine:
     out: str
     filters: Mapping[str, str]
 
-    def counting(self, name: str, one: TranslatedPass) -> Step:
-        """Return a step for one pass."""
-        return self.step(name, [], {"pmc": list(one.names)}, one.expressions, one.counters)
-
     def replaying(self, passes: Sequence[TranslatedPass]) -> Step:
         """Return one step for all passes, in which every kernel is replayed."""
         groups: list[list[str]] = []
@@ -303,20 +301,12 @@ class _CommandLine:
             if group := [n for n in one.names if n not in names_seen]:
                 groups.append(group)
                 names_seen |= set(group)
-        return self._together("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, passes)
+        return self.step("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, passes)
 
     def taking_turns(self, passes: Sequence[TranslatedPass], options: Sequence[str] = ()) -> Step:
         """Return one step in which the passes take turns, one launch each."""
-        groups = [list(passes[n % len(passes)].names) for n in range(_group_count(len(passes)))]
-        return self._together(TURNS, options, {"pmc_groups": groups, "pmc_group_interval": 1}, passes)
-
-    def _together(
-        self, name: str, options: Sequence[str], measured: Mapping[str, object], passes: Sequence[TranslatedPass]
-    ) -> Step:
-        """Return a step that collects the counters of all passes."""
-        expressions = {n: e for one in passes for n, e in one.expressions.items()}
-        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
-        return self.step(name, options, measured, expressions, counters)
+        groups = [passes[n % len(passes)].names for n in range(_group_count(len(passes)))]
+        return self.step(TURNS, options, {"pmc_groups": groups, "pmc_group_interval": 1}, passes)
 
     def sampling(self, tracing: Sequence[str] = ("--kernel-trace",)) -> Step:
         """Return the step that samples program counters and traces the kernels that the samples belong to."""
@@ -331,10 +321,12 @@ class _CommandLine:
         name: str,
         options: Sequence[str],
         measured: Mapping[str, object] | None = None,
-        expressions: Mapping[str, str] | None = None,
-        counters: tuple[str, ...] = (),
+        passes: Sequence[TranslatedPass] = (),
     ) -> Step:
-        """Return a step that starts the program once; ``measured`` is what its job requests besides the filters."""
+        """Return a step that starts the program once; ``measured`` is what its job requests besides the filters, for
+        the counters of ``passes``."""
+        expressions = {n: e for one in passes for n, e in one.expressions.items()}
+        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
         files = {f"{name}/{SAMPLE}": CountingSample().text()} if measured and self.request.sample else {}
         argv = [self.program]
         if measured:

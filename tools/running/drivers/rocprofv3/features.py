@@ -12,12 +12,11 @@ from .....analysis.catalogue.counter_names import events_of, level_of, why_not_c
 from .....analysis.catalogue.targets import find_target, gpu
 from .....analysis.catalogue.targets import targets as known_targets
 from ...request import ProfileRequest, channels, per_channel
-from .pc_sampling import ListedSamplingMethod, parse_sampling_methods
+from .pc_sampling import ListedSamplingMethod
 
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 _FORMATS = re.compile(r"--output-format \{([a-z0-9,]+)\}")
 _VERSION = re.compile(r"^\s*version:\s*(\d+(?:\.\d+)*)", re.MULTILINE)
-_COUNTER = re.compile(r"^Counter_Name\s*:\s*(\S+)", re.MULTILINE)
 _NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", "--kernel-trace"}
 _NEWEST = "1.3.2"
 """The version assumed if none is given: the one whose help text these facts were checked against."""
@@ -56,8 +55,6 @@ class Rocprofv3Features:
     """Options for kernel replay, which collects all passes in one run of the program; empty if not supported."""
     turns: bool
     """Whether groups of counters can take turns between the launches of one run (``pmc_groups``)."""
-    counters: frozenset[str] = frozenset()
-    """The counters that it lists for this machine's GPU; empty if it was not asked."""
     attaching: bool = False
     """Whether it can attach to a running process (``--attach``), supported since 1.1 (ROCm 7.1)."""
     attached_output: bool = False
@@ -75,8 +72,8 @@ class Rocprofv3Features:
     """Whether it can attach from the host to a process in a container, supported since 1.3.5 (ROCm 10.0)."""
 
 
-def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv3Features:
-    """Parse the output of ``--help``, ``--version`` and ``--list-avail`` into features; the last two may be empty.
+def features(help_text: str, version_text: str) -> Rocprofv3Features:
+    """Parse the output of ``--help`` and ``--version`` into features; the latter may be empty.
 
     Raises MissingTool for a rocprofv3 from before ROCm 6.2, which does not accept JSON input.
     """
@@ -97,7 +94,6 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv
         "--disable-signal-handlers" in options,
         _replay_options(options),
         _numbers(version) >= _TURNS_SINCE,
-        frozenset(_COUNTER.findall(list_text)),
         "--attach" in options,
         "--attach-sync-output" in options,
         (
@@ -105,7 +101,6 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv
             *(option for option in _EVENTS if option in options),
         ),
         set(_SAMPLING) <= options,
-        parse_sampling_methods(list_text),
         attached_sampling=_numbers(version) >= _ATTACHED_SAMPLING_SINCE,
         into_containers=_numbers(version) >= _CONTAINERS_SINCE,
     )
@@ -236,7 +231,7 @@ def definitions_text(request: ProfileRequest, expressions: Mapping[str, str], fe
 def _refusal(request: ProfileRequest, counter: str, features: Rocprofv3Features) -> str | None:
     """Return why this rocprofv3 cannot count ``counter`` on the target, or None."""
     for event in dict.fromkeys([level_of(counter) or counter, *events_of(counter)]):
-        if level_of(event) is None and (reason := _why_unknown(request.target, event, features)):
+        if level_of(event) is None and (reason := why_not_countable(request.target, event)):
             return reason
     if not (level_of(counter) or per_channel(counter)):
         return None
@@ -248,13 +243,6 @@ def _refusal(request: ProfileRequest, counter: str, features: Rocprofv3Features)
     if channels(request) is None:
         return "the device's number of XCDs is not known; name the product (MI300X) as gpu"
     return None
-
-
-def _why_unknown(target: str, event: str, features: Rocprofv3Features) -> str | None:
-    if features.counters:
-        known = event in features.counters
-        return None if known else f"rocprofv3 {features.version} on this machine does not list this counter"
-    return why_not_countable(target, event)
 
 
 def _channel_selections(request: ProfileRequest, event: str) -> dict[str, str]:

@@ -98,16 +98,14 @@ def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSa
             "AMD lists host-trap sampling from gfx90a and stochastic sampling from gfx942 on, for Instinct only",
             "Omit hotspots; thread trace (rocprofv3 --att) shows instructions on more GPUs",
         )
-    local_methods = {one.method for one in local}
-    return next((way for way in ways if way.method in local_methods), ways[0])
+    return next((way for way in ways if way.method in [one.method for one in local]), ways[0])
 
 
 def _interval(way: PcSampling, busy_s: float | None, limits: ListedSamplingMethod | None) -> int:
     """Return the usual interval, or a shorter one for short programs; a power of two if the hardware requires it."""
     interval = way.usual
     if busy_s is not None:
-        apart = busy_s / _TIMES
-        wanted = apart * (_CYCLES if way.unit == "cycles" else 1e6)
+        wanted = busy_s / _TIMES * (_CYCLES if way.unit == "cycles" else 1e6)
         interval = int(min(way.usual, max(way.finest, wanted)))
     least, most = (limits.least, limits.most) if limits else (1, _MOST_INTERVAL)
     interval = min(max(interval, least), most)
