@@ -171,16 +171,13 @@ def loads_of_units(
     for name, part in work.items():
         unit = _UNIT_OF.get(name, name)
         parts.setdefault(_SUBSYSTEM_OF.get(unit, unit) if unit not in known else unit, []).append(part)
-    units = list(dict.fromkeys([*known, *parts]))
-    return [
-        replace(
-            _load(unit, labels.get(unit) or unit, measured.get(_SIGNAL + unit), parts.get(unit, []), busy.get(unit)),
-            decides=unit in parts,
-            at_least=unit in known and measured.get(_SIGNAL + unit) is None,
-            of_theory=_of_theory(measured.get(_SIGNAL + unit), parts.get(unit, []), unit in rates),
-        )
-        for unit in units
-    ]
+    loads = []
+    for unit in dict.fromkeys([*known, *parts]):
+        cycles, mine = measured.get(_SIGNAL + unit), parts.get(unit, [])
+        load = _load(unit, labels.get(unit) or unit, cycles, mine, busy.get(unit))
+        lower, by_theory = unit in known and cycles is None, _of_theory(cycles, mine, unit in rates)
+        loads.append(replace(load, decides=bool(mine), at_least=lower, of_theory=by_theory))
+    return loads
 
 
 def _load(
