@@ -77,7 +77,7 @@ class Catalogue:
         with self._open(read_only=True) as con:
             return column_names(con, f"{_LAKE}.{table}")
 
-    def extract(self, table: str, ids: Sequence[str], names: Sequence[str], target: Path) -> None:
+    def extract(self, ids: Sequence[str], table: str, names: Sequence[str], target: Path) -> None:
         """Write the columns ``names`` that exist in the table, for some workloads, to a new Parquet file.
 
         Reads only these columns, and only from the files of these workloads.

@@ -95,7 +95,7 @@ class RemoteStore(Store):
         return None if content is None else parse_manifest(content, reference)
 
     def folder(self, manifest: Manifest) -> Path:
-        folder = self.root / f"{PREFIX}{manifest.id}"
+        folder = self._folder_of(manifest.id)
         try:
             copy = read_manifest(folder)
         except StoreProblem:
@@ -113,22 +113,21 @@ class RemoteStore(Store):
 
     def missing(self, manifests: Iterable[Manifest]) -> list[Manifest]:
         """The workloads without a local copy."""
-        return [m for m in manifests if not (self.root / f"{PREFIX}{m.id}").is_dir()]
+        return [m for m in manifests if not self._folder_of(m.id).is_dir()]
 
     # -- writing -----------------------------------------------------------------------------
 
     def publish(self, folder: Path, manifest: Manifest) -> Manifest:
         published = super().publish(folder, manifest)
-        local = self.root / f"{PREFIX}{published.id}"
+        local = self._folder_of(published.id)
         try:
             self.add(self._copies, [published])
         except BaseException as error:
             remove(local)  # no local copy without the shared workload
             if not isinstance(error, StoreProblem):
                 raise
-            problem = error
-            fix = f"{problem.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
-            raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
+            fix = f"{error.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
+            raise StoreProblem(f"{error.what}; nothing was stored", error.why, fix) from error
         return read_manifest(local)
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
@@ -194,7 +193,7 @@ class RemoteStore(Store):
         for manifest in manifests:
             names = [*manifest.files, MANIFEST]
             self.objects.delete(f"{PREFIX}{manifest.id}/{name}" for name in names)
-            self._give_up(self.root / f"{PREFIX}{manifest.id}")
+            self._give_up(self._folder_of(manifest.id))
 
     def _forget(self, ids: Sequence[str]) -> None:
         """Make workloads invisible before their files are deleted."""
@@ -276,7 +275,7 @@ class RemoteStore(Store):
                     )
                 refuse_unusual_table(draft / name)
             (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
-            target = self.root / f"{PREFIX}{manifest.id}"
+            target = self._folder_of(manifest.id)
             if target.is_dir():
                 self._give_up(target)
             try:
