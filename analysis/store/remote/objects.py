@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ...base.problems import StoreProblem, Unreachable
 from ...base.temporary_files import mark
@@ -21,33 +21,6 @@ class StoredObject(NamedTuple):
     key: str
     size: int
     version: str
-
-
-class Objects(Protocol):
-    """Files under keys. Every method raises StoreProblem if the place cannot be reached or denies access."""
-
-    place: str
-    """The address for display, and the data path of a catalogue."""
-
-    def listing(self, prefix: str) -> list[StoredObject]:
-        """All keys with this prefix."""
-
-    def read(self, key: str, most: int) -> bytes | None:
-        """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``
-        bytes."""
-
-    def fetch(self, key: str, target: Path, size: int) -> str:
-        """Write an object to a new file and return its SHA-256. Raises StoreProblem if its size is not ``size``
-        bytes."""
-
-    def upload(self, source: Path, key: str, sha256: str) -> None:
-        """Store a file, unless the same content is already there."""
-
-    def create(self, key: str, content: bytes) -> bool:
-        """Store a small object in one step; returns False without any change if the key exists."""
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; missing ones are not an error."""
 
 
 def missing(key: str) -> StoreProblem:
@@ -69,12 +42,17 @@ def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
 
 
 class Folder:
-    """Objects as files below a folder that all machines share."""
+    """Objects as files below a folder that all machines share.
+
+    Every method raises StoreProblem if the place cannot be reached or denies access.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root, self.place = root, f"{root}/"
+        """``place`` is the address for display, and the data path of a catalogue."""
 
     def listing(self, prefix: str) -> list[StoredObject]:
+        """All keys with this prefix."""
         objects = []
         try:
             with os.scandir(self.root / prefix) as entries:
@@ -89,6 +67,8 @@ class Folder:
         return sorted(objects)
 
     def read(self, key: str, most: int) -> bytes | None:
+        """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``
+        bytes."""
         try:
             return read_small(self.root / key, most)
         except FileNotFoundError:
@@ -97,6 +77,8 @@ class Folder:
             raise self._problem(error) from error
 
     def fetch(self, key: str, target: Path, size: int) -> str:
+        """Write an object to a new file and return its SHA-256. Raises StoreProblem if its size is not ``size``
+        bytes."""
         try:
             if (actual := (self.root / key).lstat().st_size) != size:
                 raise wrong_size(key, actual, size)
@@ -109,6 +91,7 @@ class Folder:
         return sha256_of(target)
 
     def upload(self, source: Path, key: str, sha256: str) -> None:
+        """Store a file, unless the same content is already there."""
         target = self.root / key
         try:
             if target.is_file() and target.stat().st_size == source.stat().st_size and sha256_of(target) == sha256:
@@ -121,6 +104,7 @@ class Folder:
             raise self._problem(error) from error
 
     def create(self, key: str, content: bytes) -> bool:
+        """Store a small object in one step; returns False without any change if the key exists."""
         target = self.root / key
         draft = target.with_name(f".{target.name}.{mark()}")
         try:
@@ -137,6 +121,7 @@ class Folder:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; missing ones are not an error."""
         for key in keys:
             try:
                 (self.root / key).unlink(missing_ok=True)

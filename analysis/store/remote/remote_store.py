@@ -40,7 +40,7 @@ from ..manifest import (
     refuse_unusual_table,
 )
 from ..store import ProgressListener, Store, quiet, refuse_other_workload, sha256_of, write_atomically
-from .objects import Objects
+from .s3 import Objects
 
 MARKERS = "manifests"
 A = TypeVar("A")

@@ -14,7 +14,7 @@ from ...base.extensions import install_command, packages_of
 from ...base.problems import MissingTool, StoreProblem, Unreachable, command_advice
 from ...base.text import count_text
 from .address import Bucket
-from .objects import StoredObject, missing, wrong_size
+from .objects import Folder, StoredObject, missing, wrong_size
 
 if TYPE_CHECKING:
     import duckdb
@@ -231,3 +231,7 @@ class S3Objects:
 
     def _without_credentials(self) -> Unreachable:
         return Unreachable(self._unreachable, "no credentials were found", _KEYS)
+
+
+Objects = Folder | S3Objects
+"""Files under keys; ``Folder`` describes the methods."""
