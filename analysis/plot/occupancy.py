@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.kernel_names import short
@@ -51,7 +51,7 @@ class Sweep:
     now: float
     words: str
     """The kernel's own value, such as 72 VGPRs."""
-    options: Sequence[tuple[float, int]] = field(default_factory=tuple)
+    options: Sequence[tuple[float, int]] = ()
     """The values at which more waves fit, nearest first."""
 
 
