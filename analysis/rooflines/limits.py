@@ -74,7 +74,6 @@ class Share:
     If ``value`` is None, ``reason`` says why.
     """
 
-    name: str
     value: float | None
     reason: Reason | None = None
     spare: float | None = 0.0
@@ -262,7 +261,7 @@ def _measure_kernel(
 
 def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[WorkOperation]]) -> dict[str, Share]:
     shares = {level.name: _level_share(level, work, inputs) for level in inputs.formulas.level}
-    shares |= {pipe: _pipe_share(pipe, operations, work, inputs) for pipe, operations in pipes.items()}
+    shares |= {pipe: _pipe_share(operations, work, inputs) for pipe, operations in pipes.items()}
     if not pipes["valu"] and shares["valu.issue"].value is not None:
         del shares["valu"]  # instruction issue is used instead of operations that cannot be counted
     return shares
@@ -346,24 +345,24 @@ def _level_share(level: Level, work: KernelWork, inputs: RooflineInputs) -> Shar
     name, ceilings = level.name, inputs.ceilings
     bandwidth = ceilings.value(level.key)
     if bandwidth is None:
-        return Share(name, None, no_ceiling(ceilings, level.key))
+        return Share(None, no_ceiling(ceilings, level.key))
     if not work.has(name):
         n, sums = work.sums_over([f"{name}.least", TIME])
         least = sums[f"{name}.least"] / bandwidth / sums[TIME] if n else 0.0
         if least >= _SATURATED[ceilings.kind]:
-            return Share(name, least)
-        return Share(name, None, no_bytes(level, work, inputs.collected))
+            return Share(least)
+        return Share(None, no_bytes(level, work, inputs.collected))
     n, sums = work.sums_over([name, TIME])
     if not n:
-        return Share(name, None, Reason("no_dispatch", "no dispatch has both its counters and a time"))
+        return Share(None, Reason("no_dispatch", "no dispatch has both its counters and a time"))
     if sums[name] < 0:
         text = "negative traffic: the counters come from different replays that do not agree"
-        return Share(name, None, Reason("negative", text))
+        return Share(None, Reason("negative", text))
     share = sums[name] / bandwidth / sums[TIME]
     if share > 1 and level.cache and ceilings.value(level.cache) is None:
         text = f"{_pct(share)} of its bandwidth: the cache in front of it, whose bandwidth is unknown, answered a part"
-        return Share(name, None, Reason("no_ceiling", text))
-    return Share(name, share, spare=_spare(level, work, bandwidth, share))
+        return Share(None, Reason("no_ceiling", text))
+    return Share(share, spare=_spare(level, work, bandwidth, share))
 
 
 def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> float | None:
@@ -374,26 +373,26 @@ def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> fl
     return max(0.0, share - sums[f"{level.name}.asked"] / bandwidth / sums[TIME]) if n else None
 
 
-def _pipe_share(name: str, operations: list[WorkOperation], work: KernelWork, inputs: RooflineInputs) -> Share:
+def _pipe_share(operations: list[WorkOperation], work: KernelWork, inputs: RooflineInputs) -> Share:
     if not operations:
-        return Share(name, None, Reason("not_countable", "this GPU has no counters for it"))
+        return Share(None, Reason("not_countable", "this GPU has no counters for it"))
     counted, missing = countable(operations, work, inputs.collected)
     if not counted:
-        return Share(name, None, not_counted(missing)) if missing else Share(name, 0.0)
+        return Share(None, not_counted(missing)) if missing else Share(0.0)
     n, sums = work.sums_over([*(o.name for o in counted), TIME])
     if not n:
-        return Share(name, None, Reason("no_dispatch", "no dispatch has all of its counters and a time"))
+        return Share(None, Reason("no_dispatch", "no dispatch has all of its counters and a time"))
     least = least_time_ns(counted, sums, inputs.ceilings)
     if isinstance(least, Reason):
-        return Share(name, None, least)
+        return Share(None, least)
     share = least / sums[TIME]
     if share < 0:
         return Share(
-            name, None, Reason("negative", "negative count: the counters come from different replays that do not agree")
+            None, Reason("negative", "negative count: the counters come from different replays that do not agree")
         )
     if missing and share < _SATURATED[inputs.ceilings.kind]:
-        return Share(name, None, not_counted(missing))
-    return Share(name, share)
+        return Share(None, not_counted(missing))
+    return Share(share)
 
 
 def not_counted(missing: Iterable[str]) -> Reason:
