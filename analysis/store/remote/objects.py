@@ -6,21 +6,12 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from ...base.problems import StoreProblem, Unreachable
 from ...base.temporary_files import mark
 from ...base.text import count_text
 from ..manifest import read_small, refuse_unusual_table
 from ..store import sha256_of
-
-
-class StoredObject(NamedTuple):
-    """The entry of one key in a listing: ``version`` changes with the content."""
-
-    key: str
-    size: int
-    version: str
 
 
 def missing(key: str) -> StoreProblem:
@@ -51,20 +42,20 @@ class Folder:
         self.root, self.place = root, f"{root}/"
         """``place`` is the address for display, and the data path of a catalogue."""
 
-    def listing(self, prefix: str) -> list[StoredObject]:
-        """All keys with this prefix."""
-        objects = []
+    def listing(self, prefix: str) -> dict[str, str]:
+        """All keys with this prefix, each with a version that changes with the content."""
+        versions = {}
         try:
             with os.scandir(self.root / prefix) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
-                        state = entry.stat(follow_symlinks=False)
-                        objects.append(StoredObject(f"{prefix}{entry.name}", state.st_size, f"{state.st_mtime_ns}"))
+                        modified_ns = entry.stat(follow_symlinks=False).st_mtime_ns
+                        versions[f"{prefix}{entry.name}"] = f"{modified_ns}"
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return {}
         except OSError as error:
             raise self._problem(error) from error
-        return sorted(objects)
+        return dict(sorted(versions.items()))
 
     def read(self, key: str, most: int) -> bytes | None:
         """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -204,10 +205,10 @@ class RemoteStore(Store):
     def _manifest_versions(self) -> dict[str, str]:
         """Id -> version of the manifest of every visible workload."""
         versions = {}
-        for one in self.objects.listing(f"{MARKERS}/")[:_MOST_WORKLOADS]:
-            id = one.key.removeprefix(f"{MARKERS}/").removesuffix(".json")
+        for key, version in islice(self.objects.listing(f"{MARKERS}/").items(), _MOST_WORKLOADS):
+            id = key.removeprefix(f"{MARKERS}/").removesuffix(".json")
             if ID.fullmatch(id):
-                versions[id] = hashlib.sha256(one.version.encode()).hexdigest()
+                versions[id] = hashlib.sha256(version.encode()).hexdigest()
         return versions
 
     def _manifests(self, versions: Mapping[str, str]) -> Iterable[Manifest | str]:
