@@ -44,7 +44,6 @@ class Row:
     subsystem: str
     title: str
     unit: str
-    peak: float
     values: Sequence[Value | None]
 
 
@@ -157,21 +156,20 @@ def _times(axes: Axes, times: tuple[Time, Time], work: Answer) -> None:
     axes.barh(range(2), widths, height=0.62, color=(BEFORE, AFTER), edgecolor=INK, linewidth=0.4, gid="time")
     if len(known) == 2:
         ratio = known[1] / known[0]
-        after, weight = _RATIO_WORDS[work]
-        inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 and weight == "bold" else ""
-        axes.set_title(f"time × {number(ratio)}{inverse}{after}", loc="right", weight=weight, fontsize=SMALL)
+        doubt = _RATIO_DOUBTS.get(work, "")
+        inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 and not doubt else ""
+        weight = "normal" if doubt else "bold"
+        axes.set_title(f"time × {number(ratio)}{inverse}{doubt}", loc="right", weight=weight, fontsize=SMALL)
 
 
 PANEL, DURATION = "2", "dispatch.duration_ns"
 """The metrics shown: the speed-of-light panel, and for two workloads also the time."""
-_RATIO_WORDS: dict[Answer, tuple[str, str]] = {
-    "yes": ("", "bold"),
-    "probably": ("", "bold"),
-    "probably_not": (", other work", "normal"),
-    "no": (", other work", "normal"),
-    "unknown": (", work unknown", "normal"),
+_RATIO_DOUBTS: dict[Answer, str] = {
+    "probably_not": ", other work",
+    "no": ", other work",
+    "unknown": ", work unknown",
 }
-"""What follows the ratio of two times, and the weight of the font."""
+"""What follows the ratio of two times unless they are of the same work."""
 _UNCHECKED = "No verdict: this does not check whether both did the same work, so less time may mean less work."
 _DOUBTFUL = ("suspect", "impossible")
 
@@ -253,7 +251,7 @@ def comparison(
 
 
 def _row(f: Figure) -> Row:
-    return Row(f.metric.subsystem, _title(f), f.unit, f.peak or 0.0, [_value(f)])
+    return Row(f.metric.subsystem, _title(f), f.unit, [_value(f)])
 
 
 def _value(f: Figure) -> Value:

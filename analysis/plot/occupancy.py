@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.kernel_names import short
@@ -44,14 +44,13 @@ _TALL, _WIDE = 312, 225
 class Sweep:
     """Waves per CU as a function of one resource, with all others unchanged."""
 
-    title: str
     label: str
     xs: Sequence[float]
     waves: Sequence[int]
     now: float
     words: str
     """The kernel's own value, such as 72 VGPRs."""
-    options: Sequence[tuple[float, int]] = field(default_factory=tuple)
+    options: Sequence[tuple[float, int]] = ()
     """The values at which more waves fit, nearest first."""
 
 
@@ -107,24 +106,22 @@ def sweeps(resident: Occupancy) -> list[Sweep]:
     nvidia = targets.gpu(resident.gpu).vendor == "nvidia"
     register, lane = ("registers", "thread") if nvidia else ("VGPRs", "work-item")
     group, memory = ("block", "shared memory") if nvidia else ("work-group", "LDS")
-    extra = f" (+ {launch.agprs} AGPRs)" if launch.agprs else ""
     static = range(0, rule.lds_per_group - launch.dynamic_lds_bytes + 1, max(rule.lds_block, 512))
     sizes = [1, *range(rule.wave_size, rule.workgroup_size + 1, rule.wave_size)]
-    per_lane, per_group, size = f"{register} per {lane}", f"{memory} per {group}", f"{group} size"
     registers = range(1, rule.max_vgprs + 1)
     kib, dynamic = f"{number(launch.lds / _KIB)} KiB", launch.dynamic_lds_bytes
-    titles = (per_lane + extra, per_lane), (per_group, f"{per_group} (KiB)"), (size, f"{size} ({lane}s)")
+    per_group, size = f"{memory} per {group} (KiB)", f"{group} size ({lane}s)"
     return [
-        _sweep(resident, "vgprs", titles[0], f"{launch.vgprs} {register}", registers),
-        _sweep(resident, "lds_bytes", titles[1], kib, static, lambda value: (value + dynamic) / _KIB),
-        _sweep(resident, "workgroup_size", titles[2], f"{launch.workgroup_size} {lane}s", sizes),
+        _sweep(resident, "vgprs", f"{register} per {lane}", f"{launch.vgprs} {register}", registers),
+        _sweep(resident, "lds_bytes", per_group, kib, static, lambda value: (value + dynamic) / _KIB),
+        _sweep(resident, "workgroup_size", size, f"{launch.workgroup_size} {lane}s", sizes),
     ]
 
 
 def _sweep(
     resident: Occupancy,
     argument: str,
-    titles: tuple[str, str],
+    label: str,
     words: str,
     values: Iterable[int],
     to_axis: Callable[[int], float] = float,
@@ -133,10 +130,8 @@ def _sweep(
     now = getattr(resident.launch, argument)
     waves = {v: n for v in sorted({*values, now}) if (n := _waves(resident, argument, v)) is not None}
     single = [(what_if.changes[0], what_if.waves_per_cu) for what_if in resident.what_if if len(what_if.changes) == 1]
-    title, label = (text[0].upper() + text[1:] for text in titles)
     return Sweep(
-        title=title,
-        label=label,
+        label=label[0].upper() + label[1:],
         xs=[to_axis(value) for value in waves],
         waves=list(waves.values()),
         now=to_axis(now),

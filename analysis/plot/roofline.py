@@ -83,7 +83,9 @@ def _lines_and_points(axes: Axes, sheet: Sheet) -> list[Dot]:
         style: Any = _STYLES.get(_pipe(peak), "solid")
         axes.plot(*sheet.level(peak.value), color=INK, linewidth=1.1, linestyle=style, gid="compute")
     _tracks(axes, sheet)
-    _sweeps(axes, sheet)
+    for i, line in enumerate(sheet.shown.sweeps):
+        xs, ys = zip(*line, strict=True)
+        axes.plot(xs, ys, color=FAINT, linewidth=0.9, marker="x", markersize=4, zorder=1.5, gid=f"sweep-{i}")
     _keys(axes, sheet)
     return _points(axes, sheet)
 
@@ -137,14 +139,6 @@ def _memory(axes: Axes, sheet: Sheet) -> None:
         )  # fmt: skip
 
 
-def _alike(peaks: Sequence[Roof]) -> dict[tuple[str, str, str], list[Roof]]:
-    """Compute ceilings by pipe, value and origin."""
-    groups: dict[tuple[str, str, str], list[Roof]] = {}
-    for peak in peaks:
-        groups.setdefault((_pipe(peak), si(peak.value, peak.unit), peak.origin), []).append(peak)
-    return groups
-
-
 def _pipe(peak: Roof) -> str:
     pipe, _, kind = peak.name.partition(".")
     return f"{pipe} packed" if kind.endswith("_packed") else pipe
@@ -155,7 +149,10 @@ def _peak_labels(axes: Axes, sheet: Sheet, width: float, outside: bool) -> list[
     labels = []
     across = (sheet.x1 / sheet.x0) ** _BESIDE
     x, side = (sheet.x1 * across, "left") if outside else (sheet.x1 / across, "right")
-    for i, ((pipe, value, origin), equal) in enumerate(_alike(sheet.peaks).items()):
+    alike: dict[tuple[str, str, str], list[Roof]] = {}
+    for peak in sheet.peaks:
+        alike.setdefault((_pipe(peak), si(peak.value, peak.unit), peak.origin), []).append(peak)
+    for i, ((pipe, value, origin), equal) in enumerate(alike.items()):
         kinds = [r.name.partition(".")[2].removesuffix("_packed") for r in equal]
         words = f"{pipe} {', '.join(k for k in kinds if k)}".strip()
         words = shorten_name(f"{words}  {value}{sheet.footnote(origin)}", width)
@@ -209,14 +206,6 @@ def _tracks(axes: Axes, sheet: Sheet) -> None:
                 xs, ys, color=LEVELS[dot.level], linewidth=1.2, linestyle=(4 * i, (3, 5)),
                 gid=f"track-{dot.kernel}-{dot.level}",
             )  # fmt: skip
-
-
-def _sweeps(axes: Axes, sheet: Sheet) -> None:
-    """Draw the measured roofs: connected crosses, one per intensity."""
-    for i, line in enumerate(sheet.shown.sweeps):
-        axes.plot(
-            *zip(*line, strict=True), color=FAINT, linewidth=0.9, marker="x", markersize=4, zorder=1.5, gid=f"sweep-{i}"
-        )
 
 
 def _points(axes: Axes, sheet: Sheet) -> list[Dot]:

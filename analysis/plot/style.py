@@ -7,8 +7,7 @@ import math
 import re
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -70,7 +69,12 @@ _LETTERS = 120
 
 def render(draw: Callable[[], Figure], width_px: int = WIDTH) -> Picture:
     """Draw a figure and save it as PNG and SVG; the same input gives the same bytes."""
-    with _drawing():
+    import matplotlib
+
+    # The user's settings are ignored; one thread at a time, as settings are global.
+    with _LOCK, matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_RC)
         figure = draw()
         settle(figure)
         png, svg = io.BytesIO(), io.BytesIO()
@@ -153,18 +157,6 @@ def plain(axes: Axes) -> None:
     """Axes without a frame at the top and on the right, with small labels."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=SMALL)
-
-
-@contextmanager
-def _drawing() -> Iterator[None]:
-    """Use matplotlib's defaults with our settings, ignoring the user's; one thread at a time, as settings are
-    global."""
-    import matplotlib
-
-    with _LOCK, matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_RC)
-        yield
 
 
 def clean(words: str) -> str:

@@ -7,7 +7,7 @@ appear with their total.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..base.text import count_text
@@ -95,15 +95,15 @@ class TimelinePicture:
     rows: int
     lane_ms: float
     lane_title: str
-    statements: Sequence[str] = field(default_factory=tuple)
+    statements: Sequence[str] = ()
     ranks: RankBars | None = None
 
 
 def of_timeline(analysed: Timeline) -> tuple[TimelinePicture, list[str]]:
     """The picture of a timeline, and its facts in words."""
-    window = _visible_window(analysed)
+    window, lane_title = _visible_window(analysed)
     boxes = _boxes(analysed, window)
-    shares = [(key, pct) for key, pct in _shares(analysed) if pct >= _LEAST_PCT]
+    shares = _shares(analysed)
     hidden = len(analysed.trace.lanes) - _DEVICES
     statements = [f"{hidden} more devices are not drawn."] if hidden > 0 else []
     picture = TimelinePicture(
@@ -114,7 +114,7 @@ def of_timeline(analysed: Timeline) -> tuple[TimelinePicture, list[str]]:
         boxes=boxes,
         rows=max((box.row for box in boxes), default=-1) + 1,
         lane_ms=(window.end - window.start) / 1e6,
-        lane_title=_lane_title(analysed, window),
+        lane_title=lane_title,
         statements=statements,
         ranks=of_balance(analysed.balance) if analysed.balance else None,
     )
@@ -155,25 +155,20 @@ def _shares(analysed: Timeline) -> list[tuple[str, float]]:
         ("copying", total.exposed_copies),
         *((row.idle.cause, row.idle.ns) for row in analysed.causes),
     ]
-    return [(key, 100 * ns / max(total.wall, 1)) for key, ns in parts]
+    return [(key, pct) for key, ns in parts if (pct := 100 * ns / max(total.wall, 1)) >= _LEAST_PCT]
 
 
-def _visible_window(analysed: Timeline) -> Window:
-    """The first steps of the window, or the whole window."""
-    windows = analysed.windows
-    if analysed.selected == "steady" and analysed.steps:
-        starts = analysed.steps.starts[analysed.steps.warm_up :]
-        return Window(starts[0], starts[min(STEPS, len(starts) - 1)])
-    last = windows[:STEPS][-1] if analysed.selected == "range" else windows[-1]
-    return Window(windows[0].start, last.end)
-
-
-def _lane_title(analysed: Timeline, window: Window) -> str:
-    ms = (window.end - window.start) / 1e6
-    if analysed.selected == "steady" and analysed.steps:
-        steps = min(STEPS, analysed.steps.count)
-        return f"{steps} of {count_text(analysed.steps.count, analysed.steps.noun)} in the steady state, {ms:.4g} ms"
-    return f"{ms:.4g} ms"
+def _visible_window(analysed: Timeline) -> tuple[Window, str]:
+    """The first steps of the window, or the whole window, with a title."""
+    windows, steps, part = analysed.windows, analysed.steps, ""
+    if analysed.selected == "steady" and steps:
+        starts = steps.starts[steps.warm_up :]
+        window = Window(starts[0], starts[min(STEPS, len(starts) - 1)])
+        part = f"{min(STEPS, steps.count)} of {count_text(steps.count, steps.noun)} in the steady state, "
+    else:
+        last = windows[:STEPS][-1] if analysed.selected == "range" else windows[-1]
+        window = Window(windows[0].start, last.end)
+    return window, f"{part}{(window.end - window.start) / 1e6:.4g} ms"
 
 
 def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
@@ -209,10 +204,11 @@ def _devices(analysed: Timeline, window: Window) -> list[Strip]:
     for lane in _select_lanes(analysed):
         name = lane_name(None, lane.device) if lane.rank is None else f"r{lane.rank} GPU {lane.device or 0}"
         kernels = _union(analysed, lane, "kernels", KERNELS, window)
-        computing = _union(analysed, lane, "computing", COMPUTING, window) if trace.communicates else kernels
-        columns = {"computing": computing}
+        columns = {"computing": kernels}
         if trace.communicates:
-            columns["communication"] = [max(0.0, k - c) for k, c in zip(kernels, computing, strict=True)]
+            computing = _union(analysed, lane, "computing", COMPUTING, window)
+            alone = [max(0.0, k - c) for k, c in zip(kernels, computing, strict=True)]
+            columns = {"computing": computing, "communication": alone}
         made.append(Strip(f"{name} kernels", columns))
         if analysed.lanes[lane.number].copies:
             made.append(Strip(f"{name} copies", {"copying": _union(analysed, lane, "copies", COPIES, window)}))

@@ -4,7 +4,7 @@ mixed."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -200,16 +200,11 @@ def empirical_ceilings(workload: Workload) -> Ceilings | None:
     another device of the same product, ceilings recorded with another workload on the same product. Ceilings of another
     machine and old measurements are used with a note; those of another product never.
     """
-    benchmarked = _ceilings_of_benchmarks(workload)
-    if benchmarked and benchmarked.exact:
-        best: Ceilings | None = benchmarked.ceilings
-    elif own := _ceilings_of_profile(workload, workload.manifest):
-        best = own
-    elif benchmarked:
-        best = benchmarked.ceilings
-    else:
+    benchmarked, exact = _ceilings_of_benchmarks(workload)
+    best = benchmarked if exact else _ceilings_of_profile(workload, workload.manifest) or benchmarked
+    if best is None:
         recorded = (_ceilings_of_profile(workload, other) for other in _others_of_product(workload))
-        best = next((ceilings for ceilings in recorded if ceilings), None)
+        best = next(filter(None, recorded), None)
     return _with_derived(best, _formulas(workload)) if best else None
 
 
@@ -255,15 +250,9 @@ def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: W
 # -- measured by run_peak_benchmarks ---------------------------------------------------------------
 
 
-class _BenchmarkedCeilings(NamedTuple):
-    ceilings: Ceilings
-    exact: bool
-    """Whether they were measured on the same device that the workload ran on."""
-
-
-def _ceilings_of_benchmarks(workload: Workload) -> _BenchmarkedCeilings | None:
+def _ceilings_of_benchmarks(workload: Workload) -> tuple[Ceilings | None, bool]:
     """The benchmarked ceilings and sweeps of the device that a workload ran on, or else of another device of its
-    product.
+    product; and whether they were measured on the same device.
 
     Devices of the workload's machine are preferred, then newer measurements. Figures above theory are never used.
     """
@@ -277,7 +266,7 @@ def _ceilings_of_benchmarks(workload: Workload) -> _BenchmarkedCeilings | None:
         rows for rows in devices.values() if _is_of_device(rows[0], manifest) or _is_of_product(rows[0], manifest)
     ]
     if not fitting:
-        return None
+        return None, False
     rows = max(
         fitting, key=lambda r: (_is_of_device(r[0], manifest), r[0]["host"] == manifest.host, r[0]["measured_at"])
     )
@@ -287,12 +276,12 @@ def _ceilings_of_benchmarks(workload: Workload) -> _BenchmarkedCeilings | None:
     names = {b.key for b in _formulas(workload).bounds}
     known = {r["ceiling"]: _ceiling(r) for r in rates if r["ceiling"] in names}
     if not known:
-        return None
+        return None, False
     sweep = [SweepPoint(r["ceiling"], r["intensity"], r["value"], r["unit"]) for r in points]
     sweep.sort(key=lambda point: (point.ceiling, point.intensity))
     title = f"{first['device'] or first['gpu']} ({first['gpu']}), {first['device_uuid']}"
     notes = [*_benchmark_notes(rates, manifest, exact), *_stale_notes(first["measured_at"], manifest)]
-    return _BenchmarkedCeilings(Ceilings("empirical", title, known, {}, notes, tuple(sweep)), exact)
+    return Ceilings("empirical", title, known, {}, notes, tuple(sweep)), exact
 
 
 def _is_of_device(row: dict[str, Any], manifest: Manifest) -> bool:
@@ -365,12 +354,11 @@ class _CeilingRow(NamedTuple):
     measured_at: str | None
 
 
-def _others_of_product(workload: Workload) -> Iterator[Manifest]:
+def _others_of_product(workload: Workload) -> list[Manifest]:
     """Other workloads on a device of the same product: those of the same machine first, then newer ones."""
     mine = workload.manifest
     others = [m for m in reversed(workload.store.scan()[0]) if m.id != mine.id and _same_product(m, mine)]
-    others.sort(key=lambda m: m.host is None or m.host != mine.host)
-    return iter(others)
+    return sorted(others, key=lambda m: m.host is None or m.host != mine.host)
 
 
 def _same_product(one: Manifest, other: Manifest) -> bool:
@@ -433,20 +421,15 @@ def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[_CeilingRow
 
 
 def _stale_notes(measured_at: str, manifest: Manifest) -> list[Note]:
-    days = _days_apart(measured_at, manifest)
-    if days is None or days <= _STALE_DAYS:
-        return []
-    return [Note("stale", f"The ceilings are STALE: measured {days:.0f} days apart from this workload.")]
-
-
-def _days_apart(at: str, manifest: Manifest) -> float | None:
-    """The days between a measurement and the import of a workload, or None if the date cannot be parsed."""
-    text = at.split(" (")[0].strip()
+    """A note if a measurement and the import of the workload are many days apart, and the date can be parsed."""
+    text = measured_at.split(" (")[0].strip()
     for read in (datetime.fromisoformat, lambda t: datetime.strptime(t, "%a %b %d %H:%M:%S %Y")):
         try:
             when = read(text.replace("Z", "+00:00"))
         except ValueError:
             continue
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        return abs(manifest.created_ns / 1e9 - when.timestamp()) / 86_400
-    return None
+        days = abs(manifest.created_ns / 1e9 - when.timestamp()) / 86_400
+        stale = Note("stale", f"The ceilings are STALE: measured {days:.0f} days apart from this workload.")
+        return [stale] if days > _STALE_DAYS else []
+    return []

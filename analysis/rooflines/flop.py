@@ -206,8 +206,7 @@ def flop_roofline(inputs: RooflineInputs, levels: Sequence[str], datatype: str |
     """
     known = inputs.formulas.operations(inputs.target, "flop", "iop")
     kinds = _kinds(known, datatype)
-    roofline = FlopRoofline(inputs, [], [], [], {})
-    roofline.limits.extend(limits.limits_of_kernels(inputs))
+    roofline = FlopRoofline(inputs, [], limits.limits_of_kernels(inputs), [], {})
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         roofline.rates.extend(_rates(rank, work, known, inputs.ceilings))
         _, missing = limits.countable(known, work, inputs.collected)

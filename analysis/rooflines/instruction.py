@@ -81,8 +81,7 @@ class InstructionRoofline:
 
 def instruction_roofline(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoofline:
     """The points of the kernels at the requested memory levels, and where their accesses are between the walls."""
-    roofline = InstructionRoofline(inputs, [], [], [])
-    roofline.limits.extend(limits.limits_of_kernels(inputs))
+    roofline = InstructionRoofline(inputs, [], limits.limits_of_kernels(inputs), [])
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         for level in inputs.formulas.level:
             if level.name in levels:

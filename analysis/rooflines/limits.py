@@ -74,7 +74,6 @@ class Share:
     If ``value`` is None, ``reason`` says why.
     """
 
-    name: str
     value: float | None
     reason: Reason | None = None
     spare: float | None = 0.0
@@ -181,18 +180,6 @@ def countable(
     return counted, missing
 
 
-@dataclass(frozen=True)
-class _UndecidedKernel:
-    """The measurements of one kernel before its limit is decided."""
-
-    work: KernelWork
-    shares: dict[str, Share]
-    busy: dict[str, float]
-    pipes: dict[str, list[WorkOperation]]
-    doubted: dict[str, Reason]
-    loads: list[Load]
-
-
 def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
     """The shares, the loads and the limit of every kernel, in the order of the inputs.
 
@@ -205,9 +192,14 @@ def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
         return []
     figures = [inputs.figures.get(work.kernel, {}) for work in groups]
     measured = loads_of.measured_loads(inputs.target, figures) if inputs.figures else [{} for _ in groups]
-    undecided = [_measure_kernel(inputs, work, signals) for work, signals in zip(groups, measured, strict=True)]
-    reached = loads_of.units_at_limit(inputs.target, figures, [one.loads for one in undecided])
-    return [_decide_limit(inputs, one, limit) for one, limit in zip(undecided, reached, strict=True)]
+    pipes = _operations_by_pipe(inputs)
+    kernels = [_measure_kernel(inputs, work, pipes, signals) for work, signals in zip(groups, measured, strict=True)]
+    reached = loads_of.units_at_limit(inputs.target, figures, [one.loads for one in kernels])
+    operations = [o for of_pipe in pipes.values() for o in of_pipe]
+    return [
+        _decide_limit(inputs, work, operations, replace(one, reached=at_limit))
+        for work, one, at_limit in zip(groups, kernels, reached, strict=True)
+    ]
 
 
 def roof_shares(workload: Workload) -> dict[str, float]:
@@ -236,12 +228,19 @@ def _roof_share(view: KernelLimits) -> float | None:
     return min(max(greatest, _LAUNCH_NS * view.n / view.time_ns), 1.0)
 
 
-def _measure_kernel(inputs: RooflineInputs, work: KernelWork, measured: Values) -> _UndecidedKernel:
-    formulas = inputs.formulas
-    issue = [o for o in formulas.operation if o.name == "valu.issue"]
+def _operations_by_pipe(inputs: RooflineInputs) -> dict[str, list[WorkOperation]]:
+    issue = [o for o in inputs.formulas.operation if o.name == "valu.issue"]
     pipes: dict[str, list[WorkOperation]] = {"valu": [], "matrix": [], "valu.issue": issue}
-    for operation in formulas.operations(inputs.target, "flop", "iop"):
+    for operation in inputs.formulas.operations(inputs.target, "flop", "iop"):
         pipes[operation.pipe].append(operation)
+    return pipes
+
+
+def _measure_kernel(
+    inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[WorkOperation]], measured: Values
+) -> KernelLimits:
+    """The shares and loads of a kernel, whose limit is not decided yet."""
+    formulas = inputs.formulas
     shares = _shares(inputs, work, pipes)
     busy = {unit.name: part for unit in formulas.busy if (part := _busy_share(unit.name, work)) is not None}
     doubted = _doubted_shares(shares, busy, pipes, work, inputs)
@@ -253,34 +252,32 @@ def _measure_kernel(inputs: RooflineInputs, work: KernelWork, measured: Values) 
     worked = {n: LeastTimeShare(s.value, s.reason, doubted.get(n), n in cached, theory) for n, s in sustained.items()}
     active = {name: LeastTimeShare(part, doubt=doubted.get(f"{name}_busy")) for name, part in busy.items()}
     loads = loads_of.loads_of_units(inputs.target, measured, worked, active)
-    return _UndecidedKernel(work, shares, busy, pipes, doubted, loads)
+    n, sums = work.sums_over([TIME])
+    return KernelLimits(
+        work.kernel, work.dispatch, n, sums.get(TIME), shares, busy, loads, [], "unknown", None, "",
+        _traffic(work), doubted,
+    )  # fmt: skip
 
 
 def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[WorkOperation]]) -> dict[str, Share]:
     shares = {level.name: _level_share(level, work, inputs) for level in inputs.formulas.level}
-    shares |= {pipe: _pipe_share(pipe, operations, work, inputs) for pipe, operations in pipes.items()}
+    shares |= {pipe: _pipe_share(operations, work, inputs) for pipe, operations in pipes.items()}
     if not pipes["valu"] and shares["valu.issue"].value is not None:
         del shares["valu"]  # instruction issue is used instead of operations that cannot be counted
     return shares
 
 
-def _decide_limit(inputs: RooflineInputs, undecided: _UndecidedKernel, reached: list[Limit]) -> KernelLimits:
-    work = undecided.work
-    n, sums = work.sums_over([TIME])
-    time_ns = sums.get(TIME)
-    bound, limiter, why = decide_bound(undecided.loads, reached)
-    operations = [o for of_pipe in undecided.pipes.values() for o in of_pipe]
+def _decide_limit(
+    inputs: RooflineInputs, work: KernelWork, operations: list[WorkOperation], kernel: KernelLimits
+) -> KernelLimits:
+    bound, limiter, why = decide_bound(kernel.loads, kernel.reached)
     if excess := _excess(inputs.formulas.level, operations, work, inputs.theory):
         bound, limiter, why = "unknown", None, excess
-    if time_ns is None:
+    if kernel.time_ns is None:
         bound, limiter, why = "unknown", None, "the dispatches have no usable timing"
     if work.kernel in inputs.uncounted:
         bound, limiter, why = "unknown", None, NOT_COUNTED.text
-    return KernelLimits(
-        work.kernel, work.dispatch, n, time_ns,
-        undecided.shares, undecided.busy, undecided.loads, reached, bound, limiter,
-        why, _traffic(inputs.formulas.level, work), undecided.doubted,
-    )  # fmt: skip
+    return replace(kernel, bound=bound, limiter=limiter, why=why)
 
 
 def _doubted_shares(
@@ -301,13 +298,12 @@ def _doubted_shares(
     return {name: reason for name, reason in doubts.items() if reason}
 
 
-def _traffic(levels: Iterable[Level], work: KernelWork) -> Traffic | None:
-    memory = next((level.name for level in levels if level.name == "hbm"), "")
-    n, sums = work.sums_over([memory])
-    if not n or sums[memory] < 0:
+def _traffic(work: KernelWork) -> Traffic | None:
+    n, sums = work.sums_over(["hbm"])
+    if not n or sums["hbm"] < 0:
         return None
-    of_asked, asked = work.sums_over([f"{memory}.asked"])
-    return Traffic(sums[memory] / n, asked[f"{memory}.asked"] / of_asked if of_asked else None)
+    of_asked, asked = work.sums_over(["hbm.asked"])
+    return Traffic(sums["hbm"] / n, asked["hbm.asked"] / of_asked if of_asked else None)
 
 
 def decide_bound(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, str | None, str]:
@@ -315,7 +311,8 @@ def decide_bound(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound
     if reached:
         first = reached[0]
         here = next((load for load in loads if load.signal == first.severity), None)
-        why = f"unit nearest to its limit: {first.words} of {_held_against(here)}"
+        whole = "its theoretical peak" if here and here.of_theory else "what it sustains"
+        why = f"unit nearest to its limit: {first.words} of {whole}"
         at_limit = {one.severity for one in reached}
         fuller = [o for o in loads if o.is_at_limit and o.status != "impossible" and (o.pct or 0.0) > first.pct]
         if serving := [load.words for load in fuller if load.signal not in at_limit]:
@@ -334,10 +331,6 @@ def decide_bound(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound
     return "latency", "latency", why
 
 
-def _held_against(load: Load | None) -> str:
-    return "its theoretical peak" if load and load.of_theory else "what it sustains"
-
-
 def _name_unknown_load(load: Load) -> str:
     """The label of a unit with an unknown load, with the reason; missing counters are listed by the points in full."""
     says_why = load.reason is not None and load.reason.code not in ("no_counter", "not_countable", "partly_counted")
@@ -352,24 +345,24 @@ def _level_share(level: Level, work: KernelWork, inputs: RooflineInputs) -> Shar
     name, ceilings = level.name, inputs.ceilings
     bandwidth = ceilings.value(level.key)
     if bandwidth is None:
-        return Share(name, None, no_ceiling(ceilings, level.key))
+        return Share(None, no_ceiling(ceilings, level.key))
     if not work.has(name):
         n, sums = work.sums_over([f"{name}.least", TIME])
         least = sums[f"{name}.least"] / bandwidth / sums[TIME] if n else 0.0
         if least >= _SATURATED[ceilings.kind]:
-            return Share(name, least)
-        return Share(name, None, no_bytes(level, work, inputs.collected))
+            return Share(least)
+        return Share(None, no_bytes(level, work, inputs.collected))
     n, sums = work.sums_over([name, TIME])
     if not n:
-        return Share(name, None, Reason("no_dispatch", "no dispatch has both its counters and a time"))
+        return Share(None, Reason("no_dispatch", "no dispatch has both its counters and a time"))
     if sums[name] < 0:
         text = "negative traffic: the counters come from different replays that do not agree"
-        return Share(name, None, Reason("negative", text))
+        return Share(None, Reason("negative", text))
     share = sums[name] / bandwidth / sums[TIME]
     if share > 1 and level.cache and ceilings.value(level.cache) is None:
         text = f"{_pct(share)} of its bandwidth: the cache in front of it, whose bandwidth is unknown, answered a part"
-        return Share(name, None, Reason("no_ceiling", text))
-    return Share(name, share, spare=_spare(level, work, bandwidth, share))
+        return Share(None, Reason("no_ceiling", text))
+    return Share(share, spare=_spare(level, work, bandwidth, share))
 
 
 def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> float | None:
@@ -380,26 +373,26 @@ def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> fl
     return max(0.0, share - sums[f"{level.name}.asked"] / bandwidth / sums[TIME]) if n else None
 
 
-def _pipe_share(name: str, operations: list[WorkOperation], work: KernelWork, inputs: RooflineInputs) -> Share:
+def _pipe_share(operations: list[WorkOperation], work: KernelWork, inputs: RooflineInputs) -> Share:
     if not operations:
-        return Share(name, None, Reason("not_countable", "this GPU has no counters for it"))
+        return Share(None, Reason("not_countable", "this GPU has no counters for it"))
     counted, missing = countable(operations, work, inputs.collected)
     if not counted:
-        return Share(name, None, not_counted(missing)) if missing else Share(name, 0.0)
+        return Share(None, not_counted(missing)) if missing else Share(0.0)
     n, sums = work.sums_over([*(o.name for o in counted), TIME])
     if not n:
-        return Share(name, None, Reason("no_dispatch", "no dispatch has all of its counters and a time"))
+        return Share(None, Reason("no_dispatch", "no dispatch has all of its counters and a time"))
     least = least_time_ns(counted, sums, inputs.ceilings)
     if isinstance(least, Reason):
-        return Share(name, None, least)
+        return Share(None, least)
     share = least / sums[TIME]
     if share < 0:
         return Share(
-            name, None, Reason("negative", "negative count: the counters come from different replays that do not agree")
+            None, Reason("negative", "negative count: the counters come from different replays that do not agree")
         )
     if missing and share < _SATURATED[inputs.ceilings.kind]:
-        return Share(name, None, not_counted(missing))
-    return Share(name, share)
+        return Share(None, not_counted(missing))
+    return Share(share)
 
 
 def not_counted(missing: Iterable[str]) -> Reason:

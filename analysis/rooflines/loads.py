@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -109,6 +110,7 @@ def loads_text(loads: Iterable[Load]) -> str:
     return ", ".join([*texts, *([f"all others below {_IDLE:.0f} %"] if len(texts) < len(every) else [])])
 
 
+@cache
 def label_of(name: str) -> str:
     """The label of the unit of a pipe or level."""
     unit = _UNIT_OF.get(name, name)
@@ -164,23 +166,19 @@ def loads_of_units(
     ``measured`` maps signals to the loads by counters, in percent; ``work`` maps pipes and levels to their least times;
     ``busy`` maps units to their shares of busy cycles, which replace unknown signals.
     """
-    labels = {s.name.removeprefix(_SIGNAL): s.label for s in rules.signals_and_rules()[0]}
     known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
     parts: dict[str, list[LeastTimeShare]] = {}
     rates = _rates(target)
     for name, part in work.items():
         unit = _UNIT_OF.get(name, name)
         parts.setdefault(_SUBSYSTEM_OF.get(unit, unit) if unit not in known else unit, []).append(part)
-    units = list(dict.fromkeys([*known, *parts]))
-    return [
-        replace(
-            _load(unit, labels.get(unit) or unit, measured.get(_SIGNAL + unit), parts.get(unit, []), busy.get(unit)),
-            decides=unit in parts,
-            at_least=unit in known and measured.get(_SIGNAL + unit) is None,
-            of_theory=_of_theory(measured.get(_SIGNAL + unit), parts.get(unit, []), unit in rates),
-        )
-        for unit in units
-    ]
+    loads = []
+    for unit in dict.fromkeys([*known, *parts]):
+        cycles, mine = measured.get(_SIGNAL + unit), parts.get(unit, [])
+        load = _load(unit, label_of(unit), cycles, mine, busy.get(unit))
+        lower, by_theory = unit in known and cycles is None, _of_theory(cycles, mine, unit in rates)
+        loads.append(replace(load, decides=bool(mine), at_least=lower, of_theory=by_theory))
+    return loads
 
 
 def _load(

@@ -52,8 +52,9 @@ def readable_workloads(store: Store, manifests: Iterable[Manifest]) -> tuple[lis
             sentences.append(problem.text)
         else:
             readable.append(manifest)
-            if not store.read_only:
-                _drop_damaged(store.root.glob(f"derived/*/{manifest.id}/*.parquet"))
+            for path in [] if store.read_only else store.root.glob(f"derived/*/{manifest.id}/*.parquet"):
+                if why_unreadable(path):
+                    shutil.rmtree(path.parent, ignore_errors=True)
     return readable, sentences
 
 
@@ -97,9 +98,3 @@ def _damage_of(path: Path, manifest: Manifest) -> str:
     needed = _NEEDED.get(path.stem, set()) | (set(manifest.counters) if path.stem == "counters" else set())
     lacking = sorted(needed - names)
     return f"it has no column {lacking[0]}" if lacking else ""
-
-
-def _drop_damaged(files: Iterable[Path]) -> None:
-    for path in files:
-        if why_unreadable(path):
-            shutil.rmtree(path.parent, ignore_errors=True)

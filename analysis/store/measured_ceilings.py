@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ def latest(con: duckdb.DuckDBPyConnection, store: Store) -> list[dict[str, Any]]
     """The newest row of every ceiling, mode and point on every device and partition, newest first."""
     import duckdb
 
-    source = _source(files(store))
+    source = _source(store)
     if source is None:
         return []
     names = list(COLUMNS)
@@ -85,7 +85,7 @@ def latest(con: duckdb.DuckDBPyConnection, store: Store) -> list[dict[str, Any]]
 
 def relation(store: Store) -> str | None:
     """Trusted SQL for the table ``ceilings``: the measured figures, and the theoretical figure of each."""
-    source = _source(files(store))
+    source = _source(store)
     if source is None:
         return None
     shared = "device_uuid, device, partition, gpu, ceiling, intensity, unit, measured_at"
@@ -96,9 +96,9 @@ def relation(store: Store) -> str | None:
     )
 
 
-def _source(paths: Iterable[Path]) -> str | None:
-    """SQL that reads files with all of ``COLUMNS``, including files of older versions that lack some."""
-    listed = ", ".join(map(sql_path, paths))
+def _source(store: Store) -> str | None:
+    """SQL that reads all files with all of ``COLUMNS``, including files of older versions that lack some."""
+    listed = ", ".join(map(sql_path, files(store)))
     if not listed:
         return None
     typed = ", ".join(f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items())

@@ -42,7 +42,7 @@ def number_configurations(dispatches: str, within: str = "kernel") -> str:
     are numbered ``within`` "workload, kernel".
     """
     listed = ", ".join(COLUMNS)
-    own = " AND ".join(f"d.{column.strip()} = n.{column.strip()}" for column in within.split(","))
+    own = " AND ".join(f"d.{column} = n.{column}" for column in within.split(", "))
     same = " AND ".join(f"d.{column} IS NOT DISTINCT FROM n.{column}" for column in COLUMNS)
     differing = "".join(
         f", CASE WHEN min(coalesce({c}, -1)) OVER size != max(coalesce({c}, -1)) OVER size THEN {text} ELSE '' END"
@@ -59,9 +59,9 @@ def number_configurations(dispatches: str, within: str = "kernel") -> str:
     )
 
 
-def label(kernel: str = "kernel", configuration: str = "configuration") -> str:
+def label() -> str:
     """SQL for the name of a configuration that is treated as a kernel."""
-    return f"concat({kernel}, ' [', {configuration}, ']')"
+    return "concat(kernel, ' [', configuration, ']')"
 
 
 _LABEL = re.compile(r"(.+)( \[[^\[\]]{1,200}\])", re.DOTALL)
@@ -139,8 +139,7 @@ def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] 
         counter, time = SchemaColumn("DOUBLE", known.open), known.columns["duration_ns"]
         for collected in (*(manifest.counters for manifest in manifests), more):
             for name in collected:
-                if name not in described:
-                    described[name] = time if name.startswith(_PASS_TIME) else counter
+                described.setdefault(name, time if name.startswith(_PASS_TIME) else counter)
     return described
 
 

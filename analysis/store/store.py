@@ -25,9 +25,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..base.database import sql_literal
 from ..base.problems import BadArgument, NotAllowed, NotFound, StoreProblem, near
@@ -68,18 +69,15 @@ def quiet(_: str) -> None:
     """A listener that ignores progress."""
 
 
-class DistantWorkloads(Protocol):
+@dataclass(frozen=True)
+class DistantWorkloads:
     """Workloads whose tables are read remotely, by columns, without copying the workloads."""
 
-    @property
-    def manifests(self) -> Sequence[Manifest]:
-        """Their manifests."""
-
-    def extract(self, table: str, names: Sequence[str], target: Path) -> None:
-        """Write the columns ``names`` that exist in ``table`` to a new Parquet file."""
-
-    def columns(self, table: str) -> list[str]:
-        """The columns of ``table``."""
+    manifests: Sequence[Manifest]
+    extract: Callable[[str, Sequence[str], Path], None]
+    """Writes those of the named columns that exist in a table to a new Parquet file."""
+    columns: Callable[[str], list[str]]
+    """Lists the columns of a table."""
 
 
 class Store:
@@ -202,7 +200,11 @@ class Store:
 
     def folder(self, manifest: Manifest) -> Path:
         """The folder of a workload with all its files."""
-        return self.root / f"{PREFIX}{manifest.id}"
+        return self._folder_of(manifest.id)
+
+    def _folder_of(self, id: str) -> Path:
+        """The place of the folder of a workload on this machine."""
+        return self.root / f"{PREFIX}{id}"
 
     def prepare(self, manifests: Sequence[Manifest]) -> None:
         """Prepare to read several workloads; a local store needs no preparation."""
@@ -213,7 +215,7 @@ class Store:
 
     def _direct(self, reference: str) -> Manifest | None:
         """The workload with this id, found without reading others."""
-        folder = self.root / f"{PREFIX}{reference}"
+        folder = self._folder_of(reference)
         return read_manifest(folder) if folder.is_dir() else None
 
     def derived_folder(self, digest: str) -> Path:
@@ -277,7 +279,7 @@ class Store:
         _fsync(folder / MANIFEST)
         _fsync(folder)
         try:
-            folder.rename(self.root / f"{PREFIX}{manifest.id}")
+            folder.rename(self._folder_of(manifest.id))
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False
@@ -298,7 +300,7 @@ class Store:
         return new
 
     def _add(self, folder: Path, manifest: Manifest) -> bool:
-        target = self.root / f"{PREFIX}{manifest.id}"
+        target = self._folder_of(manifest.id)
         if target.is_dir():
             refuse_other_workload(read_manifest(target), manifest, self.address)
             return False
@@ -330,7 +332,7 @@ class Store:
             for manifest in manifests:
                 away = self.root / "tmp" / mark()
                 with suppress(FileNotFoundError):
-                    (self.root / f"{PREFIX}{manifest.id}").rename(away)
+                    self._folder_of(manifest.id).rename(away)
                 remove(away)
 
     @contextmanager
@@ -353,7 +355,7 @@ class Store:
         for folder in self.root.glob("derived/*"):
             try:
                 if folder.name == digest:
-                    gone = [f for f in folder.iterdir() if not (self.root / f"{PREFIX}{f.name}").is_dir()]
+                    gone = [f for f in folder.iterdir() if not self._folder_of(f.name).is_dir()]
                 else:
                     gone = [folder] if time.time() - folder.stat().st_mtime > _DERIVED_LIFETIME_S else []
             except OSError:  # another process is cleaning up as well

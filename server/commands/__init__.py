@@ -9,30 +9,18 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 from .options import command_facts, declare
 from .verbs import BY_NAME, VERBS
 
+if TYPE_CHECKING:
+    from .verbs.answers import VerbCommand
+
 NAMES = (*(verb.name for verb in VERBS), *(name for name, facts in command_facts().items() if "function" in facts))
 """The subcommands in the order of the help."""
-
-
-class Subcommand(Protocol):
-    """The interface of a command: a function of this package, or a verb."""
-
-    HELP: str
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command."""
-
-    def execute(self, options: Namespace, store: Store) -> int | Outcome:
-        """Run the command. Return its outcome, or the exit status if the command writes its output itself.
-
-        Raises Problem for errors that the user can correct, and Misuse for an invalid command line.
-        """
 
 
 class FunctionCommand:
@@ -46,14 +34,17 @@ class FunctionCommand:
         declare(parser, self._name)
 
     def execute(self, options: Namespace, store: Store) -> int | Outcome:
-        """Import the module of the command and run it."""
+        """Run the command. Return its outcome, or the exit status if the command writes its output itself.
+
+        Raises Problem for errors that the user can correct, and Misuse for an invalid command line.
+        """
         module, _, function = command_facts()[self._name]["function"].partition(":")
         outcome: int | Outcome = getattr(import_module(f".{module}", __name__), function)(options, store)
         return outcome
 
 
-def command(name: str) -> Subcommand:
-    """The command with this name."""
+def command(name: str) -> FunctionCommand | VerbCommand:
+    """The command with this name: a function of this package, or a verb."""
     if name in BY_NAME:
         from .verbs.answers import VerbCommand
 

@@ -82,22 +82,6 @@ if TYPE_CHECKING:
     from ..mcp.toolbox import Tool
 
 
-def _one(tool: Tool) -> Outcome:
-    properties = tool.schemas
-    taken = [
-        {
-            "name": name,
-            "type": _kind(properties[name]),
-            "required": field.is_required(),
-            "default": None if field.is_required() else field.default,
-            "description": field.description or "",
-        }
-        for name, field in tool.arguments.model_fields.items()
-    ]
-    facts = {"name": tool.name, "description": tool.description, "arguments": taken}
-    return Outcome(facts, _words(tool, taken))
-
-
 def _words(tool: Tool, taken: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{tool.name}: {tool.description}"
     width = max((len(one["name"]) for one in taken), default=0)
@@ -145,7 +129,20 @@ def list_tools(options: Namespace, store: Store) -> Outcome:
             raise NotFound(
                 f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all tools"
             )
-        return _one(known[options.tool])
+        tool = known[options.tool]
+        schemas = tool.schemas
+        taken = [
+            {
+                "name": name,
+                "type": _kind(schemas[name]),
+                "required": field.is_required(),
+                "default": None if field.is_required() else field.default,
+                "description": field.description or "",
+            }
+            for name, field in tool.arguments.model_fields.items()
+        ]
+        facts = {"name": tool.name, "description": tool.description, "arguments": taken}
+        return Outcome(facts, _words(tool, taken))
     told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
     width = max(map(len, told))
     return Outcome(

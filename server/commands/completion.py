@@ -77,13 +77,8 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
         return FilesCompleter()
     if action.choices is not None:
         return None
-    # SuppressCompleter would also withhold the name of an option.
-    return _nothing if action.option_strings else SuppressCompleter()
-
-
-def _nothing(**_: Any) -> list[str]:
-    """No words and no files: the value of an option that only the user knows."""
-    return []
+    # The value of an option that only the user knows; SuppressCompleter would also withhold the option's name.
+    return ChoicesCompleter({}) if action.option_strings else SuppressCompleter()
 
 
 _OF_STORE = frozenset({"workload", "baseline", "candidate"})

@@ -63,7 +63,9 @@ def _client_report(options: Namespace, store: Store) -> Told:
     given = _options(options, store)
     kept = [pair for pair in earlier if pair[0] not in {one[0] for one in given} or pair[0] == "--source-root"]
     pairs = [*kept, *(pair for pair in given if pair not in kept)]
-    variables = {*_variables(store), *(old.get("env_vars", ()) if options.write else ())}
+    # A server needs these to reach a store that is not a folder.
+    here = [] if store.address == str(store.root) else filter(_OF_STORES.fullmatch, os.environ)
+    variables = {*here, *(old.get("env_vars", ()) if options.write else ())}
     serve = [word for pair in pairs for word in pair]
     launch = clients.StartCommand((*_program(options), "serve", *serve), tuple(sorted(variables)))
     if not options.write:
@@ -118,11 +120,6 @@ def _earlier_options(entry: dict[str, Any]) -> list[list[str]]:
         elif pairs:
             pairs[-1].append(word)
     return pairs
-
-
-def _variables(store: Store) -> list[str]:
-    """The names of the variables that are set here and that the server needs to reach a store that is not a folder."""
-    return [] if store.address == str(store.root) else [name for name in os.environ if _OF_STORES.fullmatch(name)]
 
 
 def _remarks(options: Namespace, store: Store, launch: StartCommand, kept: list[list[str]]) -> list[str]:

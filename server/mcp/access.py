@@ -61,9 +61,8 @@ class Hosts:
     def allow(self, host: str, local: str | None) -> bool:
         """Whether a request that was received on the address ``local`` may have the header Host ``host``."""
         host = host.lower()
-        if host in self.names or not self.own or local is None:
-            return host in self.names
-        return host in _with_port(local.removeprefix("::ffff:"), self.port)
+        own = _with_port(local.removeprefix("::ffff:"), self.port) if self.own and local is not None else ()
+        return host in self.names or host in own
 
 
 def parse(text: str) -> Address:
@@ -90,22 +89,24 @@ def parse(text: str) -> Address:
 
 def listen(address: Address) -> socket.socket:
     """A listening socket. The kernel drops a peer that is gone, or that reads nothing of its answer for a minute."""
+    place, fix = f"{address.host}:{address.port}", "Choose another port, or end the program that uses this one"
     if address.path:
-        return _listen_unix(address.path)
-    family = socket.AF_INET6 if address.ip.version == 6 else socket.AF_INET
+        place, fix = str(address.path), "Name another path"
     try:
-        listener = socket.create_server(
-            (str(address.ip), address.port),
-            family=family,
-            backlog=256,
-            dualstack_ipv6=family == socket.AF_INET6 and address.ip.is_unspecified and socket.has_dualstack_ipv6(),
-        )
+        return _listen_unix(address.path) if address.path else _listen_tcp(address)
     except OSError as error:
-        raise MissingTool(
-            f"{address.host}:{address.port} cannot be listened on",
-            os.strerror(error.errno) if error.errno else str(error),
-            "Choose another port, or end the program that uses this one",
-        ) from error
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise MissingTool(f"{place} cannot be listened on", why, fix) from error
+
+
+def _listen_tcp(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if address.ip.version == 6 else socket.AF_INET
+    listener = socket.create_server(
+        (str(address.ip), address.port),
+        family=family,
+        backlog=256,
+        dualstack_ipv6=family == socket.AF_INET6 and address.ip.is_unspecified and socket.has_dualstack_ipv6(),
+    )
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
@@ -126,13 +127,9 @@ def _listen_unix(path: Path) -> socket.socket:
         finally:
             os.umask(before)
         listener.listen(256)
-    except OSError as error:
+    except OSError:
         listener.close()
-        raise MissingTool(
-            f"{path} cannot be listened on",
-            os.strerror(error.errno) if error.errno else str(error),
-            "Name another path",
-        ) from error
+        raise
     return listener
 
 

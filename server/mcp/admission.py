@@ -42,13 +42,16 @@ class ServerLimits:
     sessions: int = 256
 
 
+DEFAULT_LIMITS = ServerLimits()
+
+
 class Admission:
     """An ASGI application that wraps another one."""
 
-    def __init__(self, app: ASGIApp, hosts: Hosts, token: str | None, limits: ServerLimits | None = None) -> None:
+    def __init__(self, app: ASGIApp, hosts: Hosts, token: str | None, limits: ServerLimits) -> None:
         self._app, self._hosts = app, hosts
         self._token = token.encode() if token else None
-        self._limits = limits or ServerLimits()
+        self._limits = limits
         self._calls: Counter[str] = Counter()
         self._unanswered: set[tuple[str, str]] = set()
         self._sessions: dict[str, float] = {}

@@ -29,11 +29,11 @@ from ...tools.isolation.fork_server import ForkServer
 from ...tools.running.run_state import FINAL
 from ..terminal import log
 from . import toolbox, warm_up
-from .calls import Call, Calls, Reply, outcome
+from .calls import Call, Calls, Reply
 from .messages import protocol_result, size
 from .page_app import add_app, extension
 from .resources import SkillsExtension, add_prompts, add_resources, offered_only
-from .toolbox import Tool, answer, tools
+from .toolbox import Tool, answer, outcome, tools
 
 _LONGEST_NAME = 100
 """The number of characters that are examined."""
@@ -130,7 +130,7 @@ def build(
         description="Measure, understand and improve GPU kernels",
         instructions=offered_only(INSTRUCTIONS, names).strip(),
         version=__version__,
-        tools=[_SeamTool.of(tool, store, calls, read_only, allow_exec) for tool in offered],
+        tools=[_SeamTool.of(tool, store, calls, allow_exec) for tool in offered],
         log_level="WARNING",
         extensions=[extension(), SkillsExtension()],
     )
@@ -147,15 +147,11 @@ class _SeamTool(SdkTool):
 
     store: Any
     calls: Any
-    here: bool
-    """Whether the tool runs in this process: runs belong to it, and starting and watching them is cheap."""
-    read_only: bool
+    tool: Any
     allow_exec: bool
-    wait_s: float | None
-    """The default time in seconds that a call waits for its run; None if the tool starts none."""
 
     @classmethod
-    def of(cls, tool: Tool, store: Store, calls: Calls, read_only: bool, allow_exec: bool) -> _SeamTool:
+    def of(cls, tool: Tool, store: Store, calls: Calls, allow_exec: bool) -> _SeamTool:
         """The SDK's view of one of our tools."""
         return cls(
             fn=tool.function,
@@ -168,22 +164,22 @@ class _SeamTool(SdkTool):
             context_kwarg=None,
             # The hints "destructive" and "idempotent" have no meaning for a tool that only reads.
             annotations=ToolAnnotations(
-                read_only_hint=not (tool.writes or (tool.notes and not read_only)),
+                read_only_hint=not (tool.writes or (tool.notes and not store.read_only)),
                 open_world_hint=tool.executes,
                 destructive_hint=tool.executes if tool.writes or tool.notes else None,
             ),
             store=store,
             calls=calls,
-            here=tool.executes or tool.waits,
-            read_only=read_only,
+            tool=tool,
             allow_exec=allow_exec,
-            wait_s=tool.arguments.model_fields["wait_s"].default if tool.waits else None,
         )
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
         """Call the tool; the answer contains the same facts as text and as structured content."""
         began = time.monotonic()
-        answer = await (self._call_tool(arguments, context) if self.here else self._answer_in_child(arguments, context))
+        # Runs belong to this process, and starting and watching them is cheap.
+        call = self._call_tool if self.tool.executes or self.tool.waits else self._answer_in_child
+        answer = await call(arguments, context)
         if isinstance(answer, Reply):
             result, went = CallToolResult.model_validate(answer.result), answer.outcome
         else:
@@ -198,12 +194,13 @@ class _SeamTool(SdkTool):
         async def report(activity: str) -> None:
             await context.report_progress(next(steps), None, activity)
 
-        call = Call(self.store.address, self.read_only, self.allow_exec, self.name, arguments)
+        call = Call(self.store.address, self.store.read_only, self.allow_exec, self.name, arguments)
         reply: Reply | Problem = await self.calls.reply(call, report)
         return reply
 
     async def _call_tool(self, arguments: dict[str, Any], context: Any) -> Result | Problem:
-        wait_s: Any = arguments.get("wait_s", self.wait_s)
+        default = self.tool.arguments.model_fields["wait_s"].default if self.tool.waits else None
+        wait_s: Any = arguments.get("wait_s", default)
         # An invalid number is rejected together with the other arguments.
         number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
         if number and 0 < wait_s <= LONGEST_ASKED_S:
@@ -212,7 +209,7 @@ class _SeamTool(SdkTool):
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> Result | Problem:
         return await anyio.to_thread.run_sync(
-            lambda: answer(self.store, name, arguments, read_only=self.read_only, allow_exec=self.allow_exec),
+            lambda: answer(self.store, name, arguments, allow_exec=self.allow_exec),
             abandon_on_cancel=True,
         )
 

@@ -18,14 +18,13 @@ from ...analysis.base.temporary_files import scratch
 from ...analysis.store.store import Store
 from ...tools.answers.source_text import allowing
 from ...tools.base.progress import listening
-from ...tools.base.results import Result
 from ...tools.isolation.channel import MESSAGE_BYTES, Channel, encode_message
 from ...tools.isolation.child import BUG, Work
 from ...tools.isolation.fork_server import ENDED, ForkServer
 from ...tools.isolation.limits import Limits
 from ..terminal.log import logger
 from .messages import protocol_result
-from .toolbox import answer, internal_failure
+from .toolbox import answer, internal_failure, outcome
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 """The client that calls, if the transport knows it; one client cannot occupy all places."""
@@ -61,7 +60,6 @@ KINDS = {
 }
 """The kind by the name of the tool."""
 OTHERS = Kind(Limits(3 * _GB, cpu_s=300), 120, places=6, each=4)
-OK = "ok"
 Told = Callable[[str], Awaitable[None]]
 
 
@@ -178,18 +176,13 @@ def sweep(channel: Channel, job: dict[str, Any]) -> None:
         Store.locate(job["store"]).sweep_drafts()
 
 
-def outcome(answer: Result | Problem) -> str:
-    """The outcome of a call as one word."""
-    return type(answer).__name__ if isinstance(answer, Problem) else OK
-
-
 def perform(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: answer one call and send the result in the form of the protocol."""
     call = Call(**job)
     store = Store.locate(call.store, read_only=call.read_only)
     roots = [Path(folder) for folder in call.source_roots]
     with allowing(roots), listening(lambda text: channel.send({"progress": text})):
-        reply = answer(store, call.tool, call.arguments, read_only=call.read_only, allow_exec=call.allow_exec)
+        reply = answer(store, call.tool, call.arguments, allow_exec=call.allow_exec)
     result = protocol_result(reply, call.tool, call.arguments).model_dump(mode="json", exclude_unset=True)
     channel.send({"reply": {"result": result, "outcome": outcome(reply)}})
 
@@ -208,23 +201,13 @@ async def _send(end: socket.socket, message: Mapping[str, Any]) -> None:
 
 async def _wait_until_gone(end: socket.socket) -> None:
     """Wait until the child has ended, ignoring its messages."""
+    async for _ in _pieces(end):
+        pass
+
+
+async def _pieces(end: socket.socket) -> AsyncIterator[bytes]:
+    """Yield what arrives until the other end is closed."""
     while True:
-        try:
-            if not end.recv(_PIECE):
-                return
-        except BlockingIOError:
-            await anyio.wait_readable(end)
-        except ConnectionResetError:
-            return
-
-
-async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
-    """Yield every message until the other end is closed, or until a message is too long.
-
-    An unfinished line of a child that died is ignored; the next message states how the child ended.
-    """
-    received = bytearray()
-    while len(received) <= MESSAGE_BYTES:
         try:
             piece = end.recv(_PIECE)
         except BlockingIOError:
@@ -234,19 +217,23 @@ async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
             return
         if not piece:
             return
+        yield piece
+
+
+async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
+    """Yield every message until the other end is closed, or until a message is too long.
+
+    An unfinished line of a child that died is ignored; the next message states how the child ended.
+    """
+    received = bytearray()
+    async for piece in _pieces(end):
         received += piece
         *lines, received = received.split(b"\n")
         for line in lines:
-            if message := _whole(line):
-                yield message
-
-
-def _whole(line: bytearray) -> dict[str, Any] | None:
-    """The message of a line, or None for an unfinished line."""
-    try:
-        return json.loads(line)  # type: ignore[no-any-return]
-    except json.JSONDecodeError:
-        return None
+            with suppress(json.JSONDecodeError):
+                yield json.loads(line)
+        if len(received) > MESSAGE_BYTES:
+            return
 
 
 def _explain_end(tool: str, status: int, kind: Kind) -> Problem:

@@ -23,7 +23,7 @@ from ...tools.answers.source_text import roots_of
 from ...tools.isolation.fork_server import ForkServer
 from ...tools.running.start import stop_all
 from . import access, warm_up
-from .admission import Admission, ServerLimits, logger
+from .admission import DEFAULT_LIMITS, Admission, ServerLimits, logger
 from .app import build
 from .stdio import serve_stdio
 
@@ -59,10 +59,9 @@ def serve_http(mcp: MCPServer[Any], address: access.Address, hosts: access.Hosts
 
 
 def service(
-    mcp: MCPServer[Any], hosts: access.Hosts, token: str | None, limits: ServerLimits | None = None
+    mcp: MCPServer[Any], hosts: access.Hosts, token: str | None, limits: ServerLimits = DEFAULT_LIMITS
 ) -> uvicorn.Server:
     """The Uvicorn server, without a socket."""
-    limits = limits or ServerLimits()
     app = mcp.streamable_http_app(
         # Admission checks hosts, origins and sizes, and it ends old sessions before this limit is reached.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),

@@ -149,8 +149,8 @@ def _is_id(value: Any) -> bool:
 
 def _id(content: dict[str, Any]) -> RequestId | None:
     """The id for the response; null if there is no valid one."""
-    ident: RequestId = content.get("id", "")
-    if "id" not in content or not _is_id(ident):
+    ident: RequestId | None = content.get("id")
+    if not _is_id(ident):
         return None
     try:
         str(ident).encode()

@@ -18,9 +18,9 @@ from ...tools.isolation.fork_server import ForkServer
 from ...tools.report.collect import ReportLimits, collect
 from ..page.build import pack_document, page
 from ..rendering import render
-from .calls import OK, Call, Calls, outcome
+from .calls import Call, Calls
 from .resources import content
-from .toolbox import functions
+from .toolbox import OK, functions, outcome
 
 PAGE = "ui://rooflens/report"
 SHOWN_FOR = ("plot", "compute_roofline")

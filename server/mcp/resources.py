@@ -29,7 +29,8 @@ from ...analysis.catalogue import targets
 from ...analysis.store import schema
 from ...analysis.store.store import Store
 from ..rendering import render
-from .calls import OK, Call, Calls
+from .calls import Call, Calls
+from .toolbox import OK
 
 _PART = re.compile(r"[^\S\n]*\n?[^\S\n]*\{\{(!?)(\w+):(\s.*?)\}\}", re.DOTALL)
 

@@ -19,6 +19,7 @@ from ...tools.base.results import Result
 from ..rendering import render
 from ..terminal.log import logger
 
+OK = "ok"
 _PACKAGE = __package__.removesuffix(".server.mcp") + ".tools"
 
 
@@ -113,26 +114,22 @@ def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ..
     )
 
 
-def call(
-    store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
-) -> Result:
+def call(store: Store, name: str, arguments: dict[str, Any], *, allow_exec: bool = True) -> Result:
     """Call one tool. Raises Problem for everything that the caller can correct."""
-    known = {t.name: t for t in tools(read_only=read_only, allow_exec=allow_exec)}
+    known = {t.name: t for t in tools(read_only=store.read_only, allow_exec=allow_exec)}
     if name not in known:
         raise NotFound(f"There is no tool {shorten(name, 60)!r}", near(name, known), f"Tools: {', '.join(known)}")
     result = known[name].function(store, **known[name].validate(arguments))
     return result.model_copy(update={"next": [c for c in result.next if c.tool in known]})
 
 
-def answer(
-    store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
-) -> Result | Problem:
+def answer(store: Store, name: str, arguments: dict[str, Any], *, allow_exec: bool = True) -> Result | Problem:
     """Call a tool and return a Problem as a value; any other exception is a bug, which is logged to stderr.
 
     Texts from a profile that do not look like names are marked in the notes of the result.
     """
     try:
-        return render.mark_untrusted(call(store, name, arguments, read_only=read_only, allow_exec=allow_exec))
+        return render.mark_untrusted(call(store, name, arguments, allow_exec=allow_exec))
     except Problem as problem:
         return problem
     except Exception as error:  # noqa: BLE001 - no bug may reach the client
@@ -142,6 +139,11 @@ def answer(
             return mendable
         logger.exception("%s failed", name)
         return internal_failure(name)
+
+
+def outcome(answer: Result | Problem) -> str:
+    """The outcome of a call as one word: ``OK``, or the class of the problem."""
+    return type(answer).__name__ if isinstance(answer, Problem) else OK
 
 
 def internal_failure(tool: str) -> Problem:

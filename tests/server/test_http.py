@@ -23,7 +23,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import access, app, http
-from rooflens.server.mcp.admission import ServerLimits
+from rooflens.server.mcp.admission import DEFAULT_LIMITS, ServerLimits
 from rooflens.tests.server.malformed import HOSTILE, MALFORMED, NOT_FOR_US
 from rooflens.tests.server.test_calls import below
 from rooflens.tests.waiting import END_S, free_port, until
@@ -117,7 +117,7 @@ def _process(
 
 
 @contextmanager
-def _inside(store: Store, limits: ServerLimits | None = None) -> Iterator[Place]:
+def _inside(store: Store, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Place]:
     """A server in a thread of this process."""
     with free_port() as port:
         address = access.parse(f"127.0.0.1:{port}")

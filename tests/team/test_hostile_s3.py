@@ -167,7 +167,7 @@ def test_an_answer_that_is_no_listing_is_a_problem_or_empty(
 ) -> None:
     with _objects(monkeypatch, tmp_path, lambda request: request.reply(status, body)) as objects:
         try:
-            assert objects.listing("manifests/") == []
+            assert objects.listing("manifests/") == {}
         except StoreProblem as problem:
             assert SECRET not in problem.text
 

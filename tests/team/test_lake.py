@@ -79,10 +79,10 @@ def test_only_the_files_of_the_workloads_asked_for_are_read(lake: Store, four: S
     data = lake.objects  # type: ignore[attr-defined]
     data.delete([f"{PREFIX}{made[0].id}/dispatches.parquet"])
     target = tmp_path / "out.parquet"
-    lake.catalogue.extract("dispatches", [m.id for m in made[1:]], ["workload", "kernel"], target)  # type: ignore[attr-defined]
+    lake.catalogue.extract([m.id for m in made[1:]], "dispatches", ["workload", "kernel"], target)  # type: ignore[attr-defined]
     assert target.exists()
     with pytest.raises(StoreProblem):
-        lake.catalogue.extract("dispatches", [m.id for m in made], ["workload"], tmp_path / "all.parquet")  # type: ignore[attr-defined]
+        lake.catalogue.extract([m.id for m in made], "dispatches", ["workload"], tmp_path / "all.parquet")  # type: ignore[attr-defined]
 
 
 def test_push_again_and_by_two_at_once_makes_nothing_known_twice(lake: Store, four: Store) -> None:
@@ -232,14 +232,14 @@ def test_a_path_in_the_catalogue_leads_nowhere_but_to_its_data(lake: Store, four
     private.parent.mkdir()
     private.write_bytes((four.folder(one) / private.name).read_bytes())
     behind = lake.catalogue  # type: ignore[attr-defined]
-    behind.extract("dispatches", [one.id], ["kernel"], tmp_path / "before.parquet")
+    behind.extract([one.id], "dispatches", ["kernel"], tmp_path / "before.parquet")
     with behind._open(read_only=False) as con:
         con.execute(
             f"CALL ducklake_add_data_files('lake', 'dispatches', '{private}', allow_missing => true, "
             "hive_partitioning => true)"
         )
     with pytest.raises(StoreProblem, match="ermission"):
-        behind.extract("dispatches", ["private"], ["kernel"], tmp_path / "after.parquet")
+        behind.extract(["private"], "dispatches", ["kernel"], tmp_path / "after.parquet")
     assert not (tmp_path / "after.parquet").exists()
 
 
@@ -265,7 +265,7 @@ def test_a_view_in_the_place_of_a_table_is_refused(
     store.catalogue._writer.close()  # type: ignore[attr-defined]  # a file can be attached once
     again = Store.locate(store.address)
     with pytest.raises(StoreProblem, match="is a view"):
-        again.catalogue.extract("dispatches", [one.id], ["kernel"], tmp_path / "after.parquet")  # type: ignore[attr-defined]
+        again.catalogue.extract([one.id], "dispatches", ["kernel"], tmp_path / "after.parquet")  # type: ignore[attr-defined]
     assert not (tmp_path / "after.parquet").exists()
 
 

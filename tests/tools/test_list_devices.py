@@ -153,8 +153,8 @@ def test_a_server_that_may_not_execute_asks_profilers_for_their_version_and_star
         (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{ran}\n')
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    store = Store(tmp_path / "store")
+    store = Store(tmp_path / "store", read_only=True)
     for tool in toolbox.tools(read_only=True):
-        toolbox.answer(store, tool.name, {}, read_only=True, allow_exec=False)
+        toolbox.answer(store, tool.name, {}, allow_exec=False)
     profilers = {"ncu", "perf", "rocprof", "rocprofv2", "rocprofv3"}
     assert {*ran.read_text().splitlines()} == {f"{name} --version" for name in profilers}

@@ -25,8 +25,8 @@ from ..schema import columns, manifest_rows, schema
 from ..store import TABLES
 from .address import S3, Lake, bucket, mask_secrets
 from .extensions import load
-from .objects import Folder, Objects
-from .s3 import S3Objects
+from .objects import Folder
+from .s3 import Objects, S3Objects
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,7 +63,14 @@ class Catalogue:
 
     def data(self) -> Objects:
         """The location of the files."""
-        return _objects(self._path)
+        if self._path.startswith(S3):
+            return S3Objects(bucket(self._path))
+        if not self._path.startswith("/"):
+            raise StoreProblem(
+                f"The catalogue keeps its files at {mask_secrets(self._path)[:200]}",
+                "rooflens supports only S3 and folders",
+            )
+        return Folder(Path(self._path))
 
     def manifest_versions(self, id: str | None = None) -> dict[str, str]:
         """Id -> SHA-256 of the manifest of every workload, or of one."""
@@ -77,7 +84,7 @@ class Catalogue:
         with self._open(read_only=True) as con:
             return column_names(con, f"{_LAKE}.{table}")
 
-    def extract(self, table: str, ids: Sequence[str], names: Sequence[str], target: Path) -> None:
+    def extract(self, ids: Sequence[str], table: str, names: Sequence[str], target: Path) -> None:
         """Write the columns ``names`` that exist in the table, for some workloads, to a new Parquet file.
 
         Reads only these columns, and only from the files of these workloads.
@@ -403,14 +410,3 @@ def _is_private(path: Path) -> bool:
     own = [Path.home(), *(Path(value) for name, value in os.environ.items() if name.startswith("XDG_") and value)]
     system = any(real.is_relative_to(folder) for folder in ("/etc", "/proc", "/sys", "/dev"))
     return not path.is_absolute() or system or any(folder.resolve().is_relative_to(real) for folder in own)
-
-
-def _objects(path: str) -> Objects:
-    """The files at the data path of a catalogue."""
-    if path.startswith(S3):
-        return S3Objects(bucket(path))
-    if not path.startswith("/"):
-        raise StoreProblem(
-            f"The catalogue keeps its files at {mask_secrets(path)[:200]}", "rooflens supports only S3 and folders"
-        )
-    return Folder(Path(path))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ...base.problems import BadInput
 from ..manifest import MANIFEST_BYTES, Manifest
-from ..store import Store
+from ..store import DistantWorkloads, Store
 from .address import Bucket, Lake, parse_address
 from .catalogue import Catalogue
 from .remote_store import RemoteStore, StoredWorkload, cache_folder, marker, parse_manifest
@@ -19,22 +18,6 @@ _FEW = 4
 """Up to this many workloads are copied, which also helps later queries, instead of read remotely."""
 
 
-@dataclass(frozen=True)
-class CatalogueWorkloads:
-    """Workloads that are read remotely through a catalogue (see ``DistantWorkloads``)."""
-
-    catalogue: Catalogue
-    manifests: Sequence[Manifest]
-
-    def extract(self, table: str, names: Sequence[str], target: Path) -> None:
-        """See ``Catalogue.extract``."""
-        self.catalogue.extract(table, [m.id for m in self.manifests], names, target)
-
-    def columns(self, table: str) -> list[str]:
-        """See ``Catalogue.columns``."""
-        return self.catalogue.columns(table)
-
-
 class LakeStore(RemoteStore):
     """Files in a bucket or a shared folder, registered by transactions in a catalogue."""
 
@@ -42,9 +25,10 @@ class LakeStore(RemoteStore):
         self.catalogue = Catalogue(place, cache_folder(str(place)) / "tmp")
         super().__init__(str(place), self.catalogue.data, read_only=read_only)
 
-    def distant(self, manifests: Sequence[Manifest]) -> CatalogueWorkloads | None:
+    def distant(self, manifests: Sequence[Manifest]) -> DistantWorkloads | None:
         missing = self.missing(manifests)
-        return CatalogueWorkloads(self.catalogue, missing) if len(missing) > _FEW else None
+        extract = partial(self.catalogue.extract, [m.id for m in missing])
+        return DistantWorkloads(missing, extract, self.catalogue.columns) if len(missing) > _FEW else None
 
     def _manifest_versions(self) -> dict[str, str]:
         return self.catalogue.manifest_versions()
@@ -72,10 +56,9 @@ class LakeStore(RemoteStore):
     def _restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
         self.catalogue.restate(manifest, version, put)
 
-    def _forget(self, ids: Iterable[str]) -> None:
-        listed = list(ids)
-        self.catalogue.remove(listed)
-        super()._forget(listed)
+    def _forget(self, ids: Sequence[str]) -> None:
+        self.catalogue.remove(ids)
+        super()._forget(ids)
 
 
 def open_remote_store(address: str, *, read_only: bool = False) -> Store:

@@ -6,48 +6,12 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from ...base.problems import StoreProblem, Unreachable
 from ...base.temporary_files import mark
 from ...base.text import count_text
 from ..manifest import read_small, refuse_unusual_table
 from ..store import sha256_of
-
-
-class StoredObject(NamedTuple):
-    """The entry of one key in a listing: ``version`` changes with the content."""
-
-    key: str
-    size: int
-    version: str
-
-
-class Objects(Protocol):
-    """Files under keys. Every method raises StoreProblem if the place cannot be reached or denies access."""
-
-    place: str
-    """The address for display, and the data path of a catalogue."""
-
-    def listing(self, prefix: str) -> list[StoredObject]:
-        """All keys with this prefix."""
-
-    def read(self, key: str, most: int) -> bytes | None:
-        """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``
-        bytes."""
-
-    def fetch(self, key: str, target: Path, size: int) -> str:
-        """Write an object to a new file and return its SHA-256. Raises StoreProblem if its size is not ``size``
-        bytes."""
-
-    def upload(self, source: Path, key: str, sha256: str) -> None:
-        """Store a file, unless the same content is already there."""
-
-    def create(self, key: str, content: bytes) -> bool:
-        """Store a small object in one step; returns False without any change if the key exists."""
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; missing ones are not an error."""
 
 
 def missing(key: str) -> StoreProblem:
@@ -69,26 +33,33 @@ def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
 
 
 class Folder:
-    """Objects as files below a folder that all machines share."""
+    """Objects as files below a folder that all machines share.
+
+    Every method raises StoreProblem if the place cannot be reached or denies access.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root, self.place = root, f"{root}/"
+        """``place`` is the address for display, and the data path of a catalogue."""
 
-    def listing(self, prefix: str) -> list[StoredObject]:
-        objects = []
+    def listing(self, prefix: str) -> dict[str, str]:
+        """All keys with this prefix, each with a version that changes with the content."""
+        versions = {}
         try:
             with os.scandir(self.root / prefix) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
-                        state = entry.stat(follow_symlinks=False)
-                        objects.append(StoredObject(f"{prefix}{entry.name}", state.st_size, f"{state.st_mtime_ns}"))
+                        modified_ns = entry.stat(follow_symlinks=False).st_mtime_ns
+                        versions[f"{prefix}{entry.name}"] = f"{modified_ns}"
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return {}
         except OSError as error:
             raise self._problem(error) from error
-        return sorted(objects)
+        return dict(sorted(versions.items()))
 
     def read(self, key: str, most: int) -> bytes | None:
+        """The content of a small object, or None if it does not exist. Raises StoreProblem for more than ``most``
+        bytes."""
         try:
             return read_small(self.root / key, most)
         except FileNotFoundError:
@@ -97,6 +68,8 @@ class Folder:
             raise self._problem(error) from error
 
     def fetch(self, key: str, target: Path, size: int) -> str:
+        """Write an object to a new file and return its SHA-256. Raises StoreProblem if its size is not ``size``
+        bytes."""
         try:
             if (actual := (self.root / key).lstat().st_size) != size:
                 raise wrong_size(key, actual, size)
@@ -109,6 +82,7 @@ class Folder:
         return sha256_of(target)
 
     def upload(self, source: Path, key: str, sha256: str) -> None:
+        """Store a file, unless the same content is already there."""
         target = self.root / key
         try:
             if target.is_file() and target.stat().st_size == source.stat().st_size and sha256_of(target) == sha256:
@@ -121,6 +95,7 @@ class Folder:
             raise self._problem(error) from error
 
     def create(self, key: str, content: bytes) -> bool:
+        """Store a small object in one step; returns False without any change if the key exists."""
         target = self.root / key
         draft = target.with_name(f".{target.name}.{mark()}")
         try:
@@ -137,6 +112,7 @@ class Folder:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; missing ones are not an error."""
         for key in keys:
             try:
                 (self.root / key).unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -40,7 +41,7 @@ from ..manifest import (
     refuse_unusual_table,
 )
 from ..store import ProgressListener, Store, quiet, refuse_other_workload, sha256_of, write_atomically
-from .objects import Objects
+from .s3 import Objects
 
 MARKERS = "manifests"
 A = TypeVar("A")
@@ -95,7 +96,7 @@ class RemoteStore(Store):
         return None if content is None else parse_manifest(content, reference)
 
     def folder(self, manifest: Manifest) -> Path:
-        folder = self.root / f"{PREFIX}{manifest.id}"
+        folder = self._folder_of(manifest.id)
         try:
             copy = read_manifest(folder)
         except StoreProblem:
@@ -113,22 +114,21 @@ class RemoteStore(Store):
 
     def missing(self, manifests: Iterable[Manifest]) -> list[Manifest]:
         """The workloads without a local copy."""
-        return [m for m in manifests if not (self.root / f"{PREFIX}{m.id}").is_dir()]
+        return [m for m in manifests if not self._folder_of(m.id).is_dir()]
 
     # -- writing -----------------------------------------------------------------------------
 
     def publish(self, folder: Path, manifest: Manifest) -> Manifest:
         published = super().publish(folder, manifest)
-        local = self.root / f"{PREFIX}{published.id}"
+        local = self._folder_of(published.id)
         try:
             self.add(self._copies, [published])
         except BaseException as error:
             remove(local)  # no local copy without the shared workload
             if not isinstance(error, StoreProblem):
                 raise
-            problem = error
-            fix = f"{problem.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
-            raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
+            fix = f"{error.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
+            raise StoreProblem(f"{error.what}; nothing was stored", error.why, fix) from error
         return read_manifest(local)
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
@@ -194,7 +194,7 @@ class RemoteStore(Store):
         for manifest in manifests:
             names = [*manifest.files, MANIFEST]
             self.objects.delete(f"{PREFIX}{manifest.id}/{name}" for name in names)
-            self._give_up(self.root / f"{PREFIX}{manifest.id}")
+            self._give_up(self._folder_of(manifest.id))
 
     def _forget(self, ids: Sequence[str]) -> None:
         """Make workloads invisible before their files are deleted."""
@@ -205,10 +205,10 @@ class RemoteStore(Store):
     def _manifest_versions(self) -> dict[str, str]:
         """Id -> version of the manifest of every visible workload."""
         versions = {}
-        for one in self.objects.listing(f"{MARKERS}/")[:_MOST_WORKLOADS]:
-            id = one.key.removeprefix(f"{MARKERS}/").removesuffix(".json")
+        for key, version in islice(self.objects.listing(f"{MARKERS}/").items(), _MOST_WORKLOADS):
+            id = key.removeprefix(f"{MARKERS}/").removesuffix(".json")
             if ID.fullmatch(id):
-                versions[id] = hashlib.sha256(one.version.encode()).hexdigest()
+                versions[id] = hashlib.sha256(version.encode()).hexdigest()
         return versions
 
     def _manifests(self, versions: Mapping[str, str]) -> Iterable[Manifest | str]:
@@ -276,7 +276,7 @@ class RemoteStore(Store):
                     )
                 refuse_unusual_table(draft / name)
             (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
-            target = self.root / f"{PREFIX}{manifest.id}"
+            target = self._folder_of(manifest.id)
             if target.is_dir():
                 self._give_up(target)
             try:

@@ -14,7 +14,7 @@ from ...base.extensions import install_command, packages_of
 from ...base.problems import MissingTool, StoreProblem, Unreachable, command_advice
 from ...base.text import count_text
 from .address import Bucket
-from .objects import StoredObject, missing, wrong_size
+from .objects import Folder, missing, wrong_size
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,8 +82,8 @@ class S3Objects:
             region = self._session.region_name or "us-east-1"
             return self._session.client("s3", config=settings, region_name=region)
 
-    def listing(self, prefix: str) -> list[StoredObject]:
-        objects = []
+    def listing(self, prefix: str) -> dict[str, str]:
+        versions = {}
         with self._problems():
             pages = self._client.get_paginator("list_objects_v2")
             for number, page in enumerate(pages.paginate(Bucket=self.bucket.name, Prefix=self._key(prefix))):
@@ -91,8 +91,8 @@ class S3Objects:
                     raise StoreProblem(f"The listing of {self.bucket} has no end", fix="Check AWS_ENDPOINT_URL")
                 for entry in page.get("Contents", ()):
                     key = str(entry["Key"]).removeprefix(self.bucket.prefix)
-                    objects.append(StoredObject(key, int(entry["Size"]), str(entry["ETag"])))
-        return objects
+                    versions[key] = str(entry["ETag"])
+        return versions
 
     def read(self, key: str, most: int) -> bytes | None:
         with self._problems(absent=True):
@@ -231,3 +231,7 @@ class S3Objects:
 
     def _without_credentials(self) -> Unreachable:
         return Unreachable(self._unreachable, "no credentials were found", _KEYS)
+
+
+Objects = Folder | S3Objects
+"""Files under keys; ``Folder`` describes the methods."""

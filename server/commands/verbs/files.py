@@ -98,13 +98,12 @@ def _named_after(path: str, paths: Sequence[str], options: dict[str, Any]) -> di
 
 def _import_path(store: Store, path: str, options: dict[str, Any], depth: int = _DEPTH) -> Iterator[ImportedPath]:
     """Import a path as one profile, or else every profile below it."""
-    from ...mcp.toolbox import answer
+    from ...mcp.toolbox import answer, outcome
 
     began = time.monotonic()
     reply = answer(store, "import_profile", {**options, "path": path})
-    outcome = type(reply).__name__ if isinstance(reply, Problem) else "ok"
     whole = ImportedPath(path, reply)
-    log.log_call("import_profile", time.monotonic() - began, outcome, len(whole.line))
+    log.log_call("import_profile", time.monotonic() - began, outcome(reply), len(whole.line))
     below = _profiles_below(Path(path).expanduser(), depth) if isinstance(reply, BadInput) else []
     if not below:
         yield whole

@@ -88,7 +88,7 @@ def test_the_bound_of_a_vector_pipe_includes_what_idle_lanes_waste(
     target: str, lanes: float | None, bound: float
 ) -> None:
     """A kernel whose pipe is 90 % busy with 55 % of the lanes became 1.7 times as fast with all lanes on one path."""
-    shares = {name: Share(name, value) for name, value in {"valu": 0.3, "valu.issue": 0.9, "hbm": 0.2}.items()}
+    shares = {name: Share(value) for name, value in {"valu": 0.3, "valu.issue": 0.9, "hbm": 0.2}.items()}
     view = KernelLimits("k", None, 1, 1e6, shares, {}, [], [], "compute", "valu", "", None, {})
     subject = DiagnosisSubject(1, "1", "k", None, 1, {}, {}, None)
     case = Case("w", target, subject, {"load.valu": 90.0, "filled.lanes": lanes}, frozenset(), view, {})
