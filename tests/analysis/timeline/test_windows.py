@@ -81,7 +81,9 @@ def test_repetitions_that_differ_from_the_work_around_them_come_second(tmp_path:
     assert analysed.selected == "work" and analysed.verdict.confidence <= 0.5
     first, second = analysed.findings[0].claim.split(". The GPU")
     assert "of the time between its first and last work (50.29 ms)" in first
-    assert second == " executes kernels for 99.0 % of 15 repetitions of 'Level #' (30 ms). They take 59.7 % of that time."
+    assert (
+        second == " executes kernels for 99.0 % of 15 repetitions of 'Level #' (30 ms). They take 59.7 % of that time."
+    )
 
 
 def test_what_precedes_the_steps_may_be_a_setup_but_what_follows_them_may_not(tmp_path: Path) -> None:
