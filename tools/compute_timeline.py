@@ -120,7 +120,7 @@ def compute_timeline(
     store: Store,
     workload: WorkloadName = "latest",
     top_n: Annotated[int, Field(ge=1, le=100, description="rows of each table")] = 5,
-    range: Annotated[Reference | None, Field(description="only while these ranges are open: name or pattern")] = None,
+    range: Annotated[Reference | None, Field(description="only what these ranges launched: name or pattern")] = None,
     steady: Annotated[bool, Field(description="skip start-up and warm-up")] = True,
 ) -> TimelineResult:
     """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, ...) and host code, verdict on
@@ -430,7 +430,12 @@ def notes(analysed: Timeline) -> list[Note]:
         text = f"{100 * ends / whole:.0f} % of the trace is start and end: trace a longer run."
         told.append(Note("mostly_start", text))
     if analysed.selected == "range":
-        text = "The window is the time of the ranges on the host; the device may still execute earlier work during it."
+        text = (
+            "The window is the time in which the device does what the ranges launched, from the first to the last of "
+            "it; kernels has only that work."
+            if analysed.by_launch
+            else "The ranges launched nothing: the window is their time on the host, in which the device may work on."
+        )
         told.append(Note("range_time", text))
     if analysed.balance and analysed.selected == "steady":
         text = "ranks and the efficiencies of ranks refer to the whole trace, all other figures to the steady steps."

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .busy import ANY, Busy, Within
+from .busy import Busy, Within
+from .requested_work import RequestedWork, requested_work
 from .rules import rules
 from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same
 
@@ -126,14 +127,16 @@ class Imbalance:
     most: int
 
 
-def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], int]:
+def kernels(
+    trace: Trace, within: Within, limit: int, requested: RequestedWork | None = None
+) -> tuple[list[KernelRow], int]:
     """Return the kernels with the most time in the windows, and the number of different kernels.
 
-    Launches that are partly outside a window count with the part inside.
+    Launches that are partly outside a window count with the part inside. With ``requested``, only its work counts.
     """
     import numpy as np
 
-    mine = np.flatnonzero(trace.work.kernel >= 0)
+    mine = np.flatnonzero((trace.work.kernel >= 0) & (True if requested is None else requested.of_any()))
     s, e, of = trace.work.s[mine], trace.work.e[mine], trace.work.kernel[mine]
     calls, ns = (np.bincount(of, amounts) for amounts in (within.windows_touched(s, e), within.ns(s, e)))
     known = np.flatnonzero(calls)
@@ -238,10 +241,8 @@ def _figure(name: str, value: float | None, unit: str) -> TimelineFigure:
 def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow]:
     """Return the ranges by name, those of the user first, with their time on the host and that of their device work.
 
-    Device work counts for every range of its process that is open when the work is requested, on any thread. So the
-    launches of autograd's thread count for the range in which the main thread waits for it. A range counts if the
-    device work that it requested first begins in the windows, or without any, if it begins there on the host. Work that
-    overlaps counts once, so nested ranges take no longer than the one around them.
+    A range counts if the device work that it requested first begins in the windows, or without any, if it begins there
+    on the host. Work that overlaps counts once, so nested ranges take no longer than the one around them.
     """
     if not trace.ranges:
         return []
@@ -257,10 +258,11 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow
         return []
     s, e = np.concatenate(read["s"]), np.concatenate(read["e"])
     of = np.repeat(np.arange(len(read["n"])), read["n"])
-    first, last, start, done = _device_work(trace, read["pid"][of], s, e)
-    mine = np.flatnonzero(np.searchsorted(Within(windows).edges, start, side="right") % 2)
-    mine = mine[np.lexsort((first[mine], of[mine]))]
-    first, last, of, length = (column[mine] for column in (first, last, of, e - s))
+    requested = requested_work(trace, read["pid"][of], s, e)
+    done = requested.times()
+    mine = np.flatnonzero(np.searchsorted(Within(windows).edges, requested.start(s), side="right") % 2)
+    mine = mine[np.lexsort((requested.first[mine], of[mine]))]
+    first, last, of, length = (column[mine] for column in (requested.first, requested.last, of, e - s))
     # What an earlier range of the same name, such as one around it, has counted does not count again.
     before = of * len(done)
     counted = np.append(0, np.maximum.accumulate(before + last)[:-1]) - before
@@ -272,28 +274,6 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow
         for i in np.lexsort((-host, ~read["own"], n == 0))[:limit]
         if n[i]
     ]
-
-
-def _device_work(trace: Trace, pid: Ints, s: Ints, e: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return of each range the first and the last place of its work in the order of requests, and its start in ns.
-
-    That is the start of the work that it requested first, or without any, its own. The last item is the time of the
-    work before each place, without overlap.
-    """
-    import numpy as np
-
-    work = trace.work
-    asked = np.flatnonzero(work.a0 != NONE)
-    asked = asked[np.lexsort((work.a0[asked], work.pid[asked]))]
-    new = np.maximum(0, work.e - np.maximum(work.s, trace.ahead("any", ANY)))[asked]
-    first, last = np.zeros((2, len(s)), dtype=np.int64)
-    for number in np.unique(pid):
-        own, (low, high) = pid == number, np.searchsorted(work.pid[asked], (number, number + 1))
-        times = work.a0[asked[low:high]]
-        first[own] = low + np.searchsorted(times, s[own])
-        last[own] = low + np.searchsorted(times, e[own], side="right")
-    start = np.where(last > first, np.append(work.s[asked], 0)[first], s)
-    return first, last, start, np.append(0, np.cumsum(new))
 
 
 def imbalance(trace: Trace, busy: Mapping[int, Busy]) -> Imbalance | None:

@@ -6,7 +6,7 @@ where p is the latest end of the operations that started before it (gaps and isl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -69,6 +69,17 @@ class Busy:
 
     def __add__(self, other: Busy) -> Busy:
         return Busy(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+
+def merge_windows(windows: Iterable[tuple[int, int]]) -> list[Window]:
+    """Return intervals in order, with those that overlap or touch merged."""
+    merged: list[Window] = []
+    for start, end in sorted(windows):
+        if merged and start <= merged[-1].end:
+            merged[-1] = Window(merged[-1].start, max(end, merged[-1].end))
+        else:
+            merged.append(Window(start, end))
+    return merged
 
 
 class Within:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
 from .busy import ANY
+from .requested_work import requested_work
 from .rules import rules
 from .trace import NONE, Trace, Window, Work
 
@@ -464,30 +465,18 @@ def _add_device_work(trace: Trace, made: Sequence[Phase]) -> None:
     """Add to the phases what the device did for them."""
     import numpy as np
 
-    work, ahead = trace.work, trace.ahead("any", ANY)
-    new = np.maximum(0, work.e - np.maximum(work.s, ahead))
-    lengths, groups = work.e - work.s, _operation_groups(trace)
-    for pid in {each.pid for each in made}:
-        own = [each for each in made if each.pid == pid]
-        mine = np.flatnonzero((work.pid == pid) & (work.a0 != NONE))
-        mine = mine[np.argsort(work.a0[mine], kind="stable")]
-        asked = work.a0[mine]
-        first = np.searchsorted(asked, [each.start for each in own], side="left")
-        end = np.searchsorted(asked, [each.end for each in own], side="right")
-        some = np.flatnonzero(end > first)
-        if not len(some):
-            continue
-        first, end = first[some], end[some]
-        bounds = np.stack([first, end], axis=1).ravel()
-        starts = np.minimum.reduceat(np.append(work.s[mine], 0), bounds)[::2]
-        ends = np.maximum.reduceat(np.append(work.e[mine], 0), bounds)[::2]
-        by_group = [np.where(groups[mine] == g, lengths[mine], 0) for g in range(len(OPERATIONS))]
-        totals = [np.concatenate([[0], np.cumsum(ns)]) for ns in (new[mine], *by_group)]
-        busy, *by_group = [total[end] - total[first] for total in totals]
-        for i, at in enumerate(some):
-            each = own[at]
-            each.device_start, each.device_end, each.busy = int(starts[i]), int(ends[i]), int(busy[i])
-            each.operations = {name: int(by_group[g][i]) for g, name in enumerate(OPERATIONS)}
+    columns = ([getattr(each, name) for each in made] for name in ("pid", "start", "end"))
+    requested = requested_work(trace, *map(np.array, columns))
+    lengths, groups = trace.work.e - trace.work.s, _operation_groups(trace)
+    by_group = [requested.before(np.where(groups == g, lengths, 0)) for g in range(len(OPERATIONS))]
+    known = np.flatnonzero(requested.known).tolist()
+    busy, *by_group = [
+        total[requested.last[known]] - total[requested.first[known]] for total in (requested.times(), *by_group)
+    ]
+    for i, (at, start, end) in enumerate(zip(known, *requested.spans(), strict=True)):
+        each = made[at]
+        each.device_start, each.device_end, each.busy = int(start), int(end), int(busy[i])
+        each.operations = {name: int(by_group[g][i]) for g, name in enumerate(OPERATIONS)}
     before: dict[tuple[str, int, int | None], int] = {}
     for each in made:
         key = each.phase, each.pid, each.thread

@@ -14,13 +14,14 @@ from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
-from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
+from .busy import Busy, ProgramCeiling, Within, busy, merge_windows, program_ceiling
 from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
 from .heights import Heights
 from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
+from .requested_work import RequestedWork, requested_work
 from .rules import rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
 from .steps import Phase, phases
@@ -41,7 +42,7 @@ _GAPS, _FEW_GAPS = 30, 3
 _MANY = 1_000_000
 _NAMED = 3
 _TRIED = 3
-_MOST_WINDOWS = 20_000
+_MOST_RANGES = 20_000
 _LONG_NAME = 80
 _OTHER_STORY = threshold("timeline.other_story_points")
 _COVERED = threshold("timeline.steps_cover")
@@ -69,6 +70,8 @@ class _Selection:
     windows: Sequence[Window]
     selected: Selected
     apart: Window | None = None
+    requested: RequestedWork | None = None
+    """The work of requested ranges, to which the kernels are limited."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class Timeline:
     edges: list[tuple[Gap, host_activity.Doing]]
     """The time before the first and after the last device work, with what the host does then."""
     all_gaps: idle.Gaps
+    by_launch: bool
+    """Whether the windows are the times in which devices do what requested ranges launched."""
     kernels: list[activity_tables.KernelRow]
     total_kernels: int
     copies: list[activity_tables.CopyRow]
@@ -175,7 +180,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     *done, start, end = host_activity.doing(trace, [*groups, *([edge] for edge in edges)])
     gaps = list(zip(longest, done, strict=False))
     causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
-    kernels, total_kernels = activity_tables.kernels(trace, within, asked.top_n)
+    kernels, total_kernels = activity_tables.kernels(trace, within, asked.top_n, selection.requested)
     made = Timeline(
         trace=trace,
         windows=windows,
@@ -188,6 +193,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         gaps=gaps,
         edges=[(edge, did) for edge, did in zip(edges, (start, end), strict=True) if edge.ns > 0],
         all_gaps=found_gaps,
+        by_launch=selection.requested is not None,
         kernels=kernels,
         total_kernels=total_kernels,
         copies=activity_tables.copies(trace, windows),
@@ -427,7 +433,7 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
 def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps | None) -> _Selection:
     """Return the windows that the figures refer to: the steps, if they stand for all work of the devices."""
     if asked.range is not None:
-        return _Selection(_of_range(trace, asked.range), "range")
+        return _select_ranges(trace, asked.range)
     if not asked.steady:
         return _Selection([trace.whole], "whole")
     steady = division.steady if division else None
@@ -441,8 +447,13 @@ def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps 
     return _Selection([_span(trace)], "work", steady)
 
 
-def _of_range(trace: Trace, name: str) -> list[Window]:
-    """The merged times of the ranges with this name, or whose name matches the pattern."""
+def _select_ranges(trace: Trace, name: str) -> _Selection:
+    """Return the times in which the devices do what ranges with this name, or of which the name matches, requested.
+
+    If none of them requested work, their times on the host are returned.
+    """
+    import numpy as np
+
     if not trace.ranges:
         raise NotFound(f"There is no range {name!r}", "the timeline contains no ranges", "Omit the argument range")
     known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
@@ -451,17 +462,19 @@ def _of_range(trace: Trace, name: str) -> list[Window]:
         raise NotFound(f"There is no range {name!r}", near(name, known), "Name a range, or a pattern that matches one")
     listed = ", ".join(map(sql_literal, sorted(names)))
     rows = trace.rows(
-        "WITH r AS (SELECT start_ns AS s, end_ns AS e, max(end_ns) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED "
-        f"PRECEDING AND 1 PRECEDING) AS p FROM {trace.ranges} WHERE name IN ({listed})), "
-        "i AS (SELECT s, e, count(*) FILTER (p IS NULL OR s > p) OVER (ORDER BY s ROWS UNBOUNDED PRECEDING) AS island "
-        "FROM r) "
-        f"SELECT min(s), max(e) FROM i GROUP BY island HAVING max(e) > min(s) ORDER BY 1 LIMIT {_MOST_WINDOWS + 1}"
+        f"SELECT coalesce(pid, {NONE}), start_ns, end_ns FROM {trace.ranges} WHERE name IN ({listed}) "
+        f"AND end_ns > start_ns ORDER BY start_ns LIMIT {_MOST_RANGES + 1}"
     )
     if not rows:
         raise BadArgument(f"The ranges {name!r} have a duration of zero", fix="Name another range")
-    if len(rows) > _MOST_WINDOWS:
-        raise BadArgument(f"{name!r} matches more than {_MOST_WINDOWS} ranges", fix="Name a range that encloses them")
-    return [Window(int(a), int(b)) for a, b in rows]
+    if len(rows) > _MOST_RANGES:
+        raise BadArgument(f"{name!r} matches more than {_MOST_RANGES} ranges", fix="Name a range that encloses them")
+    pid, start, end = np.array(rows, dtype=np.int64).T
+    requested = requested_work(trace, pid, start, end)
+    if not requested.known.any():
+        return _Selection(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
+    begun, finished = (at.tolist() for at in requested.spans())
+    return _Selection(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
 
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:

@@ -12,6 +12,7 @@ from rooflens.analysis.base.problems import BadInput, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.rules import rules
 from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
+from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish, union
 
@@ -269,6 +270,23 @@ def test_a_range_is_a_window_of_its_own(tmp_path: Path) -> None:
     assert told(tmp_path, pipeline(), range="^rea").wall_ns == 8 * 20 * MS, "a pattern works too"
     with pytest.raises(NotFound, match="read batch"):
         told(tmp_path, pipeline(), range="read batsh")
+
+
+def test_a_range_has_the_work_that_it_launched_and_not_what_runs_while_it_is_open(tmp_path: Path) -> None:
+    """The host runs ahead: the backward pass of 70 ms begins on the device when its range is closed."""
+    made = Made()
+    made.range("step", 0, 100 * MS)
+    made.range("forward", 0, 10 * MS, depth=1)
+    made.launch("matmul", (1 * MS, 1 * MS + 5 * US), (2 * MS, 30 * MS))
+    made.range("backward", 10 * MS, 20 * MS, depth=1)
+    for i in range(2):
+        asked, begun = (11 + i) * MS, (30 + 35 * i) * MS
+        made.launch("gradient", (asked, asked + 5 * US), (begun, begun + 35 * MS))
+    analysed = told(tmp_path, made, range="backward")
+    assert (analysed.windows, analysed.total.any) == ([Window(30 * MS, 100 * MS)], 70 * MS)
+    assert [(k.name, k.calls, k.ns) for k in analysed.kernels] == [("gradient", 2, 70 * MS)]
+    parts = {row.name: row.device_ns for row in told(tmp_path / "all", made).ranges}
+    assert parts == {"step": 98 * MS, "forward": 28 * MS, "backward": 70 * MS}
 
 
 def test_random_timelines_of_several_streams_devices_and_processes_agree_with_brute_force(tmp_path: Path) -> None:
