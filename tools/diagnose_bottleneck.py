@@ -82,13 +82,13 @@ def diagnose_bottleneck(
         whole = application(opened, roof_shares(opened))
         if not opened.manifest.counters and opened.manifest.dispatches + opened.manifest.events:
             names = opened.select(kernel).kernels if opened.manifest.dispatches else []
-            uneven = _of_ranks(opened, names[:top_n])
+            uneven = _slow_ranks(opened, whole, names[:top_n])
             if whole is not None or uneven:
                 return _of_times_alone(opened, whole, names, uneven)
         diagnoses, total = diagnose_apart(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
         names = list(dict.fromkeys(split_label(d.kernel)[0] if opened.by == "kernel" else d.kernel for d in diagnoses))
-        uneven = _of_ranks(opened, names)
+        uneven = _slow_ranks(opened, whole, names)
         dragged = outliers.notes(opened, names)
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), names)
     manifest, log = opened.manifest, experiment_log.entries(store)
@@ -114,11 +114,15 @@ def diagnose_bottleneck(
     )
 
 
-def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
-    """The ranks that take longer than the others: for all kernels together, then for single kernels."""
+def _slow_ranks(opened: Workload, whole: Application | None, kernels: Sequence[str]) -> list[SlowRank]:
+    """The ranks that take longer than the others: for all kernels together, then for single kernels.
+
+    If a timeline shows which rank the others wait for, only that one can be slow for all kernels together.
+    """
     if opened.manifest.ranks < 2:
         return []
-    slow_ranks = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
+    late = whole.late_rank if whole else None
+    slow_ranks = [slow_rank(opened, rank=late), *(slow_rank(opened, kernel) for kernel in kernels)]
     return [
         replace(one, **{name: round(getattr(one, name)) for name in ("time", "others", "more_work", "slower")})
         for one in slow_ranks

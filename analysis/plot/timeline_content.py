@@ -46,8 +46,8 @@ def of_balance(balance: Balance) -> RankBars:
     parts = {key: [ms(row, key) for row in balance.rows] for key in _PARTS}
     ranks = count_text(len(balance.rows), "rank")
     title = f"{ranks}: load balance {balance.load_balance_pct or 0:.3g} % (mean over maximum)"
-    if not balance.even:
-        title += f", {balance.slowest.name} computes {balance.excess_pct:.3g} % longer than the mean"
+    if excess := balance.late_excess_pct:
+        title += f", {balance.late.name} computes {excess:.3g} % longer than the mean"
     return RankBars(
         [row.rank for row in balance.rows],
         {key: values for key, values in parts.items() if any(values)},

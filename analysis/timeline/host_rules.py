@@ -34,14 +34,17 @@ class CodeKind:
     advice: str
     text: re.Pattern[str] | None
     function: re.Pattern[str] | None
-    cause: str | None
+    causes: Sequence[str]
+    """The largest cause of idle time must be one of these; empty for any."""
+    waits: bool
+    """Whether it must wait for the device."""
     part: str | None
 
     def fits(self, row: HotCode) -> bool:
         """Whether a row is of this kind."""
         if self.part != (row.part and row.part.name):
             return False
-        if self.cause is not None and self.cause != row.main_cause:
+        if (self.causes and row.main_cause not in self.causes) or (self.waits and not row.waits):
             return False
         if self.text is None and self.function is None:
             return True
@@ -87,7 +90,8 @@ def host_rules() -> HostRules:
                 k["advice"],
                 pattern(k.get("text")),
                 pattern(k.get("function")),
-                cause=k.get("cause"),
+                causes=k.get("causes", ()),
+                waits=k.get("waits", False),
                 part=k.get("part"),
             )
             for k in data["kind"]

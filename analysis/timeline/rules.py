@@ -72,6 +72,18 @@ GainKind = Literal["remove", "overlap", "workers", "pin", "graph"]
 
 
 @dataclass(frozen=True)
+class AdviceLine:
+    """A piece of advice, and how its gain is computed.
+
+    ``after`` is the height whose advice has to be followed first if the host waits for the device within a step.
+    """
+
+    text: str
+    gain: GainKind | None
+    after: str | None
+
+
+@dataclass(frozen=True)
 class Height:
     """The texts for a height; ``claim`` contains placeholders for the share in % and for the window."""
 
@@ -79,11 +91,15 @@ class Height:
     advice: Sequence[Mapping[str, str]]
     falsify: str
 
-    def advice_lines(self, vendor: str | None, torch: bool) -> list[tuple[str, GainKind | None]]:
-        """The advice for the program, with the names of the vendor's runtime, and how its gain is computed."""
+    def advice_lines(self, vendor: str | None, torch: bool) -> list[AdviceLine]:
+        """The advice for the program, with the names of the vendor's runtime."""
         words = _words(vendor)
-        texts = [((torch and one.get("torch")) or one.get("text"), one.get("gain")) for one in self.advice]
-        return [(text.format_map(words), cast("GainKind | None", gain)) for text, gain in texts if text]
+        texts = [((torch and one.get("torch")) or one.get("text"), one) for one in self.advice]
+        return [
+            AdviceLine(text.format_map(words), cast("GainKind | None", one.get("gain")), one.get("after"))
+            for text, one in texts
+            if text
+        ]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from .requested_work import RequestedWork, requested_work
 from .rules import rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
 from .steps import Phase, phases
-from .trace import NONE, Trace, Window, has_timeline, lane_name
+from .trace import BLOCKING, NONE, Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
 from .verdict import (
     AdviceGain,
@@ -211,7 +211,14 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     made.late = late_rank(workload, made.balance)
     uneven = made.balance.uneven_pct if made.balance and made.late else 0.0
     heights = Heights(trace, windows, made.host)
-    about = JudgedWindow(_window_text(made), _evidence(made), _expected_savings(made), heights.saved_pct, uneven)
+    about = JudgedWindow(
+        _window_text(made),
+        _evidence(made),
+        _expected_savings(made),
+        heights.saved_pct,
+        _inner_waits(made),
+        uneven,
+    )
     judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
     made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     if selection.apart or _is_small_part(made):
@@ -260,6 +267,20 @@ def _expected_savings(made: Timeline) -> dict[str, float]:
     wall = made.total.wall
     link = made.trace.workload.manifest.link
     return expected_from_pinning(made.copies, link, wall) | expected_from_graphs([c.idle for c in made.causes], wall)
+
+
+def _inner_waits(made: Timeline) -> int:
+    """Return how often calls that return within the windows wait for work of the devices, beyond once for each step."""
+    import numpy as np
+
+    trace, within, waits = made.trace, Within(made.windows), 0
+    ends = np.sort(trace.work.e)
+    for blocks in trace.blocks.values():
+        over = np.searchsorted(ends, blocks.e) - np.searchsorted(ends, blocks.s)
+        waiting = (blocks.cls == BLOCKING.index("synchronisation")) & (over > 0)
+        waits += int((waiting & (within.ns(blocks.e - 1, blocks.e) > 0)).sum())
+    steps = made.steps.count if made.selected == "steady" and made.steps else 1
+    return max(0, waits - steps)
 
 
 def _window_text(made: Timeline) -> str:
@@ -380,6 +401,8 @@ class Application:
     """What to try first, with the gain of the program."""
     edges: str | None = None
     """A sentence on start-up, imports and the end, if the code of the host was recorded."""
+    late_rank: int | None = None
+    """The rank that the others wait for; None if waits do not show one."""
     ceiling: ProgramCeiling | None = None
     """How close the program is to what its kernels could reach; None if no roofs were given."""
 
@@ -426,6 +449,7 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
         told.speedup_bound,
         advice[:_TRIED],
         analysed.host.edges_text() if analysed.host else None,
+        analysed.balance.last.rank if analysed.balance and analysed.balance.last else None,
         None if roofs is None else program_ceiling(analysed.trace, analysed.windows[0], roofs, doubted=doubted),
     )
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal
 
-from ..base.text import MOST_OF_TIME, gain_text
+from ..base.text import MOST_OF_TIME, count_text, gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from .activity_tables import CopyRow
 from .busy import Busy
 from .idle import Idle
-from .rules import GainKind, rules
+from .rules import AdviceLine, GainKind, rules
 from .trace import Trace, has_timeline
 
 HeightName = Literal[
@@ -96,6 +96,8 @@ class JudgedWindow:
     """What a change of one kind is expected to save, in % of the wall time (see ``gains``)."""
     saved: Callable[[HeightName], float | None] = lambda _: None
     """The share of the wall time in % that a replay without a height saves; None if none shows it."""
+    waits: int = 0
+    """How often the host waits for the device within steps, beyond once in each."""
     uneven_pct: float = 0.0
     """The share of the wall time that even ranks would save, if the slow rank is known."""
 
@@ -131,11 +133,14 @@ def judge(
         most = gone[name] + _spare(name, share, noise) if replayed is None else max(charged, replayed)
         findings.append(_finding(trace, name, Savings(share[name], most, window.expected), window))
     if unknown > weight[first] or not weight[first]:
-        return ApplicationVerdict("unknown", 0.0, None, None), findings
+        without_cause = _finding(trace, "unknown", Savings(unknown, 0.0, {}), window)
+        return ApplicationVerdict("unknown", 0.0, None, None), [*([without_cause] if unknown else []), *findings]
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
     confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
     if not has_timeline(trace.workload):
         confidence = min(confidence, limits.launches_alone)
+    if share["gpu"] > share[first]:  # what saves more may still be the smaller part of the time
+        confidence = min(confidence, limits.doubted)
     if first == "waiting" and 2 * _unexplained_wait(idle, wall) > share[first]:
         confidence = min(confidence, limits.doubted)
     return ApplicationVerdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
@@ -188,18 +193,32 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
 def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWindow) -> ApplicationFinding:
     """Return the finding on a height."""
     said = rules().heights[name]
-    advice = said.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
+    advice = [
+        line
+        for one in said.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
+        for line in _in_order(one, trace, window)
+    ]
     return ApplicationFinding(
         name,
         savings.share,
         said.claim.format(share=savings.share, window=window.text),
         # A timeline does not show how much faster kernels could become.
-        None if name == "gpu" else savings.bound,
+        None if name in ("gpu", "unknown") else savings.bound,
         window.evidence.get(name, []),
-        [text + savings.gain(kind).text for text, kind in advice],
+        [line.text + savings.gain(line.gain).text for line in advice],
         said.falsify,
-        [savings.gain(kind) for _, kind in advice],
+        [savings.gain(line.gain) for line in advice],
     )
+
+
+def _in_order(line: AdviceLine, trace: Trace, window: JudgedWindow) -> list[AdviceLine]:
+    """Return a piece of advice, preceded by the one that enables it if the host waits within a step."""
+    if line.after is None or not window.waits:
+        return [line]
+    first = rules().heights[line.after].advice_lines(trace.workload.manifest.vendor, trace.of_torch)[0]
+    waits = count_text(window.waits, "wait")
+    text = f"{line.text}; not before that, because the host makes {waits} for the device within steps"
+    return [replace(first, gain=None), replace(line, text=text)]
 
 
 _MOST_WORKERS = 64

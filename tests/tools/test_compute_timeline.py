@@ -272,3 +272,16 @@ def test_a_timeline_without_counters_is_diagnosed_as_an_application_and_says_wha
     assert not found.kernels and found.total_kernels == 0
     assert found.answer and "No counters were collected" in found.answer
     assert found.next[0].tool == "compute_timeline"
+
+
+def test_launches_without_host_calls_have_their_idle_time_in_the_answer(tmp_path: Path) -> None:
+    """As 144 launches of a decode step, recorded without the host: what they wait for is not in the trace."""
+    made = Made()
+    for i, kernel in enumerate("abcdef"):
+        made.add("kernel", kernel, i * 30 * MS, i * 30 * MS + 300 * US, device_id=0, stream=1)
+    publish(Store(tmp_path), made, "decode")
+    answer = compute_timeline(Store(tmp_path), "decode").answer
+    assert answer == (
+        "The GPU is idle for 98.8 % of the time between its first and last work (150.3 ms); without the host calls "
+        "that requested its work, the cause is not in the trace."
+    )

@@ -185,8 +185,8 @@ def _evidence_text(one: Evidence) -> str:
 
 def timeline_answer(verdict: ApplicationVerdict, findings: Sequence[ApplicationFinding]) -> str:
     """Return the claim of the verdict with its bound and confidence; that it is unknown, if no finding decides."""
-    if verdict.height == "unknown" or not findings:
-        return sentence("timeline.unknown")
+    if verdict.height == "unknown":
+        return findings[0].claim if findings and findings[0].height == "unknown" else sentence("timeline.unknown")
     return sentence(
         "timeline.verdict",
         claim=findings[0].claim,

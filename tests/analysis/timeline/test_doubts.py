@@ -32,8 +32,8 @@ def told(folder: Path, made: Made) -> Timeline:
 
 
 def test_a_timeline_whose_times_agree_has_no_doubts(tmp_path: Path) -> None:
-    found = told(tmp_path, launched())
-    assert found.doubts == [] and found.verdict.confidence > 0.6
+    found = told(tmp_path, launched(length=40))
+    assert found.doubts == [] and found.verdict.confidence > 0.9
 
 
 @pytest.mark.parametrize(

@@ -102,3 +102,51 @@ def test_what_is_hidden_leaves_the_longer_part() -> None:
     assert Savings(30, 30, {}).gain("overlap").upper == speedup(30)
     assert Savings(80, 80, {}).gain("overlap").upper == speedup(20)
     assert Savings(100, 100, {}).gain("remove").upper is None
+
+
+def short_kernels(waits_in_a_step: int) -> Made:
+    """Eight steps of 32 kernels of 5 us, one launch every 40 us; the host waits evenly often in each step."""
+    made, t = Made(), 0
+    for _ in range(8):
+        made.range("step", t, t + 32 * 40 * US)
+        for i in range(32):
+            made.launch("add", (t, t + 5 * US), (t + 10 * US, t + 15 * US))
+            if waits_in_a_step and i % (32 // waits_in_a_step) == 0:
+                made.host("cudaStreamSynchronize", t + 8 * US, t + 17 * US)
+            t += 40 * US
+    return made
+
+
+def test_a_graph_comes_after_the_waits_that_keep_a_step_from_being_captured(tmp_path: Path) -> None:
+    free = told(tmp_path / "free", short_kernels(1)).findings[0]
+    assert free.height == "launch" and free.advice[0].startswith("Launch the whole step as one graph")
+    waiting = told(tmp_path / "waiting", short_kernels(16)).findings[0]
+    assert waiting.height == "launch" and waiting.gains[0].upper is None
+    first, second, *_ = waiting.advice
+    assert first.startswith("Wait less often")
+    assert "; not before that, because the host makes 105 waits for the device within steps" in second
+
+
+def test_a_wait_that_delays_one_launch_bounds_what_its_removal_gives(tmp_path: Path) -> None:
+    """An eighth of the steps' time has no bound of half as much speed again."""
+    made, t = Made(), 0
+    for _ in range(10):
+        made.range("step", t, t + 10 * MS)
+        made.launch("long", (t, t + 5 * US), (t + 10 * US, t + 8 * MS))
+        made.host("cudaStreamSynchronize", t + 10 * US, t + 9 * MS)
+        made.launch("short", (t + 9 * MS, t + 9 * MS + 5 * US), (t + 9 * MS + 10 * US, t + 10 * MS - 10 * US))
+        t += 10 * MS
+    finding = next(one for one in told(tmp_path, made).findings if one.height == "synchronisation")
+    assert finding.share_pct == pytest.approx(10, abs=0.2)
+    assert finding.speedup_bound == pytest.approx(1.11, abs=0.01)
+
+
+def test_a_verdict_is_not_confident_while_kernels_take_more_of_the_time(tmp_path: Path) -> None:
+    """Kernels for 57 % of the time, and a host that prepares input for 42 %."""
+    made, t = Made(), 0
+    for _ in range(8):
+        made.range("step", t, t + 10 * MS)
+        made.launch("conv", (t + 4200 * US, t + 4205 * US), (t + 4210 * US, t + 9910 * US))
+        t += 10 * MS
+    verdict = told(tmp_path, made).verdict
+    assert (verdict.height, verdict.confidence) == ("host", 0.5)

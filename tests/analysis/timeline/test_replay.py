@@ -6,7 +6,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.host_code import host_code
-from rooflens.analysis.timeline.replay import ProgramChange, Replay
+from rooflens.analysis.timeline.replay import PAUSES, ProgramChange, Replay
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
@@ -141,3 +141,25 @@ def test_a_chain_of_kernels_waits_in_its_middle_for_the_call_that_comes_late(sto
         assert wall_ms(fourth) == 90 and wall_ms(fourth, fifth) == 85
         assert wall_ms(second, share=2) == 110, "the chain then ends at 80, after the late call"
         assert wall_ms(first, second, share=2) == 130
+
+
+def test_a_class_of_calls_and_the_host_s_own_pauses_can_vanish_without_any_known_code(store):
+    made = Made()
+    made.launch("k", (10 * MS, 10 * MS), (10 * MS, 40 * MS))
+    made.host("hipStreamSynchronize", 12 * MS, 41 * MS)
+    made.host("hipMalloc", 45 * MS, 65 * MS)
+    made.launch("k", (71 * MS, 71 * MS), (71 * MS, 100 * MS))
+    with Workload.open(store, publish(store, made)) as workload:
+        replay = Replay(prepare(workload), [Window(0, 100 * MS)], None)
+        ms = {
+            name: replay.wall_ns(ProgramChange(host=frozenset(names))) / MS
+            for name, names in {
+                "nothing": [],
+                "wait": ["synchronisation"],
+                "allocation": ["allocation"],
+                "pauses": [PAUSES],
+            }.items()
+        }
+    # Without the wait, the second launch is made before the first kernel ends, and follows it. An allocation counts as
+    # a wait, because no work runs when it returns; its 20 ms vanish. The pauses are 2 + 4 + 6 ms.
+    assert ms == pytest.approx({"nothing": 100, "wait": 71, "allocation": 80, "pauses": 90}, abs=0.2)
