@@ -62,7 +62,7 @@ class Steps:
     named: bool
     """Whether the program, or its framework, calls these ranges steps."""
     covered: float
-    """The share of the time between the first and the last device work that the complete steps take."""
+    """The share of the time between the first and the last device work that the steps after the warm-up take."""
     after_setup: bool
     """Whether what comes before them is a setup: the program names them, or they repeat until the end."""
     usable: bool
@@ -375,7 +375,7 @@ def _make_steps(
     warm_up = 0
     while warm_up < len(durations) // 2 and durations[warm_up] > slow:
         warm_up += 1
-    covered = (starts[-1] - starts[0]) / max(int(trace.work.e.max() - trace.work.s.min()), 1)
+    covered = (starts[-1] - starts[warm_up]) / max(int(trace.work.e.max() - trace.work.s.min()), 1)
     return Steps(by, name, list(starts), warm_up, named, covered, after_setup, usable)
 
 

@@ -330,7 +330,7 @@ def _is_small_part(made: Timeline) -> bool:
     """Whether the windows are so small a part of the trace, or repetitions of the time of work, that a verdict on them
     may not be one on the program."""
     span, whole = _span(made.trace), made.trace.whole
-    if made.selected == "steady" and made.steps and not made.steps.certain:
+    if made.selected == "steady" and made.steps and not made.steps.named:
         return made.wall_ns < _COVERED * (span.end - span.start)
     return made.selected == "work" and made.wall_ns < _SMALL_PART * (whole.end - whole.start)
 
