@@ -54,6 +54,7 @@ _PARTS = {
     "communication": "communication",
     "exposed_communication": "exposed_communication",
     "copies": "copies",
+    "fills": "fills",
     "copies_beside_kernels": "overlapped_copies",
     "exposed_copies": "exposed_copies",
     "idle": "idle",
@@ -201,7 +202,7 @@ def _split(whole: Busy, within: Busy) -> Table:
             _pct(getattr(whole, name), whole.wall),
         )
         for part, name in _PARTS.items()
-        if "communication" not in name or whole.communication
+        if ("communication" not in name or whole.communication) and (name != "fills" or whole.fills)
     ]
     return table_of(_SplitRow, rows, {"ms": "ms", "pct": "%", "whole_ms": "ms", "whole_pct": "%"})
 

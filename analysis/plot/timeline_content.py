@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..base.text import count_text
-from ..timeline.busy import COMPUTING, COPIES, KERNELS
+from ..timeline.busy import COMPUTING, KERNELS, MEMORY
 from ..timeline.idle import CAUSES
 from ..timeline.slow_rank import Balance, RankRow
 from ..timeline.timeline import Timeline
@@ -211,7 +211,7 @@ def _devices(analysed: Timeline, window: Window) -> list[Strip]:
             columns = {"computing": computing, "communication": alone}
         made.append(Strip(f"{name} kernels", columns))
         if analysed.lanes[lane.number].copies:
-            made.append(Strip(f"{name} copies", {"copying": _union(analysed, lane, "copies", COPIES, window)}))
+            made.append(Strip(f"{name} copies", {"copying": _union(analysed, lane, "memory", MEMORY, window)}))
         causes = {
             cause: _columns(window, *gaps)
             for cause in CAUSES

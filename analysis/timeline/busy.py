@@ -21,18 +21,15 @@ if TYPE_CHECKING:
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
-KERNELS, COMPUTING, COPIES = (COMPUTE, COMMUNICATION), (COMPUTE,), (COPY, FILL)
+KERNELS, COMPUTING, MEMORY = (COMPUTE, COMMUNICATION), (COMPUTE,), (COPY, FILL)
 """The sets of classes for which unions are computed: all kernels, those that do not communicate, and memory operations,
 which are copies and fills."""
-ANY = KERNELS + COPIES
+ANY = KERNELS + MEMORY
 
 
 @dataclass(frozen=True)
 class Busy:
-    """The times of one lane within the windows in ns; ``any`` is the union of kernels and copies.
-
-    Copies are all memory operations: copies and fills.
-    """
+    """The times of one lane within the windows in ns; ``any`` is the union of kernels, copies and fills."""
 
     wall: int
     any: int = 0
@@ -43,6 +40,10 @@ class Busy:
     communication: int = 0
     """The union of kernels that communicate."""
     copies: int = 0
+    """The union of copies."""
+    fills: int = 0
+    """The union of fills (memsets), which are no computation."""
+    memory: int = 0
     """The union of copies and fills."""
     summed: int = 0
     """The sum of all operations, which exceeds their union if streams overlap."""
@@ -54,7 +55,7 @@ class Busy:
 
     @property
     def exposed_copies(self) -> int:
-        """The time in which copies run but no kernel."""
+        """The time in which copies or fills run but no kernel."""
         return self.any - self.kernels
 
     @property
@@ -64,8 +65,8 @@ class Busy:
 
     @property
     def overlapped_copies(self) -> int:
-        """The time in which copies and a kernel run."""
-        return self.copies - self.exposed_copies
+        """The time in which copies or fills run at the same time as a kernel."""
+        return self.memory - self.exposed_copies
 
     def __add__(self, other: Busy) -> Busy:
         return Busy(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
@@ -147,16 +148,18 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             ns += int(within.ns(np.maximum(s, p), e).sum())
         return ns
 
-    lanes = {}
+    lanes, fills = {}, bool(work.of((FILL,)).any())
     for lane, own in trace.per_lane():
-        kernels = union(own, "kernels", KERNELS)
+        kernels, copies = union(own, "kernels", KERNELS), union(own, "copies", (COPY,))
         lanes[lane.number] = Busy(
             wall=within.wall,
             any=union(own, "any", ANY),
             kernels=kernels,
             computing=union(own, "computing", COMPUTING) if trace.communicates else kernels,
             communication=union(own, "communication", (COMMUNICATION,)),
-            copies=union(own, "copies", COPIES),
+            copies=copies,
+            fills=union(own, "fills", (FILL,)) if fills else 0,
+            memory=union(own, "memory", MEMORY) if fills else copies,
             summed=sum(
                 int(within.ns(work.s[of], work.e[of]).sum(dtype=np.float64)) for of in pieces(own.start, own.stop)
             ),

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from .busy import COPIES
+from .busy import MEMORY
 from .host_code import HostCode, ThreadCode
 from .idle import scale_limits
 from .trace import BLOCKING, COPY, NONE, Trace, Window
@@ -283,7 +283,7 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
         distance=np.where(before < 0, _NEVER, np.where(queued, start - ready, np.minimum(start - ready, pause))),
         length=end - start,
         stack=stack,
-        kernel=np.where(work.of(COPIES, own), _COPIED, work.kernel[own]),
+        kernel=np.where(work.of(MEMORY, own), _COPIED, work.kernel[own]),
         blocks=np.full(len(own), -1),
     )
 

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from ..base.problems import BadInput
 from ..store.schema import schema
 from ..workload import Workload
-from .busy import ANY, COMPUTING, COPIES, Within, busy
+from .busy import ANY, COMPUTING, Within, busy
 from .collectives import collectives
 from .idle import CAUSES, attributed_gaps
 from .operators import operators
 from .steps import OPERATIONS, phases, steps
-from .trace import COMMUNICATION, NONE, Trace, lane_name
+from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
 from .trace_loading import prepare
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _steps(trace: Trace) -> list[Row]:
             ("any", ANY),
             ("computing", COMPUTING),
             ("communication", (COMMUNICATION,)),
-            ("copies", COPIES),
+            ("copies", (COPY,)),
         )
     )
     return [

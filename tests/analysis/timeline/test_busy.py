@@ -59,9 +59,10 @@ def test_without_any_roof_the_distance_is_unknown_with_a_reason(tmp_path: Path) 
     assert (told.pct, told.path_ns, told.status) == (None, None, "unknown") and told.reason
 
 
-def test_fills_are_memory_operations_like_copies(tmp_path: Path) -> None:
+def test_fills_are_neither_computing_nor_copies_but_memory_operations_like_these(tmp_path: Path) -> None:
     made = device(("kernel", "a", 1, 0, 4), ("fill", "Memset", 2, 3, 6), ("copy", "CopyHostToDevice", 1, 5, 7))
     with Workload.open(store := Store(tmp_path), publish(store, made).id) as opened:
         total = timeline(opened, TimelineRequest(steady=False)).total
-    assert (total.kernels, total.computing, total.copies) == (4 * MS, 4 * MS, 4 * MS)
+    assert (total.kernels, total.computing) == (4 * MS, 4 * MS)
+    assert (total.copies, total.fills, total.memory) == (2 * MS, 3 * MS, 4 * MS)
     assert (total.exposed_copies, total.overlapped_copies) == (3 * MS, 1 * MS)

@@ -23,7 +23,7 @@ def told(tmp_path: Path, made: Made) -> Timeline:
 
 def holds(found: Timeline) -> None:
     total = found.total
-    assert 0 <= total.any <= total.wall and 0 <= total.exposed_copies <= total.copies
+    assert 0 <= total.any <= total.wall and 0 <= total.exposed_copies <= total.memory
     assert sum(row.idle.ns for row in found.causes) == total.idle
     assert all(row.idle.ns > 0 for row in found.causes)
 

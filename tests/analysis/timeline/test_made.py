@@ -319,7 +319,8 @@ def test_random_timelines_of_several_streams_devices_and_processes_agree_with_br
         assert of.kernels == covered("kernel")
         assert of.computing == covered("kernel", talks=(False,))
         assert of.communication == covered("kernel", talks=(True,))
-        assert of.copies == covered("copy", "fill")
+        assert of.memory == covered("copy", "fill")
+        assert (of.copies, of.fills) == (covered("copy"), covered("fill"))
     assert sum(row.idle.ns for row in found.causes) == found.total.idle
 
 

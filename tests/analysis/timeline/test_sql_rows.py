@@ -68,7 +68,7 @@ def test_parts_of_recorded_steps_are_sums_by_brute_force(recorded: Made, tmp_pat
     for step in steps:
         window = step["start_ns"], step["end_ns"]
         busy = union([(e["start_ns"], e["end_ns"]) for e in device], *window)
-        copies = union([(e["start_ns"], e["end_ns"]) for e in device if e["kind"] != "kernel"], *window)
+        copies = union([(e["start_ns"], e["end_ns"]) for e in device if e["kind"] == "copy"], *window)
         assert (step["idle_ns"], step["copies_ns"]) == (step["duration_ns"] - busy, copies)
         inside = sum(row["ns"] for row in gaps if row["step"] == step["step"])
         assert inside == step["idle_ns"], "the gaps of a step are its idle time"
