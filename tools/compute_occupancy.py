@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -333,40 +333,41 @@ def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dyna
         for k in compiled
     ]
     foreign = any(k.gpu not in targets.targets() for k in kernels)
-    return Kernels(f"code object {name}", kernels, _COMPILED, _about(compiled, size, dynamic), informative=foreign)
+    return Kernels(f"code object {name}", kernels, _COMPILED, [*_about(compiled, size, dynamic)], informative=foreign)
 
 
-def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[Note]:
+def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> Iterator[Note]:
     """Notes on what a code object does not state about its launches."""
-    notes, every = [], len(kernels)
+    every = len(kernels)
     if size is None and any(k.workgroup_size is None for k in kernels):
-        text = (
+        yield Note(
+            "compiled_size",
             "workgroup_size is the maximum that a kernel was compiled for (1,024 if the source does not say); "
-            "pass the size of the launch if it is smaller."
+            "pass the size of the launch if it is smaller.",
         )
-        notes.append(Note("compiled_size", text))
     if not dynamic:
-        text = (
+        yield Note(
+            "static_lds_only",
             "A code object states only static LDS; pass dynamic_lds_bytes if the launch adds LDS "
-            "(Triton kernels add all their LDS this way)."
+            "(Triton kernels add all their LDS this way).",
         )
-        notes.append(Note("static_lds_only", text))
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
-        text = (
+        yield Note(
+            "spills",
             f"{spilling} of {count_text(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
-            "scratch cause memory traffic."
+            "scratch cause memory traffic.",
         )
-        notes.append(Note("spills", text))
     if any(k.dynamic_stack for k in kernels):
-        text = "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated."
-        notes.append(Note("dynamic_stack", text))
-    if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
-        text = (
-            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for fewer than {size} "
-            "work-items: this launch fails."
+        yield Note(
+            "dynamic_stack",
+            "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated.",
         )
-        notes.append(Note("too_large", text))
-    return notes
+    if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
+        yield Note(
+            "too_large",
+            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for fewer than {size} "
+            "work-items: this launch fails.",
+        )
 
 
 def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyResult:
@@ -379,7 +380,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
     bound = first.binding_limit(known) if known else None
-    notes = kernel_notes(first, known) if known else []
+    notes = [*kernel_notes(first, known)] if known else []
     if failed:
         text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; see the column reason."
         notes.append(Note("failed", text))
@@ -476,39 +477,43 @@ def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
     return table(_WHAT_IF | dict.fromkeys(last), rows)
 
 
-def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
+def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> Iterator[Note]:
     """Notes on one kernel's figure: its mode, what does not fit, and how it compares with measured occupancy."""
-    notes, words = [], words_of(figure.gpu)
+    words = words_of(figure.gpu)
     amd = targets.gpu(figure.gpu).vendor == "amd"
     n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
-        notes.append(Note("mode", _COMPILER_MODE if amd else _ONE_RULE))
+        yield Note("mode", _COMPILER_MODE if amd else _ONE_RULE)
     if figure.waves_per_cu == 0:
         so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "this launch fails"
-        text = f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}."
-        notes.append(Note("does_not_fit", text))
+        yield Note(
+            "does_not_fit",
+            f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}.",
+        )
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
         left = most - figure.waves_per_cu
         slots = f"{left} of {most} {words.limiters['wave_slots']} stay empty"
-        text = f"{slots}: no whole {words.group} of {n} {words.wave}s fits there."
-        notes.append(Note("empty_slots", text))
+        yield Note("empty_slots", f"{slots}: no whole {words.group} of {n} {words.wave}s fits there.")
     if figure.unit.startswith("work-group processor"):
-        text = "Here a CU is a work-group processor: two compute units that share LDS and work-groups."
-        notes.append(Note("workgroup_processor", text))
+        yield Note(
+            "workgroup_processor",
+            "Here a CU is a work-group processor: two compute units that share LDS and work-groups.",
+        )
     if figure.mode == "hardware" and amd:
-        text = "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU."
-        notes.append(Note("not_measured", text))
+        yield Note(
+            "not_measured",
+            "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU.",
+        )
     if kernel.profiled and kernel.profiled.doubt:
-        notes.append(Note("doubted", f"Suspect: {kernel.profiled.doubt.text}."))
+        yield Note("doubted", f"Suspect: {kernel.profiled.doubt.text}.")
     achieved = kernel.profiled.achieved_pct if kernel.profiled else None
     possible = figure.occupancy_pct
     if achieved is not None and possible and achieved > possible * _MARGIN:
-        text = (
+        yield Note(
+            "measured",
             f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and "
-            f"{words.limiters['lds']} allow ({possible:.3g} %): one of the two is wrong."
+            f"{words.limiters['lds']} allow ({possible:.3g} %): one of the two is wrong.",
         )
-        notes.append(Note("measured", text))
-    return notes
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:

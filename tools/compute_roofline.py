@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -221,11 +221,12 @@ def _answer(roofline: Roofline) -> str | None:
     return text + (sentence("roofline.kernels", shown=len(kernels)) if len(kernels) > 1 else "")
 
 
-def _derived_ceilings(ceilings: Ceilings, shown: Table) -> list[str]:
+def _derived_ceilings(ceilings: Ceilings, shown: Table) -> Iterator[str]:
     """A note on the ceilings shown that were derived from measured ones."""
     names = [row[shown.columns.index("ceiling")] for row in shown.rows]
     made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
-    return [f"Derived: {', '.join(made)}."] if made else []
+    if made:
+        yield f"Derived: {', '.join(made)}."
 
 
 def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:

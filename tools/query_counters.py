@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -158,7 +158,7 @@ def _exchange_with_worker(
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
-    notes += _names_for_ids(manifests, named) + _doubts(manifests, named) + _remarks(answer, table)
+    notes += [*_names_for_ids(manifests, named), *_doubts(manifests, named), *_remarks(answer, table)]
     return QueryResult(answer=_answer(table), table=table, notes=notes)
 
 
@@ -183,10 +183,10 @@ def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
     ]
 
 
-def _doubts(manifests: list[Manifest], named: References) -> list[str]:
+def _doubts(manifests: list[Manifest], named: References) -> Iterator[str]:
     """Return the import checks' doubts about the launch columns that a query names."""
     if named.tables.isdisjoint(("counters", "counter_instances", "dispatches")):
-        return []
+        return
     doubts_by_text: dict[tuple[str, str], list[str]] = {}
     for manifest in manifests:
         for doubt in manifest_doubts(manifest):
@@ -196,10 +196,8 @@ def _doubts(manifests: list[Manifest], named: References) -> list[str]:
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (column, text), names in doubts_by_text.items():
         alike.setdefault((text, tuple(names)), []).append(column)
-    return [
-        f"{first_few(columns, _NAMED)} of {first_few(names, _TOLD)}: {text}."
-        for (text, names), columns in list(alike.items())[:_TOLD]
-    ]
+    for (text, workloads), touched in list(alike.items())[:_TOLD]:
+        yield f"{first_few(touched, _NAMED)} of {first_few(workloads, _TOLD)}: {text}."
 
 
 def _check(sql: str, limit: int, timeout_s: float) -> None:
@@ -251,22 +249,20 @@ def _total(child: Child) -> int | None:
     return None if counted is None else int(counted)
 
 
-def _remarks(answer: dict[str, Any], table: Table) -> list[str]:
+def _remarks(answer: dict[str, Any], table: Table) -> Iterator[str]:
     """Describe what was changed or omitted in the answer."""
-    notes = []
     if answer["cut_bytes"]:
         shown = f"{count_text(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
-        notes.append(f"The answer was cut after {shown}; name fewer columns, or aggregate.")
+        yield f"The answer was cut after {shown}; name fewer columns, or aggregate."
     elif table.truncated:
         of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
-        notes.append(f"The first {len(table.rows)}{of} rows are shown; raise limit (10000 at most), or aggregate.")
+        yield f"The first {len(table.rows)}{of} rows are shown; raise limit (10000 at most), or aggregate."
     if n := answer["not_finite"]:
-        notes.append(
+        yield (
             f"{count_text(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; "
             "they are shown as null."
         )
     if n := answer["big_integers"]:
-        notes.append(f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and shown as text.")
+        yield f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and shown as text."
     if n := answer["cut_cells"]:
-        notes.append(f"{n} long values were truncated; their full length is stated at the end.")
-    return notes
+        yield f"{n} long values were truncated; their full length is stated at the end."
