@@ -138,7 +138,8 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
     notes = []
     if device is None and not machine.gpus:
         notes.append('No GPU is visible here, so these are ceilings of the host\'s processors, device="cpu".')
-    if str(device).lower() == "cpu" or (device is None and not machine.gpus):
+        device = "cpu"
+    if str(device).lower() == "cpu":
         return _host(next(d for d in machine.devices if d.vendor == "cpu"), wanted), notes
     fitting = [d for d in machine.gpus if device is None or str(device) in _names(d)]
     if not fitting and (named := _RUNTIME.fullmatch(str(device).lower())):

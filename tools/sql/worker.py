@@ -199,7 +199,7 @@ class _RowShaper:
             self.cut_cells += 1
             return f"{value[: self.cell // 2].hex()}... ({count_text(len(value), 'byte')})"
         if isinstance(value, dict):
-            return {key if isinstance(key, str) else str(key): self._plain(item) for key, item in value.items()}
+            return {str(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._plain(item) for item in value]
         return str(value)
