@@ -30,7 +30,7 @@ from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channe
 from .answers.next_calls import next_call
 from .answers.sentences import sentence, value_text
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
-from .base.results import NextCall, Result, Table, TextBlock, round_number, table
+from .base.results import NextCall, Result, Table, TextBlock, omit_empty, round_number, table
 
 _SUMMARY = {
     **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
@@ -96,8 +96,12 @@ class MetricsResult(Result):
             **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
         }
         without = [f"{status}: {first_few(listed, _LISTED)}" for status, listed in names.items() if listed]
-        tables = [TextBlock("table", self.table), *([TextBlock("channels", self.channels)] if self.channels else [])]
-        return [TextBlock("", about), *tables, TextBlock("without a row", without)]
+        return [
+            TextBlock("", about),
+            TextBlock("table", self.table),
+            TextBlock("channels", self.channels or []),
+            TextBlock("without a row", without),
+        ]
 
 
 def compute_metrics(
@@ -265,7 +269,8 @@ def _table(
         only = next(iter(computed.numbers.values())) if len(computed.numbers) == 1 else None
         rows = [[computed.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
     if short.folded:
-        columns, rows = _without_empty(columns, rows)
+        # The names imply the titles, and there is no kernel if all kernels are together.
+        columns, rows = omit_empty(columns, rows, _LEFT_OUT)
     if view.launched_by:
         called = view.launched_by.partition("_")[0]
         columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
@@ -275,15 +280,6 @@ def _table(
 def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:
     """The key that identifies a figure within an answer."""
     return figure.kernel, figure.id, figure.name
-
-
-def _without_empty(
-    columns: dict[str, str | None], rows: list[list[Any]]
-) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """The table without titles, which the names imply, and without the kernel column if all kernels are together."""
-    names = list(columns)
-    kept = [i for i, n in enumerate(names) if n not in _LEFT_OUT or any(row[i] is not None for row in rows)]
-    return {names[i]: columns[names[i]] for i in kept}, [[row[i] for i in kept] for row in rows]
 
 
 def _within(left_out: int, part: launching_ranges.ProgramPart | None) -> Iterator[str]:
@@ -355,10 +351,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
             yield f"{missing} of {count_text(len(figures), 'figure')} {what}."
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            yield (
-                f"{count_text(len(odd), 'figure is', 'figures are')} {status}: "
-                f"{', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}."
-            )
+            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {_beginning(odd, 5)}.")
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         yield f"Suspect: {doubt.text}."
     if any(w.code == "no_timing" for w in manifest.warnings):
@@ -366,6 +359,11 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
             "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
             "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
+
+
+def _beginning(names: Sequence[str], most: int) -> str:
+    """The first ``most`` names, and dots if there are more."""
+    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
 
 
 def _together(view: FigureRequest, selection: Selection) -> Iterator[str]:
@@ -389,16 +387,15 @@ def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure])
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
     if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
-        shown = f"{', '.join(turns[:3])}{' ...' if len(turns) > 3 else ''}"
         yield (
             f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
             "kernel, because each launch collected only some "
-            f"of them; they include differences between launches, such as cold caches or clocks: {shown}."
+            f"of them; they include differences between launches, such as cold caches or clocks: "
+            f"{_beginning(turns, 3)}."
         )
     elif names := scattered_figures(workload, read):
-        shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
         combine = count_text(len(names), "figure combines", "figures combine")
-        yield f"{combine} counters of passes whose runs may differ: {shown}."
+        yield f"{combine} counters of passes whose runs may differ: {_beginning(names, 3)}."
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:

@@ -91,11 +91,11 @@ class OccupancyKernel:
         bound = self.binding_limit(figure)
         return ["grid"] if bound and bound.by == "grid" else list(figure.limiters)
 
-    def stated_resource(self, name: str) -> int | None:
-        """A resource of the launch, or None if it was not stated and therefore counts as 0."""
-        value = getattr(self.profiled, name) if self.profiled else getattr(self.launch, name)
+    @property
+    def stated_sgprs(self) -> int | None:
+        """The scalar registers of a wave, or None if they were not stated and therefore count as 0."""
         # Every wave uses scalar registers, so 0 means not stated; NVIDIA has none.
-        return None if name == "sgprs" and not value and not self.compiled else value
+        return (self.profiled or self.launch).sgprs or (0 if self.compiled else None)
 
     def occupancy(self, mode: Mode) -> Occupancy | Problem:
         """Its occupancy, or why it cannot be computed."""
@@ -413,7 +413,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
 def _row(rank: int, kernel: OccupancyKernel, figure: Occupancy | Problem, columns: Iterable[str]) -> list[Any]:
     """One kernel's values in the order of ``columns``."""
     values: dict[str, Any] = {"rank": rank, "kernel": kernel.name, "gpu": kernel.gpu, **asdict(kernel.launch)}
-    values["sgprs"] = kernel.stated_resource("sgprs")
+    values["sgprs"] = kernel.stated_sgprs
     values["lds_bytes"] = kernel.launch.lds
     if kernel.compiled:
         values |= {name: getattr(kernel.compiled, name) for name in _COMPILED}
@@ -457,7 +457,7 @@ def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -
         "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
         "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
         "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
-        "sgprs": (kernel.stated_resource("sgprs"), None, None, f"per {words.wave}"),
+        "sgprs": (kernel.stated_sgprs, None, None, f"per {words.wave}"),
         "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
     }
     shown = [name for name in RESOURCES if name != "sgprs" or words.unit == "CU"]

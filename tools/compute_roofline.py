@@ -100,8 +100,7 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
     else:
         made = _table(RooflinePoint, roofline.points, _POINT)
     if shown.by_launch and shown.numbers:
-        place = made.columns.index("kernel")
-        rows = [[shown.numbers[row[place]], *row] for row in made.rows]
+        rows = [[shown.numbers[point["kernel"]], *point.values()] for point in made.records()]
         made = made.model_copy(
             update={"columns": ["number", *made.columns], "units": [None, *made.units], "rows": rows}
         )
@@ -223,7 +222,7 @@ def _answer(roofline: Roofline) -> str | None:
 
 def _derived_ceilings(ceilings: Ceilings, shown: Table) -> Iterator[str]:
     """A note on the ceilings shown that were derived from measured ones."""
-    names = [row[shown.columns.index("ceiling")] for row in shown.rows]
+    names = [row["ceiling"] for row in shown.records()]
     made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
     if made:
         yield f"Derived: {', '.join(made)}."
@@ -231,8 +230,7 @@ def _derived_ceilings(ceilings: Ceilings, shown: Table) -> Iterator[str]:
 
 def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:
     """A note that explains the two numbers of a kernel, if they differ."""
-    rank, kernel = points.columns.index("rank"), points.columns.index("kernel")
-    differ = any(numbers.get(row[kernel], f"#{row[rank]}") != f"#{row[rank]}" for row in points.rows)
+    differ = any(numbers.get(row["kernel"]) not in (None, f"#{row['rank']}") for row in points.records())
     return ["rank counts the kernels of this answer; #n is the kernel's number in the workload."] if differ else []
 
 

@@ -13,7 +13,7 @@ from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
-from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose_apart
+from ..analysis.diagnosis.findings import Diagnosis, diagnose_apart
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
 from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
@@ -101,7 +101,7 @@ def diagnose_bottleneck(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=total,
-        application=None if whole is None else _figures_of(whole),
+        application=whole and _figures_of(whole),
         ranks=uneven,
         kernels=kernels,
         notes=[
@@ -140,7 +140,7 @@ def _of_times_alone(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=len(kernels),
-        application=None if whole is None else _figures_of(whole),
+        application=whole and _figures_of(whole),
         ranks=uneven,
         kernels=[],
         next=[
@@ -226,27 +226,20 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiment_log.ExperimentEnt
 
 def _summarise(diagnosis: Diagnosis, first: bool) -> Diagnosis:
     """A summary: evidence and advice of the verdict, and the evidence of the first kernel's other findings."""
-    leading = [
+    findings = [
         replace(
             f,
-            evidence=_without_sql(_met_evidence(f)),
+            evidence=_without_sql([e for e in f.evidence if e.met is not False]),
             contradicting=_without_sql(f.contradicting),
             advice=f.advice[:_ADVICE],
         )
-        for f in diagnosis.findings[:1]
+        for f in diagnosis.findings
     ]
-    others = [
-        replace(
-            f,
-            evidence=_without_sql(_met_evidence(f)) if first else [],
-            contradicting=_without_sql(f.contradicting),
-            advice=f.advice[:1],
-            falsify=None,
-            then=None,
-        )
-        for f in diagnosis.findings[1:]
+    findings[1:] = [
+        replace(f, evidence=f.evidence if first else [], advice=f.advice[:1], falsify=None, then=None)
+        for f in findings[1:]
     ]
-    return replace(diagnosis, findings=leading + others)
+    return replace(diagnosis, findings=findings)
 
 
 def _said_once(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
@@ -266,10 +259,6 @@ def _shorten_if_said(advice: Advice, said: Mapping[Advice, str]) -> Advice:
         return advice
     begun = advice.do if len(advice.do) <= _BEGINNING else f"{advice.do[:_BEGINNING].rsplit(' ', 1)[0]} ..."
     return advice.model_copy(update={"do": begun, "shown_for": said[advice]})
-
-
-def _met_evidence(finding: Finding) -> list[Evidence]:
-    return [e for e in finding.evidence if e.met is not False]
 
 
 def _without_sql(evidence: list[Evidence]) -> list[Evidence]:

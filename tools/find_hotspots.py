@@ -24,7 +24,7 @@ from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.source_text import source_lines
 from .base.parameters import Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, declared_table, first_rows, table, table_of
+from .base.results import NextCall, Result, Table, declared_table, first_rows, omit_empty, table, table_of
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
@@ -237,12 +237,8 @@ class _RankingText:
         }
         rows = [[of(spot) for _, of in columns.values()] for spot in spots]
         # Columns without values are omitted, because a model reads every word of an answer.
-        kept = [i for i, name in enumerate(columns) if name in ("line", "pct") or any(r[i] is not None for r in rows)]
-        return first_rows(
-            {name: unit for i, (name, (unit, _)) in enumerate(columns.items()) if i in kept},
-            [[row[i] for i in kept] for row in rows],
-            total,
-        )
+        units = {name: unit for name, (unit, _) in columns.items()}
+        return first_rows(*omit_empty(units, rows, columns.keys() - {"line", "pct"}), total)
 
     def _place(self, line: SourceLine) -> str | None:
         """File and line, with the folder if two files have the same name, or with detail="full"."""

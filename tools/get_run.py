@@ -75,10 +75,13 @@ class RunResult(Result):
             return None
         warnings = [f"warning: {text}" for text in self.own_warnings]
         about = [f"run: {self.run_id}, {self.state} after {self.elapsed_s:g} s", *warnings]
-        kernels = [TextBlock("kernels", self.kernels)] if self.kernels and not self.round.time else []
-        sources = [TextBlock("sources", self.sources)] if self.sources else []
-        output = [TextBlock("output", self.output.splitlines())] if self.output else []
-        return [TextBlock("", about), self.round.block(), *kernels, *sources, *output]
+        return [
+            TextBlock("", about),
+            self.round.block(),
+            TextBlock("kernels", [] if self.round.time else self.kernels or []),
+            TextBlock("sources", self.sources or []),
+            TextBlock("output", (self.output or "").splitlines()),
+        ]
 
     @property
     def own_warnings(self) -> list[str]:
@@ -160,11 +163,11 @@ def _outcome(run: RunResult) -> str:
     if run.workload:
         outcome = sentence("run.workload", workload=run.workload)
     if run.kernels and run.kernels.rows and not (run.round and run.round.limited_by):
-        first = dict(zip(run.kernels.columns, run.kernels.rows[0], strict=True))
+        first = run.kernels.records()[0]
         if first.get("pct") is not None:
             outcome += sentence("run.longest", kernel=short(str(first["kernel"])), share=first["pct"])
     if run.ceilings and run.ceilings.rows:
-        first = dict(zip(run.ceilings.columns, run.ceilings.rows[0], strict=True))
+        first = run.ceilings.records()[0]
         count = count_text(run.ceilings.total_rows or 0, "ceiling")
         outcome = sentence("run.ceilings", count=count, **{n: first.get(n) for n in ("ceiling", "value", "unit")})
     state = "partial" if run.partial and run.state == "failed" else run.state
@@ -185,8 +188,7 @@ def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str
     except (StoreProblem, NotFound) as problem:
         # Removed or damaged since the run ended.
         return None, [problem.text]
-    kernels = [dict(zip(full.columns, row, strict=True)) for row in full.rows]
-    rows = [[kernel[name] for name in _COLUMNS] for kernel in kernels]
+    rows = [[kernel[name] for name in _COLUMNS] for kernel in full.records()]
     return table(_COLUMNS, rows).model_copy(update={"total_rows": full.total_rows, "truncated": full.truncated}), []
 
 
@@ -196,7 +198,7 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
         return None
     if set(PLACES) & set(run.variables):
         return None
-    names = [str(row[kernels.columns.index("kernel")]) for row in kernels.rows]
+    names = [str(row["kernel"]) for row in kernels.records()]
     cached = sources(names, caches(os.environ), run.created_ns / 1e9)
     rows = [[source.kernel, source.file, source.line] for source in cached]
     return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
