@@ -9,11 +9,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from ..analysis.base.problems import BadArgument, LimitExceeded, StoreProblem
+from ..analysis.base.problems import BadArgument, LimitExceeded
 from ..analysis.base.text import count_text, first_few
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.doubts import DURATION
-from ..analysis.store.integrity import readable_workloads
 from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.schema import columns, schema
 from ..analysis.store.store import Manifest, Store
@@ -25,7 +24,7 @@ from .sql import errors as sql_errors
 from .sql.errors import FailedQuery
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
-from .sql.sources import ReadableTables, plan, shorten_description, widen_counters
+from .sql.sources import ReadableTables, plan, shorten_description, skip_damaged, widen_counters
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -106,7 +105,9 @@ def query_counters(
     _check(sql)
     manifests, notes = _select_workloads(store, workload)
     try:
-        result, damaged = _run_on_whole(store, manifests, sql, limit, timeout_s)
+        result, damaged = skip_damaged(
+            store, manifests, lambda whole: _exchange_with_worker(store, whole, sql, limit, timeout_s)
+        )
     except TimeoutError:
         raise sql_errors.out_of_time(timeout_s) from None
     except RecursionError:
@@ -115,21 +116,8 @@ def query_counters(
         if lost.was_killed:
             raise sql_errors.out_of_memory() from None
         raise
-    result.notes[:0] = [*notes, *damaged]
+    result.notes[:0] = [*notes, *damaged[:3]]
     return result
-
-
-def _run_on_whole(
-    store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
-) -> tuple[QueryResult, list[str]]:
-    """Answer without the damaged workloads and return notes on them; they are searched for only after a read error."""
-    try:
-        return _exchange_with_worker(store, manifests, sql, limit, timeout_s), []
-    except StoreProblem:
-        whole, told = readable_workloads(store, manifests)
-        if not whole:
-            raise
-    return _exchange_with_worker(store, whole, sql, limit, timeout_s), [f"Skipped: {sentence}" for sentence in told[:3]]
 
 
 def _exchange_with_worker(
@@ -239,10 +227,10 @@ def _raise(answer: dict[str, Any], asked: FailedQuery) -> None:
 def _total(child: Child) -> int | None:
     """Return the number of rows without the limit, if they can be counted quickly."""
     try:
-        counted = child.receive(_COUNT_S).get("total_rows")
+        total: int | None = child.receive(_COUNT_S).get("total_rows")
     except (TimeoutError, ChildLost):
         return None
-    return None if counted is None else int(counted)
+    return total
 
 
 def _remarks(answer: dict[str, Any], table: Table) -> Iterator[str]:
