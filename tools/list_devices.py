@@ -66,14 +66,12 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
         manifests = []
         notes.append(problem.text)
     ceilings = _ceilings(store, manifests)
-    shown = machine.devices[:_DEVICES]
-    if len(shown) < len(machine.devices):
-        rest = machine.devices[_DEVICES:]
+    if rest := machine.devices[_DEVICES:]:
         kinds = ", ".join(sorted({f"{d.vendor} {d.arch}" for d in rest}))
         notes.append(f"{len(rest)} more devices are not shown ({kinds}).")
     return DevicesResult(
         answer=_summary(machine),
-        devices=shown,
+        devices=machine.devices[:_DEVICES],
         total_devices=len(machine.devices),
         profilers=machine.profilers,
         ceilings_known=ceilings,
@@ -152,12 +150,12 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
     known = _benchmarked_devices(con, store)
     for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
         try:
-            row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
+            [(rows,)] = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchall()
         except duckdb.Error:
             # doctor reports damaged tables; the devices are listed anyway.
             continue
-        if row and row[0]:
-            known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=row[0]))
+        if rows:
+            known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=rows))
     con.close()
     return known
 
