@@ -193,18 +193,18 @@ def compute_occupancy(
     if gpu is not None and not (code_object and gpu.startswith("gfx")):
         gpu = targets.resolve_gpu(gpu)[0]
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
+    given = {n: v for n, v in (stated | {"workgroup_size": workgroup_size}).items() if v is not None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
     if workload is not None:
         with Workload.open(store, workload) as opened:
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
-            given = {n: v for n, v in (stated | {"workgroup_size": workgroup_size}).items() if v is not None}
             if given:
                 return _changed_launch(opened, kernels, given, mode)
     elif code_object is not None:
         from .code_objects.kernels import select
 
-        if refused := [name for name, value in stated.items() if value is not None]:
+        if refused := [name for name in stated if name in given]:
             why = "the code_object states it"
             raise BadArgument(f"{', '.join(refused)} cannot be given with code_object", why, _WAYS)
         name, compiled = select(code_object, gpu, kernel)
@@ -394,10 +394,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         cu=known.unit if known else "CU",
         mode=mode,
         kernel=first.name,
-        waves_per_simd=known.waves_per_simd if known else None,
-        waves_per_cu=known.waves_per_cu if known else None,
-        max_waves_per_cu=known.max_waves_per_cu if known else None,
-        occupancy_pct=known.occupancy_pct if known else None,
+        **{name: getattr(known, name, None) for name in (*_FIGURES, "max_waves_per_cu")},
         limiters=first.limiters(known) if known else [],
         achieved_waves_per_cu=first.profiled.achieved_waves_per_cu if first.profiled else None,
         achieved_pct=first.profiled.achieved_pct if first.profiled else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -73,7 +73,8 @@ class RunResult(Result):
         """Return the round and the kernels, if there is a round; the answer says how the run ended."""
         if self.round is None:
             return None
-        warnings = [f"warning: {text}" for text in self.own_warnings]
+        # Warnings that repeat the problem are omitted.
+        warnings = [f"warning: {text}" for text in self.warnings if not (self.problem and self.problem in text)]
         about = [f"run: {self.run_id}, {self.state} after {self.elapsed_s:g} s", *warnings]
         return [
             TextBlock("", about),
@@ -82,11 +83,6 @@ class RunResult(Result):
             TextBlock("sources", self.sources or []),
             TextBlock("output", (self.output or "").splitlines()),
         ]
-
-    @property
-    def own_warnings(self) -> list[str]:
-        """Return the warnings that do not repeat the problem."""
-        return [text for text in self.warnings if not (self.problem and self.problem in text)]
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """For a check, the maximum number of confirmed metrics that are listed; all wrong ones are listed."""
@@ -135,7 +131,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0, *, full: bool = Fa
         warnings=[*warnings, *lost],
         round=round_result,
         notes=[*run.notes, *state.remarks],
-        next=_next(run, state, workload, result)[: _NEXT_OF_ROUND if round_result else None],
+        next=[*_next(run, state, workload, result)][: _NEXT_OF_ROUND if round_result else None],
     )
     if round_result and isinstance(run, ProfileRun) and run.usual and not full:
         # How it was measured is for those who ask; what may be wrong, and what was lost, is for all.
@@ -206,24 +202,28 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
 
 def _next(
     run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, result: Mapping[str, Any]
-) -> list[NextCall]:
+) -> Iterator[NextCall]:
     if state.state not in FINAL:
-        return [next_call("get_run", "it is not finished yet", run_id=run.run_id, wait_s=45)]
-    if isinstance(run, BenchmarkRun):
-        return peak_tables.next_calls() if state.state == "done" and state.result.get("stored") else []
-    if workload is None:
-        return []
-    kernels = next_call("list_workloads", "all kernels, passes and the device", workload=workload)
-    where = next_call("compute_timeline", "where the wall time goes: is the GPU the limit", workload=workload)
-    host = next_call("find_hotspots", "which lines of the host the GPU waits for", workload=workload, by="host_line")
-    lines = next_call("find_hotspots", "which lines of the longest kernel take the time", workload=workload)
-    of_code = host if run.usual and not result.get("counters") else lines
-    first = [*([where] if run.request.timeline else []), *([of_code] if run.request.hotspots else [])]
-    arch = result.get("arch")
-    if arch not in catalog.targets_with_metrics() or not result.get("counters"):
-        return [*first, kernels]
-    overview = next_call("compute_metrics", "where the time goes", workload=workload, metrics=["overview"])
-    if arch == "cpu":
-        return [overview, kernels]
-    diagnosis = next_call("diagnose_bottleneck", "what limits the longest kernels", workload=workload)
-    return [*first, diagnosis, overview, kernels]
+        yield next_call("get_run", "it is not finished yet", run_id=run.run_id, wait_s=45)
+    elif isinstance(run, BenchmarkRun):
+        if state.state == "done" and state.result.get("stored"):
+            yield from peak_tables.next_calls()
+    elif workload is not None:
+        yield from _next_of_profile(run, {"workload": workload}, result)
+
+
+def _next_of_profile(run: ProfileRun, here: Mapping[str, str], result: Mapping[str, Any]) -> Iterator[NextCall]:
+    arch, counters = result.get("arch"), result.get("counters")
+    counted = counters and arch in catalog.targets_with_metrics()
+    if not counted or arch != "cpu":
+        if run.request.timeline:
+            yield next_call("compute_timeline", "where the wall time goes: is the GPU the limit", **here)
+        if run.request.hotspots and run.usual and not counters:
+            yield next_call("find_hotspots", "which lines of the host the GPU waits for", **here, by="host_line")
+        elif run.request.hotspots:
+            yield next_call("find_hotspots", "which lines of the longest kernel take the time", **here)
+        if counted:
+            yield next_call("diagnose_bottleneck", "what limits the longest kernels", **here)
+    if counted:
+        yield next_call("compute_metrics", "where the time goes", **here, metrics=["overview"])
+    yield next_call("list_workloads", "all kernels, passes and the device", **here)

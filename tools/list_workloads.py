@@ -204,15 +204,14 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
     """Say what was profiled where, how long it took, and which kernel takes the most time."""
     contents = ""
     if rows and "total_ns" in columns and "calls" in columns:
-        first = dict(zip(columns, rows[0], strict=False))
-        ns, calls = map(list(columns).index, ("total_ns", "calls"))
-        launches = sum(row[calls] or 0 for row in rows)
+        records = [dict(zip(columns, row, strict=False)) for row in rows]
+        first = records[0]
         kernels = count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row")
         contents = sentence(
             "workloads.detail_time",
-            launches=count_text(launches, "launch"),
+            launches=count_text(sum(one["calls"] or 0 for one in records), "launch"),
             kernels=kernels,
-            time=short_time(sum(row[ns] or 0 for row in rows)),
+            time=short_time(sum(one["total_ns"] or 0 for one in records)),
         )
         if first.get("kernel") and first.get("pct") is not None:
             contents += sentence("workloads.longest", kernel=short(first["kernel"]), share=first["pct"])

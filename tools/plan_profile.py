@@ -140,7 +140,7 @@ class PlanResult(Result):
             TextBlock("prepare", [self.prepare] if self.prepare else [], exact=True),
             TextBlock("commands", starts, exact=True),
             TextBlock("on many ranks", ranks, exact=True),
-            *([TextBlock("files", self.files, exact=True)] if self.files.rows else []),
+            TextBlock("files", self.files if self.files.rows else [], exact=True),
             TextBlock("whole in one pass", [", ".join(self.whole)] if self.whole else []),
             TextBlock("from several passes", [", ".join(self.split)] if self.split else []),
             TextBlock("not collected", lacking),

@@ -55,14 +55,14 @@ def measure(
     if cancelled():
         # The benchmarks may notice it before the supervisor does, and end by themselves.
         return {"ceilings": measured, "stored": 0, CANCELLED: True}
-    kept = [r for r in measured if r["status"] not in ("failed", "skipped")]
-    if mode != "functional" and kept:
+    kept = [r for r in measured if mode != "functional" and r["status"] not in ("failed", "skipped")]
+    if kept:
         common = {
             **about, **versions, "run_id": run_id, "mode": mode, "host": os.uname().nodename,
             "measured_at": iso(time.time_ns()),
         }  # fmt: skip
         peaks.save(store, [{**common, **r, "compiler": r["compiler"] or common["compiler"]} for r in kept])
-    return {"ceilings": measured, "stored": len(kept) if mode != "functional" else 0}
+    return {"ceilings": measured, "stored": len(kept)}
 
 
 def row(outcome: CeilingOutcome) -> dict[str, Any]:

@@ -51,9 +51,10 @@ def search_metrics(
     variants = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in variants if (on := named.get(name))]
     fitting = fitting_best(query, entries, every)
-    shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
+    page = fitting[offset : offset + limit]
+    shown = table(_COLUMNS, list(map(_row, page)))
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
-    notes = [*_check_notes(store, fitting[offset : offset + limit])]
+    notes = [*_check_notes(store, page)]
     if not fitting and (similar := near(query, every)):
         notes.append(similar)
     if target is None and shown.truncated:
@@ -88,14 +89,21 @@ def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> Iterator[str]:
 
 def _row(on: dict[str, Metric]) -> list[object]:
     target, metric = next(reversed(on.items()))
-    where = _per_target({t: m.id for t, m in on.items()})
     newer = _per_target({t: m.newer_id for t, m in on.items() if m.newer_id})
     unit = metric.unit + ("/<normalization>" if metric.norm else "")
-    counters = ", ".join(counters_read(target, metric))
-    words = metric.description
     den = "<normalization>" if metric.norm else metric.den
     formula = f"({metric.num}) / ({den})" if den else metric.num
-    return [metric.name, where, unit, metric.better, formula, counters, ", ".join(on), words, newer or None]
+    return [
+        metric.name,
+        _per_target({t: m.id for t, m in on.items()}),
+        unit,
+        metric.better,
+        formula,
+        ", ".join(counters_read(target, metric)),
+        ", ".join(on),
+        metric.description,
+        newer or None,
+    ]
 
 
 def _per_target(ids: dict[str, str]) -> str:
