@@ -205,7 +205,7 @@ def _outcome(result: CompareResult) -> ComparedWork:
 
     verdict, same_work = result.verdict, result.same_work
     if len(result.candidates) > 1:
-        first = dict(zip(result.kernels.columns, result.kernels.rows[1], strict=True))
+        first = result.kernels.records()[1]
         verdict, same_work = first["verdict"], first["same_work"]
     text = f"Verdict: {verdict}. Same work: {same_work}. {shorten(result.answer or '', _SUMMARY)}"
     return ComparedWork(text, same_work)

@@ -69,7 +69,7 @@ def check_counters(
     launches = known_kernels.launches(choice.target, device_facts(choice.target, choice.device))
     plan_file = place / counter_check.PLAN
     plan_file.write_text(json.dumps([one.model_dump() for one in launches]), encoding="utf-8")
-    called = f"{choice.device.vendor}:0" if choice.mask else f"{choice.device.vendor}:{choice.device.index}"
+    called = f"{choice.device.vendor}:{0 if choice.mask else choice.device.index}"
     command = [
         sys.executable,
         "-P",
@@ -107,7 +107,7 @@ def determinable(target: str, asked: list[str] | None) -> list[str]:
     if not names:
         raise BadArgument(
             "No kernel here determines any of these metrics",
-            f"{', '.join(chosen[:5])}",
+            ", ".join(chosen[:5]),
             "Omit metrics to check all that can be determined",
         )
     return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -30,7 +30,7 @@ from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channe
 from .answers.next_calls import next_call
 from .answers.sentences import sentence, value_text
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
-from .base.results import NextCall, Result, Table, TextBlock, round_number, table
+from .base.results import NextCall, Result, Table, TextBlock, omit_empty, round_number, table
 
 _SUMMARY = {
     **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
@@ -96,8 +96,12 @@ class MetricsResult(Result):
             **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
         }
         without = [f"{status}: {first_few(listed, _LISTED)}" for status, listed in names.items() if listed]
-        tables = [TextBlock("table", self.table), *([TextBlock("channels", self.channels)] if self.channels else [])]
-        return [TextBlock("", about), *tables, TextBlock("without a row", without)]
+        return [
+            TextBlock("", about),
+            TextBlock("table", self.table),
+            TextBlock("channels", self.channels or []),
+            TextBlock("without a row", without),
+        ]
 
 
 def compute_metrics(
@@ -161,7 +165,7 @@ def compute_metrics(
             *_check(computed.figures, checked),
             *computed.notes,
             *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
-            *(_within(computed.left_out, part) if part else []),
+            *_within(computed.left_out, part),
             *([_TOTAL_NOTE] if total else []),
             *computed.about.notes,
         ],
@@ -196,11 +200,10 @@ def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None
     )
 
 
-def _unknown_words(unknown: dict[str, str]) -> list[str]:
-    notes = list(unknown.values())[:_SHOWN]
+def _unknown_words(unknown: dict[str, str]) -> Iterator[str]:
+    yield from list(unknown.values())[:_SHOWN]
     if len(unknown) > _SHOWN:
-        notes.append(f"{len(unknown) - _SHOWN} more words are not metrics of this target.")
-    return notes
+        yield f"{len(unknown) - _SHOWN} more words are not metrics of this target."
 
 
 def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Figure]:
@@ -266,7 +269,8 @@ def _table(
         only = next(iter(computed.numbers.values())) if len(computed.numbers) == 1 else None
         rows = [[computed.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
     if short.folded:
-        columns, rows = _without_empty(columns, rows)
+        # The names imply the titles, and there is no kernel if all kernels are together.
+        columns, rows = omit_empty(columns, rows, _LEFT_OUT)
     if view.launched_by:
         called = view.launched_by.partition("_")[0]
         columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
@@ -278,23 +282,13 @@ def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:
     return figure.kernel, figure.id, figure.name
 
 
-def _without_empty(
-    columns: dict[str, str | None], rows: list[list[Any]]
-) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """The table without titles, which the names imply, and without the kernel column if all kernels are together."""
-    names = list(columns)
-    kept = [i for i, n in enumerate(names) if n not in _LEFT_OUT or any(row[i] is not None for row in rows)]
-    return {names[i]: columns[names[i]] for i in kept}, [[row[i] for i in kept] for row in rows]
-
-
-def _within(left_out: int, part: launching_ranges.ProgramPart) -> list[str]:
+def _within(left_out: int, part: launching_ranges.ProgramPart | None) -> Iterator[str]:
     """Notes on what the rows for ranges contain, and on omitted ranges."""
-    if part == "operator":
-        return []
-    notes = ["A launch counts in every range around it, so do not add up nested ranges."]
+    if part in (None, "operator"):
+        return
+    yield ("A launch counts in every range around it, so do not add up nested ranges.")
     if left_out:
-        notes.append(f"Omitted: {count_text(left_out, 'range')} with less time; the SQL table ranges has all.")
-    return notes
+        yield f"Omitted: {count_text(left_out, 'range')} with less time; the SQL table ranges has all."
 
 
 def _row(f: engine.Figure, view: FigureRequest, checked: Mapping[str, MetricCheck], *, titled: bool) -> list[Any]:
@@ -314,34 +308,31 @@ def _check_record(f: engine.Figure, checked: Mapping[str, MetricCheck]) -> str |
     return "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
 
 
-def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> list[str]:
+def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> Iterator[str]:
     """Notes on how many of the metrics a check confirmed, and which ones it found off."""
     names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
     off = [name for name in names if checked[name].verdict == "off"]
-    notes = [f"check_counters confirmed {len(names) - len(off)} of these metrics on this device."] if names else []
+    if names:
+        yield f"check_counters confirmed {len(names) - len(off)} of these metrics on this device."
     for name in off[:_SHOWN]:
         by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
-        notes.append(f"check_counters found {name} off{by} on this device: {checked[name].cause}.")
-    return notes
+        yield f"check_counters found {name} off{by} on this device: {checked[name].cause}."
 
 
-def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> list[str]:
+def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> Iterator[str]:
     """Notes on requested ids that mean two metrics, because a release of rocprof-compute renumbered its table."""
-    notes = []
     for word in asked:
         older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
         newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
         if older and newer:
-            notes.append(f"{word} is {older} in rocprof-compute 3.3 and {newer} in 3.8; both are shown.")
-    return notes
+            yield f"{word} is {older} in rocprof-compute 3.3 and {newer} in 3.8; both are shown."
 
 
-def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> list[str]:
+def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> Iterator[str]:
     gpu = targets.find_target(manifest.arch)
-    notes = []
     if gpu is None and manifest.arch:
         nearest = targets.nearest(manifest.arch, catalog.targets_with_metrics())
-        notes.append(
+        yield (
             f"{manifest.arch} has no file: these are the formulas of {nearest}, which nothing has verified for it, "
             "without any fact of the device; metrics that need facts have no value. "
             f"{catalog.how_to_add(manifest.arch)}."
@@ -352,85 +343,82 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
         used = frozenset[str]().union(*read)
         clocks = [name for name in _CLOCKS if name in used and name in facts]
         at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
-        notes.append("Peaks are theoretical" + (f", at the nominal {at}." if at else "."))
+        yield "Peaks are theoretical" + (f", at the nominal {at}." if at else ".")
     if gpu and not gpu.validated_on_hardware:
-        notes.append(f"{gpu.target}: formulas were checked on {gpu.checked_on}, but not yet on hardware.")
+        yield f"{gpu.target}: formulas were checked on {gpu.checked_on}, but not yet on hardware."
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
-            notes.append(f"{missing} of {count_text(len(figures), 'figure')} {what}.")
+            yield f"{missing} of {count_text(len(figures), 'figure')} {what}."
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            notes.append(
-                f"{count_text(len(odd), 'figure is', 'figures are')} {status}: "
-                f"{', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}."
-            )
+            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {_beginning(odd, 5)}.")
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
-        notes.append(f"Suspect: {doubt.text}.")
+        yield f"Suspect: {doubt.text}."
     if any(w.code == "no_timing" for w in manifest.warnings):
-        notes.append(
+        yield (
             "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
             "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
-    return notes
 
 
-def _together(view: FigureRequest, selection: Selection) -> list[str]:
+def _beginning(names: Sequence[str], most: int) -> str:
+    """The first ``most`` names, and dots if there are more."""
+    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
+
+
+def _together(view: FigureRequest, selection: Selection) -> Iterator[str]:
     """A note if one name matches several kernels, which every figure then covers together."""
     many = len(selection.kernels)
-    if view.kernel is None or view.by_kernel or view.launched_by or many < 2:
-        return []
-    return [f'kernel= matches {count_text(many, "kernel")}, combined here; by="kernel" shows each.']
+    if view.kernel is not None and not view.by_kernel and not view.launched_by and many > 1:
+        yield f'kernel= matches {count_text(many, "kernel")}, combined here; by="kernel" shows each.'
 
 
-def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
+def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
     """A note if measured ceilings of the device are known besides the theoretical ones."""
-    if not any(f.pct_of_peak is not None for f in figures) or empirical_ceilings(workload) is None:
-        return []
-    return [
-        "pct_of_peak refers to theoretical peaks; compute_roofline has measured ceilings of this device or its product."
-    ]
+    if any(f.pct_of_peak is not None for f in figures) and empirical_ceilings(workload) is not None:
+        yield (
+            "pct_of_peak refers to theoretical peaks; compute_roofline has measured ceilings of this device or its "
+            "product."
+        )
 
 
-def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure]) -> list[str]:
+def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure]) -> Iterator[str]:
     """Notes on figures that combine several runs of the program, whose work and time may differ."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
     if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
-        shown = f"{', '.join(turns[:3])}{' ...' if len(turns) > 3 else ''}"
-        return [
+        yield (
             f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
             "kernel, because each launch collected only some "
-            f"of them; they include differences between launches, such as cold caches or clocks: {shown}."
-        ]
-    names = scattered_figures(workload, read)
-    if not names:
-        return []
-    shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-    combine = count_text(len(names), "figure combines", "figures combine")
-    return [f"{combine} counters of passes whose runs may differ: {shown}."]
+            f"of them; they include differences between launches, such as cold caches or clocks: "
+            f"{_beginning(turns, 3)}."
+        )
+    elif names := scattered_figures(workload, read):
+        combine = count_text(len(names), "figure combines", "figures combine")
+        yield f"{combine} counters of passes whose runs may differ: {_beginning(names, 3)}."
 
 
-def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
+def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
     """Notes on peaks that follow facts of the profile which the data sheet contradicts; loads and rooflines use the
     latter."""
     if not (differing := contradicted_facts(workload)):
-        return []
+        return
     shown = [f.metric for f in figures if f.value is not None]
     formulas = [formula for m in shown for formula in (m.peak, m.num) if formula]
-    read = {name for names in references(formulas).values() for name in names}
-    told = [said for name, said in differing.items() if name in read]
-    return [f"{said}: peaks of metrics use the profile, loads and rooflines the data sheet." for said in told]
+    read = frozenset[str]().union(*references(formulas).values())
+    for name, said in differing.items():
+        if name in read:
+            yield f"{said}: peaks of metrics use the profile, loads and rooflines the data sheet."
 
 
-def _by_time(computed: list[tuple[engine.Figure, float]]) -> list[str]:
+def _by_time(computed: list[tuple[engine.Figure, float]]) -> Iterator[str]:
     """A note that compares percentages of busy cycles with shares of the time, if collecting counters added cycles."""
-    if not computed:
-        return []
-    shares = [f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed]
-    return [
-        "GRBM_GUI_ACTIVE counts more cycles than the time has at the maximum clock, so percentages of it are too low; "
-        f"as shares of the time they are at least: {first_few(shares, _SHOWN)}."
-    ]
+    if computed:
+        shares = [f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed]
+        yield (
+            "GRBM_GUI_ACTIVE counts more cycles than the time has at the maximum clock, so percentages of it are too "
+            f"low; as shares of the time they are at least: {first_few(shares, _SHOWN)}."
+        )
 
 
 def _collectable(target: str, figure: engine.Figure) -> bool:
@@ -440,19 +428,19 @@ def _collectable(target: str, figure: engine.Figure) -> bool:
     return not any(why_not_countable(target, counter) for counter in catalog.counters(target, figure.metric))
 
 
-def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], all_together: bool) -> list[NextCall]:
-    suggested = []
+def _next(
+    manifest: Manifest, figures: list[engine.Figure], presets: list[str], all_together: bool
+) -> Iterator[NextCall]:
     if all_together and manifest.kernels > 1:
         why = f"the same per kernel ({count_text(manifest.kernels, 'kernel')})"
-        suggested.append(next_call("compute_metrics", why, workload=manifest.id, by="kernel"))
+        yield next_call("compute_metrics", why, workload=manifest.id, by="kernel")
     if targets.find_target(manifest.arch) is None:
         # Nothing is known of the counters of a target without a file, so nothing can be planned for it.
-        return suggested
+        return
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
         why = "the passes that collect these together"
-        suggested.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=impossible))
+        yield next_call("plan_profile", why, gpu=manifest.arch, metrics=impossible)
     wanted = [f.metric for f in figures if f.status == "not_collected" and _collectable(manifest.arch or "", f)]
     if lacking := list(dict.fromkeys(metric.name for metric in wanted)):
         why, metrics = "the passes that collect what is missing", presets or lacking[:_IN_ONE_PASS]
-        suggested.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=metrics))
-    return suggested
+        yield next_call("plan_profile", why, gpu=manifest.arch, metrics=metrics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -91,11 +91,11 @@ class OccupancyKernel:
         bound = self.binding_limit(figure)
         return ["grid"] if bound and bound.by == "grid" else list(figure.limiters)
 
-    def stated_resource(self, name: str) -> int | None:
-        """A resource of the launch, or None if it was not stated and therefore counts as 0."""
-        value = getattr(self.profiled, name) if self.profiled else getattr(self.launch, name)
+    @property
+    def stated_sgprs(self) -> int | None:
+        """The scalar registers of a wave, or None if they were not stated and therefore count as 0."""
         # Every wave uses scalar registers, so 0 means not stated; NVIDIA has none.
-        return None if name == "sgprs" and not value and not self.compiled else value
+        return (self.profiled or self.launch).sgprs or (0 if self.compiled else None)
 
     def occupancy(self, mode: Mode) -> Occupancy | Problem:
         """Its occupancy, or why it cannot be computed."""
@@ -193,18 +193,18 @@ def compute_occupancy(
     if gpu is not None and not (code_object and gpu.startswith("gfx")):
         gpu = targets.resolve_gpu(gpu)[0]
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
+    given = {n: v for n, v in (stated | {"workgroup_size": workgroup_size}).items() if v is not None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
     if workload is not None:
         with Workload.open(store, workload) as opened:
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
-            given = {n: v for n, v in (stated | {"workgroup_size": workgroup_size}).items() if v is not None}
             if given:
                 return _changed_launch(opened, kernels, given, mode)
     elif code_object is not None:
         from .code_objects.kernels import select
 
-        if refused := [name for name, value in stated.items() if value is not None]:
+        if refused := [name for name in stated if name in given]:
             why = "the code_object states it"
             raise BadArgument(f"{', '.join(refused)} cannot be given with code_object", why, _WAYS)
         name, compiled = select(code_object, gpu, kernel)
@@ -333,40 +333,41 @@ def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dyna
         for k in compiled
     ]
     foreign = any(k.gpu not in targets.targets() for k in kernels)
-    return Kernels(f"code object {name}", kernels, _COMPILED, _about(compiled, size, dynamic), informative=foreign)
+    return Kernels(f"code object {name}", kernels, _COMPILED, [*_about(compiled, size, dynamic)], informative=foreign)
 
 
-def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[Note]:
+def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> Iterator[Note]:
     """Notes on what a code object does not state about its launches."""
-    notes, every = [], len(kernels)
+    every = len(kernels)
     if size is None and any(k.workgroup_size is None for k in kernels):
-        text = (
+        yield Note(
+            "compiled_size",
             "workgroup_size is the maximum that a kernel was compiled for (1,024 if the source does not say); "
-            "pass the size of the launch if it is smaller."
+            "pass the size of the launch if it is smaller.",
         )
-        notes.append(Note("compiled_size", text))
     if not dynamic:
-        text = (
+        yield Note(
+            "static_lds_only",
             "A code object states only static LDS; pass dynamic_lds_bytes if the launch adds LDS "
-            "(Triton kernels add all their LDS this way)."
+            "(Triton kernels add all their LDS this way).",
         )
-        notes.append(Note("static_lds_only", text))
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
-        text = (
+        yield Note(
+            "spills",
             f"{spilling} of {count_text(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
-            "scratch cause memory traffic."
+            "scratch cause memory traffic.",
         )
-        notes.append(Note("spills", text))
     if any(k.dynamic_stack for k in kernels):
-        text = "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated."
-        notes.append(Note("dynamic_stack", text))
-    if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
-        text = (
-            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for fewer than {size} "
-            "work-items: this launch fails."
+        yield Note(
+            "dynamic_stack",
+            "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated.",
         )
-        notes.append(Note("too_large", text))
-    return notes
+    if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
+        yield Note(
+            "too_large",
+            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for fewer than {size} "
+            "work-items: this launch fails.",
+        )
 
 
 def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyResult:
@@ -379,7 +380,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
     bound = first.binding_limit(known) if known else None
-    notes = kernel_notes(first, known) if known else []
+    notes = [*kernel_notes(first, known)] if known else []
     if failed:
         text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; see the column reason."
         notes.append(Note("failed", text))
@@ -393,10 +394,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         cu=known.unit if known else "CU",
         mode=mode,
         kernel=first.name,
-        waves_per_simd=known.waves_per_simd if known else None,
-        waves_per_cu=known.waves_per_cu if known else None,
-        max_waves_per_cu=known.max_waves_per_cu if known else None,
-        occupancy_pct=known.occupancy_pct if known else None,
+        **{name: getattr(known, name, None) for name in (*_FIGURES, "max_waves_per_cu")},
         limiters=first.limiters(known) if known else [],
         achieved_waves_per_cu=first.profiled.achieved_waves_per_cu if first.profiled else None,
         achieved_pct=first.profiled.achieved_pct if first.profiled else None,
@@ -412,7 +410,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
 def _row(rank: int, kernel: OccupancyKernel, figure: Occupancy | Problem, columns: Iterable[str]) -> list[Any]:
     """One kernel's values in the order of ``columns``."""
     values: dict[str, Any] = {"rank": rank, "kernel": kernel.name, "gpu": kernel.gpu, **asdict(kernel.launch)}
-    values["sgprs"] = kernel.stated_resource("sgprs")
+    values["sgprs"] = kernel.stated_sgprs
     values["lds_bytes"] = kernel.launch.lds
     if kernel.compiled:
         values |= {name: getattr(kernel.compiled, name) for name in _COMPILED}
@@ -456,7 +454,7 @@ def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -
         "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
         "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
         "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
-        "sgprs": (kernel.stated_resource("sgprs"), None, None, f"per {words.wave}"),
+        "sgprs": (kernel.stated_sgprs, None, None, f"per {words.wave}"),
         "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
     }
     shown = [name for name in RESOURCES if name != "sgprs" or words.unit == "CU"]
@@ -476,39 +474,43 @@ def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
     return table(_WHAT_IF | dict.fromkeys(last), rows)
 
 
-def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
+def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> Iterator[Note]:
     """Notes on one kernel's figure: its mode, what does not fit, and how it compares with measured occupancy."""
-    notes, words = [], words_of(figure.gpu)
+    words = words_of(figure.gpu)
     amd = targets.gpu(figure.gpu).vendor == "amd"
     n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
-        notes.append(Note("mode", _COMPILER_MODE if amd else _ONE_RULE))
+        yield Note("mode", _COMPILER_MODE if amd else _ONE_RULE)
     if figure.waves_per_cu == 0:
         so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "this launch fails"
-        text = f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}."
-        notes.append(Note("does_not_fit", text))
+        yield Note(
+            "does_not_fit",
+            f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}.",
+        )
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
         left = most - figure.waves_per_cu
         slots = f"{left} of {most} {words.limiters['wave_slots']} stay empty"
-        text = f"{slots}: no whole {words.group} of {n} {words.wave}s fits there."
-        notes.append(Note("empty_slots", text))
+        yield Note("empty_slots", f"{slots}: no whole {words.group} of {n} {words.wave}s fits there.")
     if figure.unit.startswith("work-group processor"):
-        text = "Here a CU is a work-group processor: two compute units that share LDS and work-groups."
-        notes.append(Note("workgroup_processor", text))
+        yield Note(
+            "workgroup_processor",
+            "Here a CU is a work-group processor: two compute units that share LDS and work-groups.",
+        )
     if figure.mode == "hardware" and amd:
-        text = "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU."
-        notes.append(Note("not_measured", text))
+        yield Note(
+            "not_measured",
+            "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU.",
+        )
     if kernel.profiled and kernel.profiled.doubt:
-        notes.append(Note("doubted", f"Suspect: {kernel.profiled.doubt.text}."))
+        yield Note("doubted", f"Suspect: {kernel.profiled.doubt.text}.")
     achieved = kernel.profiled.achieved_pct if kernel.profiled else None
     possible = figure.occupancy_pct
     if achieved is not None and possible and achieved > possible * _MARGIN:
-        text = (
+        yield Note(
+            "measured",
             f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and "
-            f"{words.limiters['lds']} allow ({possible:.3g} %): one of the two is wrong."
+            f"{words.limiters['lds']} allow ({possible:.3g} %): one of the two is wrong.",
         )
-        notes.append(Note("measured", text))
-    return notes
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -100,8 +100,7 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
     else:
         made = _table(RooflinePoint, roofline.points, _POINT)
     if shown.by_launch and shown.numbers:
-        place = made.columns.index("kernel")
-        rows = [[shown.numbers[row[place]], *row] for row in made.rows]
+        rows = [[shown.numbers[point["kernel"]], *point.values()] for point in made.records()]
         made = made.model_copy(
             update={"columns": ["number", *made.columns], "units": [None, *made.units], "rows": rows}
         )
@@ -221,17 +220,17 @@ def _answer(roofline: Roofline) -> str | None:
     return text + (sentence("roofline.kernels", shown=len(kernels)) if len(kernels) > 1 else "")
 
 
-def _derived_ceilings(ceilings: Ceilings, shown: Table) -> list[str]:
+def _derived_ceilings(ceilings: Ceilings, shown: Table) -> Iterator[str]:
     """A note on the ceilings shown that were derived from measured ones."""
-    names = [row[shown.columns.index("ceiling")] for row in shown.rows]
+    names = [row["ceiling"] for row in shown.records()]
     made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
-    return [f"Derived: {', '.join(made)}."] if made else []
+    if made:
+        yield f"Derived: {', '.join(made)}."
 
 
 def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:
     """A note that explains the two numbers of a kernel, if they differ."""
-    rank, kernel = points.columns.index("rank"), points.columns.index("kernel")
-    differ = any(numbers.get(row[kernel], f"#{row[rank]}") != f"#{row[rank]}" for row in points.rows)
+    differ = any(numbers.get(row["kernel"]) not in (None, f"#{row['rank']}") for row in points.records())
     return ["rank counts the kernels of this answer; #n is the kernel's number in the workload."] if differ else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
-from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose_apart
+from ..analysis.diagnosis.findings import Diagnosis, diagnose_apart
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
 from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
@@ -101,11 +101,10 @@ def diagnose_bottleneck(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=total,
-        application=None if whole is None else _figures_of(whole),
+        application=whole and _figures_of(whole),
         ranks=uneven,
         kernels=kernels,
         notes=[
-            *([_OF_RANKS.format(manifest.ranks)] if manifest.ranks > 1 else []),
             *_notes(manifest, diagnoses, total, sql=detail == "full"),
             *(note.text for note in dragged),
             *told.notes,
@@ -145,7 +144,7 @@ def _of_times_alone(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=len(kernels),
-        application=None if whole is None else _figures_of(whole),
+        application=whole and _figures_of(whole),
         ranks=uneven,
         kernels=[],
         next=[
@@ -166,11 +165,10 @@ def _figures_of(whole: Application) -> Application:
     )
 
 
-def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:
-    if whole is None or not whole.kernels_come_second:
-        return []
-    why = "where the wall time goes: the kernels are not the first concern"
-    return [next_call("compute_timeline", why, workload=manifest.id)]
+def _first(manifest: Manifest, whole: Application | None) -> Iterator[NextCall]:
+    if whole and whole.kernels_come_second:
+        why = "where the wall time goes: the kernels are not the first concern"
+        yield next_call("compute_timeline", why, workload=manifest.id)
 
 
 def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
@@ -232,27 +230,20 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiment_log.ExperimentEnt
 
 def _summarise(diagnosis: Diagnosis, first: bool) -> Diagnosis:
     """A summary: evidence and advice of the verdict, and the evidence of the first kernel's other findings."""
-    leading = [
+    findings = [
         replace(
             f,
-            evidence=_without_sql(_met_evidence(f)),
+            evidence=_without_sql([e for e in f.evidence if e.met is not False]),
             contradicting=_without_sql(f.contradicting),
             advice=f.advice[:_ADVICE],
         )
-        for f in diagnosis.findings[:1]
+        for f in diagnosis.findings
     ]
-    others = [
-        replace(
-            f,
-            evidence=_without_sql(_met_evidence(f)) if first else [],
-            contradicting=_without_sql(f.contradicting),
-            advice=f.advice[:1],
-            falsify=None,
-            then=None,
-        )
-        for f in diagnosis.findings[1:]
+    findings[1:] = [
+        replace(f, evidence=f.evidence if first else [], advice=f.advice[:1], falsify=None, then=None)
+        for f in findings[1:]
     ]
-    return replace(diagnosis, findings=leading + others)
+    return replace(diagnosis, findings=findings)
 
 
 def _said_once(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
@@ -274,38 +265,33 @@ def _shorten_if_said(advice: Advice, said: Mapping[Advice, str]) -> Advice:
     return advice.model_copy(update={"do": begun, "shown_for": said[advice]})
 
 
-def _met_evidence(finding: Finding) -> list[Evidence]:
-    return [e for e in finding.evidence if e.met is not False]
-
-
 def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
     """The evidence without SQL, rounded for reading; detail="full" includes the SQL."""
     return [replace(e, sql=None, value=None if e.value is None else float(f"{e.value:.6g}")) for e in evidence]
 
 
-def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> list[str]:
-    notes = [
+def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> Iterator[str]:
+    if manifest.ranks > 1:
+        yield _OF_RANKS.format(manifest.ranks)
+    yield (
         "speedup_bound is an upper bound for this version's own work and traffic, fully overlapped and at its ceiling; "
         "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels. "
         "changes: the same bound for each kind of change, and the gain to expect."
         f"{_SQL if sql else ''}"
-    ]
+    )
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < CONFIDENT]:
         can = any(d.next_counters for d in diagnoses if d.verdict.confidence < CONFIDENT)
         why = "counters that would decide are missing" if can else "no counter exists that would decide"
         if not can and any(map(_contradicts_itself, diagnoses)):
             why = "the figures that would decide are impossible"
-        notes.append(f"Not certain for {', '.join(unsure)}: {why}; do not act on it yet.")
+        yield f"Not certain for {', '.join(unsure)}: {why}; do not act on it yet."
     for doubt in dict.fromkeys(d.verdict.doubt for d in diagnoses if d.verdict.doubt):
         doubted = ", ".join(f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt)
-        notes.append(f"Suspect for {doubted}: the deciding figures are doubted: {doubt.text}.")
+        yield f"Suspect for {doubted}: the deciding figures are doubted: {doubt.text}."
     if total > len(diagnoses):
-        notes.append(f"{total - len(diagnoses)} shorter kernels are not shown; kernel= or top_n= shows them.")
+        yield f"{total - len(diagnoses)} shorter kernels are not shown; kernel= or top_n= shows them."
     if not (gpu := targets.gpu(manifest.arch or "")).validated_on_hardware:
-        notes.append(
-            f"The rules for {manifest.arch} have been checked against {gpu.checked_on}, but not yet on hardware."
-        )
-    return notes
+        yield f"The rules for {manifest.arch} have been checked against {gpu.checked_on}, but not yet on hardware."
 
 
 def _contradicts_itself(diagnosis: Diagnosis) -> bool:
@@ -313,24 +299,22 @@ def _contradicts_itself(diagnosis: Diagnosis) -> bool:
     return any(load.status == "impossible" for load in diagnosis.units)
 
 
-def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
+def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> Iterator[NextCall]:
     """The suggested calls, built only from ids, metric names and ranks."""
-    calls = []
     open_ones = [d for d in diagnoses if d.next_counters]
     if open_ones:
         metrics = list(dict.fromkeys(m for r in open_ones[0].next_counters for m in r.metrics))
         why = f"the counters that would decide for #{open_ones[0].number}"
-        calls.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=metrics))
+        yield next_call("plan_profile", why, gpu=manifest.arch, metrics=metrics)
     elif any(map(_contradicts_itself, diagnoses)):
         why = "the passes that collect the impossible figures again"
-        calls.append(next_call("plan_profile", why, gpu=manifest.arch, metrics=["diagnosis"]))
+        yield next_call("plan_profile", why, gpu=manifest.arch, metrics=["diagnosis"])
     first = diagnoses[0]
     arguments = {"workload": manifest.id, "kernel": f"#{first.number}"}
     if first.lines:
         why = "the lines that cost the time, and what they wait for"
-        calls.append(next_call("find_hotspots", why, **arguments))
+        yield next_call("find_hotspots", why, **arguments)
     if first.verdict.subsystem == "occupancy":
-        calls.append(next_call("compute_occupancy", "the smallest change that allows more waves", **arguments))
+        yield next_call("compute_occupancy", "the smallest change that allows more waves", **arguments)
     else:
-        calls.append(next_call("compute_roofline", "how far each pipe is from its ceiling", **arguments))
-    return calls
+        yield next_call("compute_roofline", "how far each pipe is from its ceiling", **arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -20,10 +20,11 @@ from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spo
 from ..analysis.store.store import Store
 from ..analysis.tables import device_lines, host_lines
 from ..analysis.workload import Workload
+from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.source_text import source_lines
 from .base.parameters import Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, declared_table, first_rows, table, table_of
+from .base.results import NextCall, Result, Table, declared_table, first_rows, omit_empty, table, table_of
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
@@ -140,11 +141,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         with_line_pct=None,
         hotspots=declared_table(host_lines.TABLE, wanted, top_n, () if full else _NOT_IN_SUMMARY),
         device=declared_table(device_lines.TABLE, launches, top_n, () if full else _NOT_IN_SUMMARY),
-        next=[
-            NextCall(
-                tool="compute_timeline", arguments={"workload": manifest.id}, why="what the program gains without them"
-            )
-        ],
+        next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)],
     )
 
 
@@ -186,8 +183,8 @@ class _RankingText:
             loops=self._loops(used),
             source=self._source(spots[0], context) if spots and context else table_of(_SourceRow, []),
             kernels=self._kernels(chosen),
-            notes=self._notes(len(spots), len(worth)),
-            next=self._next(),
+            notes=[*self._notes(len(spots), len(worth))],
+            next=[*self._next()],
         )
 
     def _answer(self, spots: Sequence[Spot]) -> str:
@@ -240,12 +237,8 @@ class _RankingText:
         }
         rows = [[of(spot) for _, of in columns.values()] for spot in spots]
         # Columns without values are omitted, because a model reads every word of an answer.
-        kept = [i for i, name in enumerate(columns) if name in ("line", "pct") or any(r[i] is not None for r in rows)]
-        return first_rows(
-            {name: unit for i, (name, (unit, _)) in enumerate(columns.items()) if i in kept},
-            [[row[i] for i in kept] for row in rows],
-            total,
-        )
+        units = {name: unit for name, (unit, _) in columns.items()}
+        return first_rows(*omit_empty(units, rows, columns.keys() - {"line", "pct"}), total)
 
     def _place(self, line: SourceLine) -> str | None:
         """File and line, with the folder if two files have the same name, or with detail="full"."""
@@ -375,70 +368,66 @@ class _RankingText:
 
     # -- notes -----------------------------------------------------------------------------------------
 
-    def _notes(self, shown: int, worth: int) -> list[str]:
+    def _notes(self, shown: int, worth: int) -> Iterator[str]:
         ranking, code = self.ranking, self.ranking.code
-        notes = []
         if ranking.unit == "cycles":
-            notes.append(
-                "No samples: the cost is cycles of waves in a thread trace, which has no reasons for idle cycles."
-            )
-            notes += self._waves()
+            yield "No samples: the cost is cycles of waves in a thread trace, which has no reasons for idle cycles."
+            yield from self._waves()
         elif ranking.unit == "executions":
-            notes.append(_EXECUTED if ranking.total else _NOTHING)
+            yield _EXECUTED if ranking.total else _NOTHING
         elif code.sample_count < FEW:
-            notes.append(
+            yield (
                 f"{count_text(code.sample_count, 'sample is', 'samples are')} not enough to rank "
                 "lines: collect some hundreds (a longer run, more launches, a shorter interval)."
             )
         elif ranking.unsure():
-            notes.append("The 95 % intervals of the first two overlap: either may be the more expensive one.")
-        notes += self._in_all()
+            yield "The 95 % intervals of the first two overlap: either may be the more expensive one."
+        yield from self._in_all()
         lined = ranking.share_pct(ranking.cost_with_line)
         if lined is not None:
             if lined < 50:
-                notes.append("Places without a line are shown by their instruction.")
+                yield "Places without a line are shown by their instruction."
             manifest = self.opened.manifest
             bare = [spot.cost for spot in ranking.spots if spot.line.number is None and spot.main.text]
             lacking = ranking.share_pct(sum(bare)) or 0.0
-            notes += [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
+            yield from [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
             if lined + lacking < _MOST_KNOWN:
-                notes.append(_UNKNOWN_CODE)
+                yield _UNKNOWN_CODE
         if self._moved_much():
             share = 100 * self._samples_elsewhere() / ranking.total
-            notes.append(
+            yield (
                 f"{share:.0f} % of the {ranking.unit} are waits that were sampled elsewhere and are charged to what "
                 "is waited for, such as a late load (seen at: where sampled; found_here_pct: before charging)."
             )
         for reason, line in islice(self.unshown.items(), 1):
-            notes.append(f"Source text of {self._place(line)} is not shown: {reason}.")
+            yield f"Source text of {self._place(line)} is not shown: {reason}."
         if shown < worth:
-            notes.append(f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them.")
+            yield f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them."
         if worth < len(ranking.spots):
             left = count_text(len(ranking.spots) - worth, "place")
-            notes.append(f"{left} below {_LEAST_PCT} % omitted: detail='full' shows all.")
+            yield f"{left} below {_LEAST_PCT} % omitted: detail='full' shows all."
         known, least = reasons(), _EXPLAINED * ranking.total
         told = {r for spot in ranking.spots[:shown] for r, n in spot.reasons.items() if n and n >= least}
-        notes += [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
+        yield from [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
         if any(
             one.key.text == "s_endpgm" and one.sample_count > _EXPLAINED * ranking.total for one in code.instructions
         ):
-            notes.append(
+            yield (
                 "s_endpgm: a wave ends only when its own memory accesses, also stores, are done (an implied s_waitcnt)."
             )
-        return notes
 
-    def _waves(self) -> list[str]:
+    def _waves(self) -> Iterator[str]:
         """What the waves of a thread trace covered of each other, and how many were resident on a SIMD."""
         ranking = self.ranking
         if ranking.hidden is None or not ranking.total:
-            return []
+            return
         share = 100 * ranking.hidden / ranking.total
         text = (
             f"Other waves of the same SIMD issued or executed during {share:.0f} % of these cycles (hidden_pct); the "
             f"other {100 - share:.0f} % are exposed: start with those"
         )
         resident = self._resident_waves()
-        return [text + (f". A SIMD with waves has {resident:.3g} resident on average." if resident else ".")]
+        yield text + (f". A SIMD with waves has {resident:.3g} resident on average." if resident else ".")
 
     def _resident_waves(self) -> float | None:
         """The mean number of waves on a SIMD while it had any; None if the table waves lacks the kernel."""
@@ -463,11 +452,11 @@ class _RankingText:
     def _moved_much(self) -> bool:
         return self.ranking.total > 0 and self._samples_elsewhere() / self.ranking.total >= 0.05
 
-    def _in_all(self) -> list[str]:
+    def _in_all(self) -> Iterator[str]:
         """The samples of the kernel by reason, and by the class of the instruction that they are charged to."""
         ranking = self.ranking
         if ranking.unit != "samples" or not ranking.total:
-            return []
+            return
         known = classes()
         by_reason: dict[str, float] = defaultdict(float)
         by_class: dict[str, float] = defaultdict(float)
@@ -477,31 +466,25 @@ class _RankingText:
                     by_reason[reason] += n
             for key, n in spot.parts.items():
                 by_class[known[self.at[key].kind or "other"].title] += n
-        told = []
         if by_reason:
-            told.append(f"All samples by reason: {self._shares(by_reason)}.")
+            yield f"All samples by reason: {self._shares(by_reason)}."
         else:
-            told.append(
-                "The samples contain no reasons (host-trap sampling has none): they show where waves are, not why."
-            )
-        told.append(f"By instruction: {self._shares(by_class)}.")
-        return told
+            yield "The samples contain no reasons (host-trap sampling has none): they show where waves are, not why."
+        yield f"By instruction: {self._shares(by_class)}."
 
     def _shares(self, counts: dict[str, float]) -> str:
         shares = [(name, 100 * n / self.ranking.total) for name, n in sorted(counts.items(), key=lambda item: -item[1])]
         return ", ".join(f"{name} {share:.0f} %" for name, share in shares[:_CLASSES] if share >= 1)
 
-    def _next(self) -> list[NextCall]:
+    def _next(self) -> Iterator[NextCall]:
         """Suggest the next calls, built from ids, ranks and closed sets only."""
         arguments = {"workload": self.opened.id, "kernel": f"#{self.one.number}"}
-        calls = []
         if self.ranking.by == "line" and self.ranking.cost_with_line:
             why = "the instructions behind these lines"
-            calls.append(NextCall(tool="find_hotspots", arguments={**arguments, "by": "instruction"}, why=why))
+            yield next_call("find_hotspots", why, **arguments, by="instruction")
         if self.opened.manifest.counters:
             why = "which subsystem limits the kernel, and what to try"
-            calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why=why))
-        return calls
+            yield next_call("diagnose_bottleneck", why, **arguments)
 
 
 def _one(value: float | None) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -73,17 +73,16 @@ class RunResult(Result):
         """Return the round and the kernels, if there is a round; the answer says how the run ended."""
         if self.round is None:
             return None
-        warnings = [f"warning: {text}" for text in self.own_warnings]
+        # Warnings that repeat the problem are omitted.
+        warnings = [f"warning: {text}" for text in self.warnings if not (self.problem and self.problem in text)]
         about = [f"run: {self.run_id}, {self.state} after {self.elapsed_s:g} s", *warnings]
-        kernels = [TextBlock("kernels", self.kernels)] if self.kernels and not self.round.time else []
-        sources = [TextBlock("sources", self.sources)] if self.sources else []
-        output = [TextBlock("output", self.output.splitlines())] if self.output else []
-        return [TextBlock("", about), self.round.block(), *kernels, *sources, *output]
-
-    @property
-    def own_warnings(self) -> list[str]:
-        """Return the warnings that do not repeat the problem."""
-        return [text for text in self.warnings if not (self.problem and self.problem in text)]
+        return [
+            TextBlock("", about),
+            self.round.block(),
+            TextBlock("kernels", [] if self.round.time else self.kernels or []),
+            TextBlock("sources", self.sources or []),
+            TextBlock("output", (self.output or "").splitlines()),
+        ]
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """For a check, the maximum number of confirmed metrics that are listed; all wrong ones are listed."""
@@ -132,7 +131,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0, *, full: bool = Fa
         warnings=[*warnings, *lost],
         round=round_result,
         notes=[*run.notes, *state.remarks],
-        next=_next(run, state, workload, result)[: _NEXT_OF_ROUND if round_result else None],
+        next=[*_next(run, state, workload, result)][: _NEXT_OF_ROUND if round_result else None],
     )
     if round_result and isinstance(run, ProfileRun) and run.usual and not full:
         # How it was measured is for those who ask; what may be wrong, and what was lost, is for all.
@@ -160,11 +159,11 @@ def _outcome(run: RunResult) -> str:
     if run.workload:
         outcome = sentence("run.workload", workload=run.workload)
     if run.kernels and run.kernels.rows and not (run.round and run.round.limited_by):
-        first = dict(zip(run.kernels.columns, run.kernels.rows[0], strict=True))
+        first = run.kernels.records()[0]
         if first.get("pct") is not None:
             outcome += sentence("run.longest", kernel=short(str(first["kernel"])), share=first["pct"])
     if run.ceilings and run.ceilings.rows:
-        first = dict(zip(run.ceilings.columns, run.ceilings.rows[0], strict=True))
+        first = run.ceilings.records()[0]
         count = count_text(run.ceilings.total_rows or 0, "ceiling")
         outcome = sentence("run.ceilings", count=count, **{n: first.get(n) for n in ("ceiling", "value", "unit")})
     state = "partial" if run.partial and run.state == "failed" else run.state
@@ -185,8 +184,7 @@ def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str
     except (StoreProblem, NotFound) as problem:
         # Removed or damaged since the run ended.
         return None, [problem.text]
-    kernels = [dict(zip(full.columns, row, strict=True)) for row in full.rows]
-    rows = [[kernel[name] for name in _COLUMNS] for kernel in kernels]
+    rows = [[kernel[name] for name in _COLUMNS] for kernel in full.records()]
     return table(_COLUMNS, rows).model_copy(update={"total_rows": full.total_rows, "truncated": full.truncated}), []
 
 
@@ -196,7 +194,7 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
         return None
     if set(PLACES) & set(run.variables):
         return None
-    names = [str(row[kernels.columns.index("kernel")]) for row in kernels.rows]
+    names = [str(row["kernel"]) for row in kernels.records()]
     cached = sources(names, caches(os.environ), run.created_ns / 1e9)
     rows = [[source.kernel, source.file, source.line] for source in cached]
     return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
@@ -204,24 +202,28 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
 
 def _next(
     run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, result: Mapping[str, Any]
-) -> list[NextCall]:
+) -> Iterator[NextCall]:
     if state.state not in FINAL:
-        return [next_call("get_run", "it is not finished yet", run_id=run.run_id, wait_s=45)]
-    if isinstance(run, BenchmarkRun):
-        return peak_tables.next_calls() if state.state == "done" and state.result.get("stored") else []
-    if workload is None:
-        return []
-    kernels = next_call("list_workloads", "all kernels, passes and the device", workload=workload)
-    where = next_call("compute_timeline", "where the wall time goes: is the GPU the limit", workload=workload)
-    host = next_call("find_hotspots", "which lines of the host the GPU waits for", workload=workload, by="host_line")
-    lines = next_call("find_hotspots", "which lines of the longest kernel take the time", workload=workload)
-    of_code = host if run.usual and not result.get("counters") else lines
-    first = [*([where] if run.request.timeline else []), *([of_code] if run.request.hotspots else [])]
-    arch = result.get("arch")
-    if arch not in catalog.targets_with_metrics() or not result.get("counters"):
-        return [*first, kernels]
-    overview = next_call("compute_metrics", "where the time goes", workload=workload, metrics=["overview"])
-    if arch == "cpu":
-        return [overview, kernels]
-    diagnosis = next_call("diagnose_bottleneck", "what limits the longest kernels", workload=workload)
-    return [*first, diagnosis, overview, kernels]
+        yield next_call("get_run", "it is not finished yet", run_id=run.run_id, wait_s=45)
+    elif isinstance(run, BenchmarkRun):
+        if state.state == "done" and state.result.get("stored"):
+            yield from peak_tables.next_calls()
+    elif workload is not None:
+        yield from _next_of_profile(run, {"workload": workload}, result)
+
+
+def _next_of_profile(run: ProfileRun, here: Mapping[str, str], result: Mapping[str, Any]) -> Iterator[NextCall]:
+    arch, counters = result.get("arch"), result.get("counters")
+    counted = counters and arch in catalog.targets_with_metrics()
+    if not counted or arch != "cpu":
+        if run.request.timeline:
+            yield next_call("compute_timeline", "where the wall time goes: is the GPU the limit", **here)
+        if run.request.hotspots and run.usual and not counters:
+            yield next_call("find_hotspots", "which lines of the host the GPU waits for", **here, by="host_line")
+        elif run.request.hotspots:
+            yield next_call("find_hotspots", "which lines of the longest kernel take the time", **here)
+        if counted:
+            yield next_call("diagnose_bottleneck", "what limits the longest kernels", **here)
+    if counted:
+        yield next_call("compute_metrics", "where the time goes", **here, metrics=["overview"])
+    yield next_call("list_workloads", "all kernels, passes and the device", **here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -99,7 +100,7 @@ def import_profile(
     )
 
 
-def _same_content(store: Store, done: Manifest) -> list[str]:
+def _same_content(store: Store, done: Manifest) -> Iterator[str]:
     """A note if the store has a workload whose tables equal those of the new one in kind and size."""
 
     def content(one: Manifest) -> tuple[object, ...]:
@@ -107,9 +108,8 @@ def _same_content(store: Store, done: Manifest) -> list[str]:
         return one.format, one.arch, one.device, one.command, one.dispatches, one.events, one.samples, tables
 
     twins = [one for one in store.scan()[0] if one.id != done.id and content(one) == content(done)]
-    if not twins:
-        return []
-    return [f"This profile seems to be in the store already, as {twins[-1].name} ({twins[-1].id})."]
+    for newest in twins[-1:]:
+        yield f"This profile seems to be in the store already, as {newest.name} ({newest.id})."
 
 
 def _summary(done: Manifest) -> str:
@@ -166,24 +166,20 @@ def _target(manifest: Manifest, gpu: str | None) -> str | None:
     return gpu
 
 
-def _hints(done: Manifest) -> list[str]:
+def _hints(done: Manifest) -> Iterator[str]:
     """Return hints on how to interpret this workload; none of them reports a fault."""
-    hints = []
     if done.arch is None and done.counters:
         fitting = [t for t in targets.targets() if targets.gpu(t).vendor == done.vendor]
-        hints.append(
+        yield (
             f"The profile does not state its GPU. To compute metrics, import it with gpu= one of {', '.join(fitting)}."
         )
     if done.counters and done.vendor != "cpu":
-        hints.append("Counter collection runs one kernel at a time, so the durations do not show overlap.")
+        yield "Counter collection runs one kernel at a time, so the durations do not show overlap."
     target = targets.find_target(done.arch)
     if target and target.agprs == "separate" and done.dispatches:
-        hints.append(
-            f"On {done.arch} profilers report agpr equal to vgpr; these are the same registers, not additional ones."
-        )
+        yield f"On {done.arch} profilers report agpr equal to vgpr; these are the same registers, not additional ones."
     if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
-        hints.append("lds_bytes in profiler CSV files is static LDS only; it does not include dynamic LDS.")
-    return hints
+        yield "lds_bytes in profiler CSV files is static LDS only; it does not include dynamic LDS."
 
 
 def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pydantic
@@ -65,19 +66,17 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
         manifests = []
         notes.append(problem.text)
     ceilings = _ceilings(store, manifests)
-    shown = machine.devices[:_DEVICES]
-    if len(shown) < len(machine.devices):
-        rest = machine.devices[_DEVICES:]
+    if rest := machine.devices[_DEVICES:]:
         kinds = ", ".join(sorted({f"{d.vendor} {d.arch}" for d in rest}))
         notes.append(f"{len(rest)} more devices are not shown ({kinds}).")
     return DevicesResult(
         answer=_summary(machine),
-        devices=shown,
+        devices=machine.devices[:_DEVICES],
         total_devices=len(machine.devices),
         profilers=machine.profilers,
         ceilings_known=ceilings,
         notes=notes,
-        next=_next(machine, ceilings, bool(manifests)),
+        next=[*_next(machine, ceilings, bool(manifests))],
     )
 
 
@@ -98,52 +97,46 @@ def _summary(machine: Machine) -> str:
     return sentence("devices.gpus", gpus=", ".join(f"{n} x {name}" for name, n in names.items()), profiler=profiler)
 
 
-def _notes(machine: Machine) -> list[str]:
-    notes = []
+def _notes(machine: Machine) -> Iterator[str]:
     if machine.on_battery:
-        notes.append(
-            "This machine runs on battery, which limits the clocks of GPUs and processors: plug it in to measure."
-        )
+        yield "This machine runs on battery, which limits the clocks of GPUs and processors: plug it in to measure."
     if not machine.gpus:
-        notes.append("No GPU is visible here. Profiles from other machines can be imported and fully analysed.")
+        yield "No GPU is visible here. Profiles from other machines can be imported and fully analysed."
     # An installed profiler itself reports what the machine does not permit.
     told = {p.vendor for p in machine.profilers if p.path}
-    notes += [
+    yield from [
         join_sentences(verdict.why, verdict.fix or "")
         for vendor, verdict in machine.verdicts.items()
         if verdict.usable is False and verdict.why and vendor not in {*told, "cpu"}
     ]
-    notes += unsound(machine.settings, ("counters", "times"))
+    yield from unsound(machine.settings, ("counters", "times"))
     defects: dict[str, list[str]] = {}
     for profiler, defect in defects_here(machine):
         mended = f"mended in {defect.mended}" if defect.mended else "not mended"
         defects.setdefault(f"{profiler.name} {profiler.version}", []).append(f"{defect.code} ({mended})")
-    notes += [
+    yield from [
         f"{name} has known defects here, which rooflens doctor explains: {', '.join(of)}."
         for name, of in defects.items()
     ]
     unknown = sorted({d.arch for d in machine.gpus if d.arch and not d.supported})
-    notes += [sentence_on for arch in unknown if (sentence_on := catalog.without_metrics(arch))]
+    yield from [sentence_on for arch in unknown if (sentence_on := catalog.without_metrics(arch))]
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
-        notes.append(f"{', '.join(masks)} is set here: programs started here may see fewer devices than listed.")
-    return notes
+        yield f"{', '.join(masks)} is set here: programs started here may see fewer devices than listed."
 
 
-def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> list[NextCall]:
+def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> Iterator[NextCall]:
     ready = {p.vendor for p in machine.profilers if p.usable is not False}
-    calls = []
     for gpu in {d.arch: d for d in machine.gpus if d.supported}.values():
         if gpu.vendor in ready and gpu.arch not in {known.gpu for known in ceilings}:
-            calls.append(next_call("run_peak_benchmarks", "no ceilings are known for this GPU", mode="quick"))
+            yield next_call("run_peak_benchmarks", "no ceilings are known for this GPU", mode="quick")
         why = (
             "which counters in how many runs"
             if gpu.vendor in ready
             else "the commands to profile where counters are permitted"
         )
-        calls.append(next_call("plan_profile", why, gpu=gpu.arch, metrics=["overview"]))
+        yield next_call("plan_profile", why, gpu=gpu.arch, metrics=["overview"])
     if imported:
-        calls.append(next_call("list_workloads", "the stored profiles"))
-    return calls
+        yield next_call("list_workloads", "the stored profiles")
 
 
 def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
@@ -157,12 +150,12 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
     known = _benchmarked_devices(con, store)
     for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
         try:
-            row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
+            [(rows,)] = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchall()
         except duckdb.Error:
             # doctor reports damaged tables; the devices are listed anyway.
             continue
-        if row and row[0]:
-            known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=row[0]))
+        if rows:
+            known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=rows))
     con.close()
     return known
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -196,7 +196,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
             *([_NO_LAUNCHES] if columns is _SAMPLED else []),
             *(w.text for w in manifest.warnings),
         ],
-        next=_next(workload, by),
+        next=[*_next(workload, by)],
     )
 
 
@@ -204,15 +204,14 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
     """Say what was profiled where, how long it took, and which kernel takes the most time."""
     contents = ""
     if rows and "total_ns" in columns and "calls" in columns:
-        first = dict(zip(columns, rows[0], strict=False))
-        ns, calls = map(list(columns).index, ("total_ns", "calls"))
-        launches = sum(row[calls] or 0 for row in rows)
+        records = [dict(zip(columns, row, strict=False)) for row in rows]
+        first = records[0]
         kernels = count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row")
         contents = sentence(
             "workloads.detail_time",
-            launches=count_text(launches, "launch"),
+            launches=count_text(sum(one["calls"] or 0 for one in records), "launch"),
             kernels=kernels,
-            time=short_time(sum(row[ns] or 0 for row in rows)),
+            time=short_time(sum(one["total_ns"] or 0 for one in records)),
         )
         if first.get("kernel") and first.get("pct") is not None:
             contents += sentence("workloads.longest", kernel=short(first["kernel"]), share=first["pct"])
@@ -224,54 +223,48 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
     return sentence("workloads.detail", name=manifest.name, device=device, contents=contents)
 
 
-def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
+def _total(shown: Table, rows: list[list[Any]], offset: int) -> Iterator[str]:
     """Return the share of the total time in the rows shown; nothing if no row has a time or the rows are ranges."""
     if "total_ms" not in shown.columns or len(rows) < 2:
-        return []
+        return
     at = shown.columns.index("total_ns")
     whole, part = (sum(row[at] or 0 for row in some) for some in (rows, shown.rows))
-    if not whole or not shown.rows:
-        return []
-    if len(shown.rows) == len(rows):
-        return [f"All {count_text(len(rows), 'row')} together take {short_time(whole)}."]
-    last = offset + len(shown.rows)
-    return [f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."]
+    if whole and len(shown.rows) == len(rows):
+        yield f"All {count_text(len(rows), 'row')} together take {short_time(whole)}."
+    elif whole and shown.rows:
+        last = offset + len(shown.rows)
+        yield f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."
 
 
-def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> list[str]:
+def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> Iterator[str]:
     """Return a note if the times of the first two rows are too close for their order to matter."""
     if len(rows) < 2 or not {"total_ms", "rank"} <= columns.keys():
-        return []
-    at, share = map(list(columns).index, ("total_ms", "pct"))
-    first, second = rows[0][at], rows[1][at]
-    if not first or not second or first - second > _NEAR_TIE * first:
-        return []
-    return [
-        f"#1 and #2 are nearly equal ({rows[0][share]:.2f} and {rows[1][share]:.2f} %): their order is not significant."
-    ]
+        return
+    first, second = (dict(zip(columns, row, strict=False)) for row in rows[:2])
+    longest, next_longest = first["total_ms"], second["total_ms"]
+    if longest and next_longest and longest - next_longest <= _NEAR_TIE * longest:
+        shares = f"{first['pct']:.2f} and {second['pct']:.2f} %"
+        yield f"#1 and #2 are nearly equal ({shares}): their order is not significant."
 
 
-def _next(workload: Workload, by: By) -> list[NextCall]:
+def _next(workload: Workload, by: By) -> Iterator[NextCall]:
     """Suggest the timeline, hot lines, metrics of the kernel with the most time, configurations, and ranges."""
-    calls = []
-
-    def suggest(tool: str, why: str, **arguments: str) -> None:
-        calls.append(next_call(tool, why, workload=workload.id, **arguments))
-
-    if workload.manifest.events:
-        suggest("compute_timeline", "where the wall time goes, and whether the GPU is the limit")
-    if not workload.manifest.dispatches:
+    manifest, here = workload.manifest, {"workload": workload.id}
+    if manifest.events:
+        yield next_call("compute_timeline", "where the wall time goes, and whether the GPU is the limit", **here)
+    if not manifest.dispatches:
         if has_code(workload):
-            suggest("find_hotspots", "the lines and instructions that cost the time")
-        return calls
-    if workload.manifest.counters or not workload.manifest.events:
+            yield next_call("find_hotspots", "the lines and instructions that cost the time", **here)
+        return
+    if manifest.counters or not manifest.events:
         longest = f"#{next(iter(workload.kernels.values())).number}"
-        suggest("compute_metrics", f"metrics of {longest}, which takes the largest share of the time", kernel=longest)
+        why = f"metrics of {longest}, which takes the largest share of the time"
+        yield next_call("compute_metrics", why, **here, kernel=longest)
     if workload.by == "kernel" and any(k.configurations > 1 for k in workload.kernels.values()):
-        suggest("list_workloads", "launch configurations separately, with their sizes and times", by="launch")
+        why = "launch configurations separately, with their sizes and times"
+        yield next_call("list_workloads", why, **here, by="launch")
     if by != "range" and workload.has("ranges"):
-        suggest("list_workloads", "time by the ranges that the program marks", by="range")
-    return calls
+        yield next_call("list_workloads", "time by the ranges that the program marks", **here, by="range")
 
 
 def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:

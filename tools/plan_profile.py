@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -140,7 +140,7 @@ class PlanResult(Result):
             TextBlock("prepare", [self.prepare] if self.prepare else [], exact=True),
             TextBlock("commands", starts, exact=True),
             TextBlock("on many ranks", ranks, exact=True),
-            *([TextBlock("files", self.files, exact=True)] if self.files.rows else []),
+            TextBlock("files", self.files if self.files.rows else [], exact=True),
             TextBlock("whole in one pass", [", ".join(self.whole)] if self.whole else []),
             TextBlock("from several passes", [", ".join(self.split)] if self.split else []),
             TextBlock("not collected", lacking),
@@ -319,43 +319,41 @@ def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
     return reasons if full else dict(list(reasons.items())[:_REASONS])
 
 
-def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
-    notes = []
+def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> Iterator[str]:
     if split:
-        notes.append(
+        yield (
             f"{count_text(split, 'metric needs', 'metrics need')} counters of several passes: numerator and "
             "denominator come from different runs."
         )
     if unsupported > _REASONS:
-        notes.append(f"{count_text(unsupported, 'metric')} cannot be collected with this plan.")
+        yield f"{count_text(unsupported, 'metric')} cannot be collected with this plan."
     if planned.left_out:
-        notes.append(f"max_passes excludes {count_text(len(planned.left_out), 'metric')}.")
-    return notes
+        yield f"max_passes excludes {count_text(len(planned.left_out), 'metric')}."
 
 
-def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> list[str]:
+def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> Iterator[str]:
     """Return notes on the limits of the profiler; skipped counters appear among the unsupported metrics. ``program`` is
     what the last command starts."""
-    lacking = catalog.without_metrics(request.target)
-    notes = [lacking] if lacking else []
-    notes += [note.text for note in driver.notes(request, features) if note.code != "left_out"]
+    if lacking := catalog.without_metrics(request.target):
+        yield lacking
+    yield from (note.text for note in driver.notes(request, features) if note.code != "left_out")
     if driver.NAME == "rocprofv3":
-        notes.append(
+        yield (
             f"Written for rocprofv3 {features.version}: give profiler_version if another version is installed "
             "(rocprofv3 --version; the ROCm version works too)."
         )
-    if request.hotspots and driver.NAME == "rocprofv3":
-        notes.append(THREAD_TRACE.text)
+        if request.hotspots:
+            yield THREAD_TRACE.text
     version, command = getattr(features, "version", None), shlex.join(request.command)
     defects = version_defects(
         driver.NAME, version, targets=[request.target], command=command, collects=collects_of(request)
     )
-    notes += [defect.text(driver.NAME, version) for defect in defects]
+    yield from (defect.text(driver.NAME, version) for defect in defects)
     counted = request.passes or request.hotspots
     if (sampler := registry.sampler(driver.NAME)) and request.pid is None and counted:
-        notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))
-    ranks = f"With MPI or SLURM the launcher starts the profiler: srun -n RANKS {program} ..."
-    return [*notes, *([ranks] if request.pid is None else [])]
+        yield _cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0))
+    if request.pid is None:
+        yield f"With MPI or SLURM the launcher starts the profiler: srun -n RANKS {program} ..."
 
 
 def _cost(idle: Cost, second: Cost) -> str:

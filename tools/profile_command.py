@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis.base.problems import BadArgument
 from ..analysis.store.store import Store
 from .answers.rounds import save_round
 from .base.arguments import checked_labels
@@ -47,7 +46,6 @@ from .running.run_state import ProfileRun
 
 _ATTACHED_S = 10.0
 """Default time in seconds to stay attached to a process."""
-_LONGEST_S = 7 * 86_400.0
 
 
 _Command = Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')]
@@ -104,8 +102,6 @@ def profile_command(
     to try. After wait_s it answers with a run_id for get_run; the run continues, even if the call is cancelled."""
     label, tags = checked_labels(name, tags)
     profiled = subject(command, pid, cwd, env or {}, inherited_environment(os.environ))
-    if timeout_s > _LONGEST_S:
-        raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give a smaller value")
     if check is not None:
         check_command(check, cwd, env or {}, inherited_environment(os.environ))
     earlier = store.resolve(baseline) if baseline is not None else None

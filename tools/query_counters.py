@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from ..analysis.base.problems import BadArgument, LimitExceeded, StoreProblem
+from ..analysis.base.problems import BadArgument, LimitExceeded
 from ..analysis.base.text import count_text, first_few
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.doubts import DURATION
-from ..analysis.store.integrity import readable_workloads
 from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.schema import columns, schema
 from ..analysis.store.store import Manifest, Store
@@ -25,7 +24,7 @@ from .sql import errors as sql_errors
 from .sql.errors import FailedQuery
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
-from .sql.sources import ReadableTables, plan, shorten_description, widen_counters
+from .sql.sources import ReadableTables, plan, shorten_description, skip_damaged, widen_counters
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -103,10 +102,12 @@ def query_counters(
 ) -> QueryResult:
     """Run one SELECT (DuckDB) over stored profiles: tables dispatches, counters, metrics, ... as described by DESCRIBE
     and the resource rooflens://schema."""
-    _check(sql, limit, timeout_s)
+    _check(sql)
     manifests, notes = _select_workloads(store, workload)
     try:
-        result, damaged = _run_on_whole(store, manifests, sql, limit, timeout_s)
+        result, damaged = skip_damaged(
+            store, manifests, lambda whole: _exchange_with_worker(store, whole, sql, limit, timeout_s)
+        )
     except TimeoutError:
         raise sql_errors.out_of_time(timeout_s) from None
     except RecursionError:
@@ -115,21 +116,8 @@ def query_counters(
         if lost.was_killed:
             raise sql_errors.out_of_memory() from None
         raise
-    result.notes[:0] = [*notes, *damaged]
+    result.notes[:0] = [*notes, *damaged[:3]]
     return result
-
-
-def _run_on_whole(
-    store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
-) -> tuple[QueryResult, list[str]]:
-    """Answer without the damaged workloads and return notes on them; they are searched for only after a read error."""
-    try:
-        return _exchange_with_worker(store, manifests, sql, limit, timeout_s), []
-    except StoreProblem:
-        whole, told = readable_workloads(store, manifests)
-        if not whole:
-            raise
-    return _exchange_with_worker(store, whole, sql, limit, timeout_s), [f"Skipped: {sentence}" for sentence in told[:3]]
 
 
 def _exchange_with_worker(
@@ -158,7 +146,7 @@ def _exchange_with_worker(
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
-    notes += _names_for_ids(manifests, named) + _doubts(manifests, named) + _remarks(answer, table)
+    notes += [*_names_for_ids(manifests, named), *_doubts(manifests, named), *_remarks(answer, table)]
     return QueryResult(answer=_answer(table), table=table, notes=notes)
 
 
@@ -183,10 +171,10 @@ def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
     ]
 
 
-def _doubts(manifests: list[Manifest], named: References) -> list[str]:
+def _doubts(manifests: list[Manifest], named: References) -> Iterator[str]:
     """Return the import checks' doubts about the launch columns that a query names."""
     if named.tables.isdisjoint(("counters", "counter_instances", "dispatches")):
-        return []
+        return
     doubts_by_text: dict[tuple[str, str], list[str]] = {}
     for manifest in manifests:
         for doubt in manifest_doubts(manifest):
@@ -196,13 +184,11 @@ def _doubts(manifests: list[Manifest], named: References) -> list[str]:
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (column, text), names in doubts_by_text.items():
         alike.setdefault((text, tuple(names)), []).append(column)
-    return [
-        f"{first_few(columns, _NAMED)} of {first_few(names, _TOLD)}: {text}."
-        for (text, names), columns in list(alike.items())[:_TOLD]
-    ]
+    for (text, workloads), touched in list(alike.items())[:_TOLD]:
+        yield f"{first_few(touched, _NAMED)} of {first_few(workloads, _TOLD)}: {text}."
 
 
-def _check(sql: str, limit: int, timeout_s: float) -> None:
+def _check(sql: str) -> None:
     try:
         size = len(sql.encode())
     except UnicodeEncodeError:
@@ -215,10 +201,6 @@ def _check(sql: str, limit: int, timeout_s: float) -> None:
         raise BadArgument("The SQL contains a NUL character")
     if not sql.strip():
         raise sql_errors.refusal_problem("empty")
-    if not 1 <= limit <= 10_000:
-        raise BadArgument(f"limit is {limit}", "it must be between 1 and 10000")
-    if not 0.1 <= timeout_s <= 60:
-        raise BadArgument(f"timeout_s is {timeout_s:g}", "it must be between 0.1 and 60")
 
 
 def _select_workloads(store: Store, workload: str | None) -> tuple[list[Manifest], list[str]]:
@@ -245,28 +227,26 @@ def _raise(answer: dict[str, Any], asked: FailedQuery) -> None:
 def _total(child: Child) -> int | None:
     """Return the number of rows without the limit, if they can be counted quickly."""
     try:
-        counted = child.receive(_COUNT_S).get("total_rows")
+        total: int | None = child.receive(_COUNT_S).get("total_rows")
     except (TimeoutError, ChildLost):
         return None
-    return None if counted is None else int(counted)
+    return total
 
 
-def _remarks(answer: dict[str, Any], table: Table) -> list[str]:
+def _remarks(answer: dict[str, Any], table: Table) -> Iterator[str]:
     """Describe what was changed or omitted in the answer."""
-    notes = []
     if answer["cut_bytes"]:
         shown = f"{count_text(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
-        notes.append(f"The answer was cut after {shown}; name fewer columns, or aggregate.")
+        yield f"The answer was cut after {shown}; name fewer columns, or aggregate."
     elif table.truncated:
         of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
-        notes.append(f"The first {len(table.rows)}{of} rows are shown; raise limit (10000 at most), or aggregate.")
+        yield f"The first {len(table.rows)}{of} rows are shown; raise limit (10000 at most), or aggregate."
     if n := answer["not_finite"]:
-        notes.append(
+        yield (
             f"{count_text(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; "
             "they are shown as null."
         )
     if n := answer["big_integers"]:
-        notes.append(f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and shown as text.")
+        yield f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and shown as text."
     if n := answer["cut_cells"]:
-        notes.append(f"{n} long values were truncated; their full length is stated at the end.")
-    return notes
+        yield f"{n} long values were truncated; their full length is stated at the end."

@@ -55,14 +55,14 @@ def measure(
     if cancelled():
         # The benchmarks may notice it before the supervisor does, and end by themselves.
         return {"ceilings": measured, "stored": 0, CANCELLED: True}
-    kept = [r for r in measured if r["status"] not in ("failed", "skipped")]
-    if mode != "functional" and kept:
+    kept = [r for r in measured if mode != "functional" and r["status"] not in ("failed", "skipped")]
+    if kept:
         common = {
             **about, **versions, "run_id": run_id, "mode": mode, "host": os.uname().nodename,
             "measured_at": iso(time.time_ns()),
         }  # fmt: skip
         peaks.save(store, [{**common, **r, "compiler": r["compiler"] or common["compiler"]} for r in kept])
-    return {"ceilings": measured, "stored": len(kept) if mode != "functional" else 0}
+    return {"ceilings": measured, "stored": len(kept)}
 
 
 def row(outcome: CeilingOutcome) -> dict[str, Any]:
@@ -138,7 +138,8 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
     notes = []
     if device is None and not machine.gpus:
         notes.append('No GPU is visible here, so these are ceilings of the host\'s processors, device="cpu".')
-    if str(device).lower() == "cpu" or (device is None and not machine.gpus):
+        device = "cpu"
+    if str(device).lower() == "cpu":
         return _host(next(d for d in machine.devices if d.vendor == "cpu"), wanted), notes
     fitting = [d for d in machine.gpus if device is None or str(device) in _names(d)]
     if not fitting and (named := _RUNTIME.fullmatch(str(device).lower())):

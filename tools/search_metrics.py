@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -51,12 +51,14 @@ def search_metrics(
     variants = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in variants if (on := named.get(name))]
     fitting = fitting_best(query, entries, every)
-    shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
+    page = fitting[offset : offset + limit]
+    shown = table(_COLUMNS, list(map(_row, page)))
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
-    told = _check_notes(store, fitting[offset : offset + limit])
-    notes = told if fitting else [near(query, every)] if near(query, every) else []
+    notes = [*_check_notes(store, page)]
+    if not fitting and (similar := near(query, every)):
+        notes.append(similar)
     if target is None and shown.truncated:
-        notes = [*notes, "Metrics of all GPUs; use gpu= to select one."]
+        notes.append("Metrics of all GPUs; use gpu= to select one.")
     best = next(iter(fitting[0].values())).name if fitting else None
     why = "its value in the newest workload"
     suggested = [next_call("compute_metrics", why, workload="latest", metrics=[best])] if best else []
@@ -72,31 +74,36 @@ def _answer(query: str, fitting: Sequence[Mapping[str, Metric]]) -> str:
     return sentence(code, count=len(fitting), name=best.name, title=best.title)
 
 
-def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
+def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> Iterator[str]:
     """Notes on the results of checks in this store for the metrics shown."""
     known = check_records.confirmations(store)
     names = [next(iter(on.values())).name for on in shown]
     held = [name for name in names if "holds" in known.get(name, {})]
-    notes = []
     if held:
         devices = sorted({device for name in held for device in known[name]["holds"]})
-        notes.append(f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {first_few(held, _SHOWN)}.")
+        yield f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {first_few(held, _SHOWN)}."
     off = {name: known[name]["off"] for name in names if "off" in known.get(name, {})}
     listed = list(off.items())[:_SHOWN]
-    notes += [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in listed]
-    return notes
+    yield from [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in listed]
 
 
 def _row(on: dict[str, Metric]) -> list[object]:
     target, metric = next(reversed(on.items()))
-    where = _per_target({t: m.id for t, m in on.items()})
     newer = _per_target({t: m.newer_id for t, m in on.items() if m.newer_id})
     unit = metric.unit + ("/<normalization>" if metric.norm else "")
-    counters = ", ".join(counters_read(target, metric))
-    words = metric.description
     den = "<normalization>" if metric.norm else metric.den
     formula = f"({metric.num}) / ({den})" if den else metric.num
-    return [metric.name, where, unit, metric.better, formula, counters, ", ".join(on), words, newer or None]
+    return [
+        metric.name,
+        _per_target({t: m.id for t, m in on.items()}),
+        unit,
+        metric.better,
+        formula,
+        ", ".join(counters_read(target, metric)),
+        ", ".join(on),
+        metric.description,
+        newer or None,
+    ]
 
 
 def _per_target(ids: dict[str, str]) -> str:

@@ -21,6 +21,7 @@ from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.isolation.test_child import gone
 from rooflens.tests.waiting import cpu_s, until
 from rooflens.tools import query_counters as query
+from rooflens.tools.base.arguments import model, validate_arguments
 from rooflens.tools.query_counters import QueryResult, query_counters
 from rooflens.tools.sql import computed_tables, references
 from rooflens.tools.sql.computed_tables import DerivedTable, Row
@@ -386,9 +387,9 @@ def test_a_mistake_is_explained(store: Store, workload: Manifest, sql: str, kind
 @pytest.mark.parametrize(
     "more", [{"limit": 0}, {"limit": 10_001}, {"timeout_s": 0}, {"timeout_s": 61}, {"timeout_s": math.nan}]
 )
-def test_arguments_outside_their_range_are_refused(store: Store, more: Any) -> None:
+def test_arguments_outside_their_range_are_refused(more: Any) -> None:
     with pytest.raises(BadArgument):
-        query_counters(store, "SELECT 1", **more)
+        validate_arguments("query_counters", model(query_counters), {"sql": "SELECT 1", **more})
 
 
 def test_an_unknown_workload_is_not_found(store: Store, workload: Manifest) -> None:

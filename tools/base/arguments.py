@@ -150,7 +150,7 @@ def _reason(item: Any) -> str:
 
 
 def _place_name(place: Any) -> str:
-    return shorten(str(place), _NAMED) if not isinstance(place, int) else str(place)
+    return shorten(str(place), _NAMED)
 
 
 NAME_LIMIT, TAG_LIMIT = 120, 32

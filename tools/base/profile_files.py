@@ -40,10 +40,8 @@ def open_regular(path: Path) -> io.BufferedReader:
     Kernel files such as /proc/kmsg report a size of zero but may block or never end, so a file of size zero is
     read as empty.
     """
-    try:
+    with unreadable_as_bad_input(path):
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError as error:
-        raise BadInput(f"{path.name} cannot be read", error.strerror or str(error), "Check its permissions") from error
     state = os.fstat(handle)
     if not stat.S_ISREG(state.st_mode):
         os.close(handle)
@@ -88,7 +86,8 @@ class _UnpackedFile:
 
     def __init__(self, path: Path, file: io.BufferedReader) -> None:
         self.path, self.blocks, self.rest = path, _inflate(path, file), b""
-        self.total, self.most = 0, _most_unpacked(path)
+        self.total = 0
+        self.most = min(max(size_limits.GZIP_FREE, size_limits.GZIP_RATIO * path.stat().st_size), size_limits.GZIP_MOST)
 
     def read(self, size: int, /) -> bytes:
         """Return at most ``size`` bytes, and none at the end of the content."""
@@ -96,7 +95,11 @@ class _UnpackedFile:
             self.rest = next((block for block in self.blocks if block), b"")
             self.total += len(self.rest)
             if self.total > self.most:
-                raise _bomb(self.path, self.most)
+                raise LimitExceeded(
+                    f"{self.path.name} unpacks to more than {self.most >> 20} MiB",
+                    f"that is over {size_limits.GZIP_RATIO} times its size, or larger than any profile",
+                    "If it is genuine, unpack it yourself and import the plain file",
+                )
         part, self.rest = self.rest[:size], self.rest[size:]
         return part
 
@@ -108,32 +111,17 @@ def open_text(path: Path) -> Iterator[io.BufferedReader | _UnpackedFile]:
         yield _UnpackedFile(path, file) if file.peek(2)[:2] == _GZIP_MAGIC else file
 
 
-def _most_unpacked(path: Path) -> int:
-    """Return the maximum number of bytes that a gzip file may unpack to."""
-    return min(max(size_limits.GZIP_FREE, size_limits.GZIP_RATIO * path.stat().st_size), size_limits.GZIP_MOST)
-
-
-def _bomb(path: Path, most: int) -> LimitExceeded:
-    return LimitExceeded(
-        f"{path.name} unpacks to more than {most >> 20} MiB",
-        f"that is over {size_limits.GZIP_RATIO} times its size, or larger than any profile",
-        "If it is genuine, unpack it yourself and import the plain file",
-    )
-
-
 def check_text(path: Path) -> list[bytes]:
     """Scan a CSV file once and reject what DuckDB accepts silently: endless lines and gzip bombs.
 
     DuckDB 2.0 silently drops the rest of a file after a line that is longer than its buffer. Returns the cells that
     DuckDB would read as different numbers (``1_000`` as 1000), each as often as it occurs.
     """
-    bomb = _most_unpacked(path)
     total = unbroken = 0
     strange: list[bytes] = []
     tail = b""
-    with open_regular(path) as file:
-        gzipped = file.peek(2)[:2] == _GZIP_MAGIC
-        for block in _inflate(path, file) if gzipped else iter(lambda: file.read(_BLOCK), b""):
+    with open_text(path) as file:
+        for block in iter(lambda: file.read(_BLOCK), b""):
             total += len(block)
             unbroken = 0 if b"\n" in block else unbroken + len(block)
             if unbroken > size_limits.LINE:
@@ -142,8 +130,6 @@ def check_text(path: Path) -> list[bytes]:
                     f"it has a line of more than {size_limits.LINE >> 20} MiB",
                     "Check that it is the CSV file that the profiler wrote",
                 )
-            if gzipped and total > bomb:
-                raise _bomb(path, bomb)
             known, *lines = (tail + block).rpartition(b"\n")
             strange += numbers_with_underscores(known)
             tail = lines[-1] if len(lines[-1]) < _BLOCK else b""

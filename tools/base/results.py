@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -21,6 +21,10 @@ class Table(pydantic.BaseModel):
     total_rows: int | None
     """Number of rows before the limit; None if they could not be counted."""
     truncated: bool = False
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows as mappings from the names of the columns to the values."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 class NextCall(pydantic.BaseModel):
@@ -109,6 +113,15 @@ def first_rows(columns: Mapping[str, str | None], rows: list[list[Any]], total: 
     if total is not None:
         made.total_rows, made.truncated = total, total > len(rows)
     return made
+
+
+def omit_empty(
+    columns: Mapping[str, str | None], rows: Sequence[Sequence[Any]], names: Collection[str]
+) -> tuple[dict[str, str | None], list[list[Any]]]:
+    """Return the columns of a table with its rows, without those of ``names`` in which no row has a value."""
+    kept = [i for i, name in enumerate(columns) if name not in names or any(row[i] is not None for row in rows)]
+    units = list(columns.items())
+    return dict(units[i] for i in kept), [[row[i] for i in kept] for row in rows]
 
 
 def declared_table(

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -107,19 +107,13 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     _Forks(channel.end, [function_named(step) for step in order["warm_up"]]).serve()
 
 
-@dataclass
-class _ForkedCopy:
-    pid: int
-    end: socket.socket
-    """Our own handle of the copy's end of the socket, to report how the copy ended."""
-
-
 class _Forks:
     """The fork server process: forks on demand, reports how copies ended, and ends copies whose requester is gone."""
 
     def __init__(self, control: socket.socket, warm_up: Sequence[Callable[[], None]]) -> None:
         self._control, self._warm_up = control, list(warm_up)
-        self._copies: dict[int, _ForkedCopy] = {}
+        self._copies: dict[int, socket.socket] = {}
+        """Process id -> our own handle of the copy's end of the socket, to report how the copy ended."""
         self._poll = select.poll()
 
     def serve(self) -> None:
@@ -150,8 +144,8 @@ class _Forks:
                     if not self._start_copy():
                         self._end()
                         return
-                elif number in self._copies:
-                    kill(self._copies[number].pid)
+                else:
+                    kill(next(pid for pid, end in self._copies.items() if end.fileno() == number))
                     self._poll.unregister(number)
             self._reap()
 
@@ -187,12 +181,11 @@ class _Forks:
                 end.sendall(encode_message({ENDED: error.errno}))
             end.close()
             return True
-        self._copies[end.fileno()] = _ForkedCopy(pid, end)
+        self._copies[pid] = end
         self._poll.register(end, _HUNG_UP)
         return True
 
     def _reap(self) -> None:
-        by_pid = {copy.pid: number for number, copy in self._copies.items()}
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -200,23 +193,22 @@ class _Forks:
                 break
             if not pid:
                 break
-            if (number := by_pid.get(pid)) is not None:
-                copy = self._copies.pop(number)
+            if end := self._copies.pop(pid, None):
                 with suppress(KeyError):
-                    self._poll.unregister(number)
+                    self._poll.unregister(end)
                 # Start a new line, in case the copy ended in the middle of one.
                 with suppress(OSError):
                     last = b"\n" + encode_message({ENDED: os.waitstatus_to_exitcode(status)})
-                    copy.end.send(last, socket.MSG_DONTWAIT)
-                copy.end.close()
+                    end.send(last, socket.MSG_DONTWAIT)
+                end.close()
         for pid in _children():
-            if pid not in {copy.pid for copy in self._copies.values()}:
+            if pid not in self._copies:
                 kill(pid)
 
     def _end(self) -> None:
         """End every copy and what they started, which is re-parented to this process when they are gone."""
         until = time.monotonic() + _END_S
-        while (left := {copy.pid for copy in self._copies.values()} | set(_children())) and time.monotonic() < until:
+        while (left := {*self._copies, *_children()}) and time.monotonic() < until:
             for pid in left:
                 kill(pid)
             time.sleep(0.005)

@@ -72,5 +72,5 @@ def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[
     with scratch() as folder:
         if rows := source(store, manifests, table, list(columns), folder):
             con.execute(f"INSERT INTO out.{table} BY NAME {rows}")
-    count = con.execute(f"SELECT count(*) FROM out.{table}").fetchone()
-    return int(count[0]) if count else 0
+    [(count,)] = con.execute(f"SELECT count(*) FROM out.{table}").fetchall()
+    return int(count)

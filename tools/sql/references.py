@@ -120,7 +120,7 @@ def _workloads(query: Node, inside: list[Node], own: list[Node]) -> dict[str, se
             continue
         sides = condition.get("children") or [condition.get("left") or {}, condition.get("right") or {}]
         columns = [side["column_names"] for side in sides if side.get("type") == "COLUMN_REF"]
-        texts = {text for side in sides if (text := _text(side)) is not None}
+        texts = {text for kind, text in map(_constant, sides) if kind in ("STRING", "VARCHAR")}
         equality = condition.get("type") in ("COMPARE_EQUAL", "COMPARE_IN")
         if not (
             equality and len(columns) == 1 and columns[0][-1].lower() == "workload" and len(texts) + 1 == len(sides)
@@ -131,14 +131,14 @@ def _workloads(query: Node, inside: list[Node], own: list[Node]) -> dict[str, se
     return only
 
 
-def _text(node: Node) -> str | None:
-    """Return the value of a text constant, in the form of either DuckDB version."""
+def _constant(node: Node) -> tuple[str | None, str]:
+    """Return the type and the text of a constant, in the form of either DuckDB version; no type for any other node."""
     if node.get("type") != "VALUE_CONSTANT":
-        return None
-    literal, value = node.get("literal") or {}, node.get("value") or {}
-    if literal.get("kind") == "STRING":
-        return str(literal.get("text", ""))
-    return str(value["value"]) if (value.get("type") or {}).get("id") == "VARCHAR" and "value" in value else None
+        return None, ""
+    if literal := node.get("literal"):
+        return literal.get("kind"), str(literal.get("text", ""))
+    value = node.get("value") or {}
+    return (value.get("type", {}).get("id"), str(value["value"])) if "value" in value else (None, "")
 
 
 def rows_needed(root: Node, refs: References, limit: int) -> tuple[str, int, bool] | None:
@@ -211,10 +211,8 @@ def _all_nodes(root: Node) -> Iterator[Node]:
 
 
 def _integer(node: Node | None) -> int | None:
-    """Return the value of an integer constant, in the form of either DuckDB version."""
-    if not node or node.get("type") != "VALUE_CONSTANT":
-        return None
-    text = str(node["literal"].get("text") if "literal" in node else node.get("value", {}).get("value"))
+    """Return the value of an integer constant."""
+    _, text = _constant(node or {})
     return int(text) if text.isdigit() else None
 
 

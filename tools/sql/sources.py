@@ -12,15 +12,17 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from ...analysis.base.database import connect, sql_literal, sql_name, sql_path
 from ...analysis.base.problems import LimitExceeded, NotAllowed, StoreProblem
 from ...analysis.catalogue import files
 from ...analysis.store import measured_ceilings
+from ...analysis.store.integrity import readable_workloads
 from ...analysis.store.schema import SchemaColumn, columns, further_names, manifest_rows, pass_times, relation, schema
 from ...analysis.store.store import TABLES, Manifest, Store, write_table
 from ...analysis.workload import Workload
@@ -30,6 +32,7 @@ from .errors import too_wide
 from .references import References
 from .sandbox import MEMORY_BYTES
 
+T = TypeVar("T")
 _WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2, "BOOLEAN": 1}
 """Approximate bytes of a value in memory."""
 _LONG = ("dispatches", "counters", "events")
@@ -53,6 +56,19 @@ class ReadableTables:
     store: Store
     manifests: list[Manifest]
     tables: Mapping[str, Mapping[str, SchemaColumn]]
+
+
+def skip_damaged(
+    store: Store, manifests: Sequence[Manifest], run: Callable[[list[Manifest]], T]
+) -> tuple[T, list[str]]:
+    """Run a query; without the damaged workloads, and with notes on them, if a file of the store cannot be read."""
+    try:
+        return run(list(manifests)), []
+    except StoreProblem:
+        whole, damages = readable_workloads(store, manifests)
+        if not whole:
+            raise
+    return run(whole), [f"Skipped: {sentence}" for sentence in damages]
 
 
 def widen_counters(

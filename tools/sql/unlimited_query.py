@@ -20,7 +20,7 @@ from ...analysis.store.store import Manifest, Store
 from . import errors
 from .errors import FailedQuery
 from .references import Units, references, result_units
-from .sources import source, widen_counters
+from .sources import skip_damaged, source, widen_counters
 from .statement_gate import StatementRefused, columns_as_text, gate, query_relation
 
 if TYPE_CHECKING:
@@ -50,15 +50,8 @@ def query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping
     """
     if "\0" in sql:
         raise BadArgument("The SQL contains a NUL character")
-    frames = frames or {}
-    try:
-        return _run_query(store, manifests, sql, frames)
-    except StoreProblem:
-        whole, damages = readable_workloads(store, manifests)
-        if not whole:
-            raise
-    rows = _run_query(store, whole, sql, frames)
-    return replace(rows, notes=[f"Skipped: {sentence}" for sentence in damages])
+    rows, damages = skip_damaged(store, manifests, lambda whole: _run_query(store, whole, sql, frames or {}))
+    return replace(rows, notes=damages)
 
 
 def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any]) -> QueryRows:

@@ -87,23 +87,21 @@ def prepare() -> None:
     global _prepared
     import duckdb
 
-    _prepared = _open_database(duckdb, 0)
+    _prepared = _open_database(duckdb)
 
 
 def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
-    if _prepared:
-        con = _prepared
-        start_threads(con, _THREADS)
-    else:
-        con = _open_database(duckdb, _THREADS)
+    con = _prepared or _open_database(duckdb)
+    start_threads(con, _THREADS)
     con.execute(f"SET memory_limit = '{job['memory_bytes']}B'")
     return con
 
 
-def _open_database(duckdb: Any, number: int) -> Any:
+def _open_database(duckdb: Any) -> Any:
+    """Open a database without threads."""
     since_2 = int(duckdb.__version__.split(".")[0]) >= 2
     con = duckdb.connect(
-        ":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **thread_settings(number)}
+        ":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **thread_settings(0)}
     )
     con.execute("SET max_expression_depth = 250")
     con.execute("SET errors_as_json = true")
@@ -199,7 +197,7 @@ class _RowShaper:
             self.cut_cells += 1
             return f"{value[: self.cell // 2].hex()}... ({count_text(len(value), 'byte')})"
         if isinstance(value, dict):
-            return {key if isinstance(key, str) else str(key): self._plain(item) for key, item in value.items()}
+            return {str(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._plain(item) for item in value]
         return str(value)

@@ -409,6 +409,6 @@ def test_no_setting_of_the_database_tells_the_home_of_the_user(monkeypatch: pyte
     from rooflens.tools.sql import worker
 
     monkeypatch.setenv("HOME", f"/home/{CANARY}")
-    con = worker._open_database(duckdb, 1)
+    con = worker._open_database(duckdb)
     rows = con.execute("SELECT name, value FROM duckdb_settings()").fetchall()
     assert len(rows) > 50 and not [row for row in rows if CANARY in str(row)]
