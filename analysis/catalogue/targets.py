@@ -368,19 +368,17 @@ def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
     if (known := find_target(asked)) is not None:
         return known.target, {}
     sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets()}
-    words = _words(asked)
-    by_words = _named(words, sheets.values())
-    fits = [sheets[_plain(asked)]] if _plain(asked) in sheets else by_words
+    plain = _plain(asked)
+    fits = [sheets[plain]] if plain in sheets else _named(_words(asked), sheets.values())
     if len({sheet.target for sheet in fits}) == 1:
         facts = fits[0].facts if len(fits) == 1 else {}
         return fits[0].target, {name: fact.value for name, fact in facts.items()}
     listed = {name: target for target in targets() for name in gpu(target).products}
-    if target := {_plain(name): target for name, target in listed.items()}.get(_plain(asked)):
+    if target := {_plain(name): target for name, target in listed.items()}.get(plain):
         return target, {}
-    every = [*targets(), *listed]
     raise NotFound(
         f"Unknown GPU {asked!r}",
-        near(asked, every),
+        near(asked, [*targets(), *listed]),
         f"Targets: {', '.join(targets())}; products: {', '.join(listed)}",
     )
 
