@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..base.database import sql_literal, sql_name
+from ..base.database import sql_name
 from ..base.notes import Reason, join_reasons
 from ..store.doubts import DURATION as DURATION
 from ..workload import Selection, Workload
@@ -164,8 +164,7 @@ def _page_condition(workload: Workload, page: WorkSelection) -> tuple[str, int]:
     """The SQL condition for the kernels or dispatches of one page, longest first, and how many there are in total."""
     chosen = page.selection
     if page.by == "kernel":
-        listed = ", ".join(map(sql_literal, chosen.kernels[page.offset : page.offset + page.limit]))
-        return f"{chosen.condition('w')} AND w.kernel IN ({listed or 'NULL'})", len(chosen.kernels)
+        return replace(page.of_kernels(), every_kernel=False).condition("w"), len(chosen.kernels)
     rows = workload.rows(
         f"SELECT dispatch_id, count(*) OVER () FROM {workload.relation('dispatches')} d WHERE {chosen.condition('d')} "
         f"ORDER BY duration_ns DESC NULLS LAST, dispatch_id LIMIT {page.limit} OFFSET {page.offset}"
