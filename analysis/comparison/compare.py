@@ -70,8 +70,8 @@ def settings(target: str, before: Side, after: Side) -> list[Difference]:
     """Differences in the set-up of launches according to counters; none for groups of kernels."""
     if len(before.kernels) != 1 or len(after.kernels) != 1:
         return []
-    named = [name for name, role in target_quantities(target).roles.items() if role == "setting"]
-    amounts = [(name, before.amount(name), after.amount(name)) for name in named]
+    roles = target_quantities(target).roles
+    amounts = [(name, before.amount(name), after.amount(name)) for name, role in roles.items() if role == "setting"]
     return [Difference(n, round(a), round(b), "B") for n, a, b in amounts if a is not None and b is not None and a != b]
 
 
@@ -269,8 +269,7 @@ def compare(
 
 def in_groups(before: ComparedVersion, after: ComparedVersion, groups: Mapping[str, Sequence[str]]) -> KernelMatching:
     """The given groups as pairs. Raises NotFound or BadArgument if a pattern matches nothing."""
-    kernels = list(before.kernels.values()), list(after.kernels.values())
-    return pair_groups(*kernels, groups, (before.find, after.find))
+    return pair_groups(before.kernels.values(), after.kernels.values(), groups, (before.find, after.find))
 
 
 def compare_pairs(
@@ -293,7 +292,7 @@ def compare_pairs(
 
 def _match_kernels(before: ComparedVersion, after: ComparedVersion, kernel: str | None) -> KernelMatching:
     if kernel is None:
-        return match(list(before.kernels.values()), list(after.kernels.values()))
+        return match(before.kernels.values(), after.kernels.values())
     chosen = before.only(before.find(kernel))
     if before.workload.by == "launch" and (same := after.only(k.name for k in chosen)):
         # Configurations are numbered by time, so the numbers can differ; they correspond by their names.

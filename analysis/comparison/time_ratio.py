@@ -103,7 +103,7 @@ def pool_kernels(runs: Sequence[Sequence[KernelTotals]]) -> dict[str, KernelTota
             known.total_ns + kernel.total_ns,
             kernel.threads,
         )
-    return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns)) if len(runs) > 1 else by_name
+    return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns))
 
 
 def join_parts(runs: Sequence[dict[str, ShapeParts]]) -> dict[str, ShapeParts]:
@@ -230,7 +230,7 @@ def effect(
     the error of a mean does. Beyond a floor that is too high (``comparison.time.largest_floor``) nothing counts.
     """
     times = [
-        sum(_share(part, n) * median(part.times) for part in side)
+        sum(part.launches / n * median(part.times) for part in side)
         for side, n in zip((before, after), rounds, strict=True)
     ]
     n = (_fewest(before, rounds[0]), _fewest(after, rounds[1]))
@@ -271,19 +271,15 @@ def _many(floor: float, beyond: bool, excluded: bool) -> str:
     return "the interval includes no change"
 
 
-def _share(part: ShapeTimes, rounds: int) -> float:
-    return part.launches / rounds
-
-
 def _fewest(side: Sequence[ShapeTimes], rounds: int) -> int:
     """The minimum number of launches of the significant parts; launches of one part cannot replace those of another."""
-    spent = [_share(part, rounds) * median(part.times) for part in side]
+    spent = [part.launches / rounds * median(part.times) for part in side]
     return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
 
 
 def _one_by_one(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes], rounds: tuple[int, int]) -> bool:
     """Whether each side is one part with equally many launches in a round, so launches can be compared directly."""
-    return len(before) == len(after) == 1 and _share(before[0], rounds[0]) == _share(after[0], rounds[1])
+    return len(before) == len(after) == 1 and before[0].launches / rounds[0] == after[0].launches / rounds[1]
 
 
 def _interval(
@@ -292,7 +288,7 @@ def _interval(
     import numpy as np
     from scipy.stats import bootstrap
 
-    weights = [_share(part, rounds[0]) for part in before] + [_share(part, rounds[1]) for part in after]
+    weights = [part.launches / rounds[0] for part in before] + [part.launches / rounds[1] for part in after]
 
     def logarithm(*parts: np.ndarray[Any, Any], axis: int) -> Any:
         spent = [w * np.median(p, axis=axis) for w, p in zip(weights, parts, strict=True)]
