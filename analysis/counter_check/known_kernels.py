@@ -39,8 +39,9 @@ def solve_expressions(expressions: Mapping[str, str], inputs: Mapping[str, float
     columns = list(levels)
     with connect() as con:
         row = con.execute(f"SELECT {', '.join(map(sql_name, columns))} FROM ({query})").fetchone()
-    values = {name: _finite(value) for name, value in zip(columns, row or (), strict=True)}
-    return {name: values.get(name) for name in expressions}
+    values = zip(columns, row or (), strict=True)
+    finite = {name: value for name, value in values if value is not None and math.isfinite(value)}
+    return {name: finite.get(name) for name in expressions}
 
 
 def _dependency_order(expressions: Mapping[str, str]) -> list[str]:
@@ -59,10 +60,6 @@ def _dependency_order(expressions: Mapping[str, str]) -> list[str]:
     for name in expressions:
         visit(name, ())
     return list(done)
-
-
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
 
 
 _FILE = Path(__file__).with_name("kernels.toml")
