@@ -77,10 +77,10 @@ def settings(target: str, before: Side, after: Side) -> list[Difference]:
 
 def clocks(before: Side, after: Side) -> list[Difference]:
     """The mean clock of both sides, even if it is equal, because it is part of any change in time."""
-    rates = before.ratio("clock"), after.ratio("clock")
-    if rates[0] is None or rates[1] is None:
+    one, other = before.ratio("clock"), after.ratio("clock")
+    if one is None or other is None:
         return []
-    return [Difference("clock", round(1000 * rates[0]), round(1000 * rates[1]), "MHz")]
+    return [Difference("clock", round(1000 * one), round(1000 * other), "MHz")]
 
 
 def _values_text(values: list[Any]) -> int | str:
@@ -380,8 +380,8 @@ def _effect(pair: Pair, before: ComparedVersion, after: ComparedVersion, rounds:
         parts = time_ratio.comparable_parts(before.parts[pair.before[0]], after.parts[pair.after[0]])
     else:
         parts = (
-            [time_ratio.whole(before.parts[name]) for name in pair.before],
-            [time_ratio.whole(after.parts[name]) for name in pair.after],
+            [time_ratio.whole(before.parts[name].values()) for name in pair.before],
+            [time_ratio.whole(after.parts[name].values()) for name in pair.after],
         )
     short = max(sum(p.launches for p in side) // n for side, n in zip(parts, rounds, strict=True))
     return time_ratio.effect(*parts, rounds, short=max(1, short), runs=(before.runs, after.runs))
