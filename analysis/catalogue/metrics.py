@@ -46,10 +46,10 @@ class NormalizationDivisor(CatalogueModel):
 @cache
 def normalizations(target: str) -> dict[str, NormalizationDivisor]:
     """The divisors of normalised metrics on a target, by name."""
-    stated = {n: v for d in family_documents(target) for n, v in d.get("normalization", {}).items()}
     return {
         name: files.validate_entry(NormalizationDivisor, value, f"The normalization {name}")
-        for name, value in stated.items()
+        for document in family_documents(target)
+        for name, value in document.get("normalization", {}).items()
     }
 
 

@@ -239,7 +239,7 @@ def _generation(name: str) -> tuple[str, int] | None:
 
 def vendor_of(target: str) -> Literal["amd", "nvidia", "cpu"] | None:
     """The vendor of a target, also of one without a file if its name is one of a GPU's; None for any other word."""
-    if (known := find_target(target)) is not None:
+    if known := find_target(target):
         return known.vendor
     kind = _generation(target)
     return None if kind is None else "nvidia" if kind[0] == "sm" else "amd"
@@ -365,7 +365,7 @@ def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
 
     ``asked`` is a target or a product: gfx942, gfx940, MI300X, "AMD Instinct MI300X". Raises NotFound with near names.
     """
-    if (known := find_target(asked)) is not None:
+    if known := find_target(asked):
         return known.target, {}
     sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets()}
     plain = _plain(asked)

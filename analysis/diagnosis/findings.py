@@ -157,9 +157,9 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     # Each name is also evaluated as an expression of its own, so that claims and evidence can show the values of
     # signals.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
-    names, views = [one.kernel for one in kernels], _views(workload, kernels)
-    unit_loads = [loads_by_signal(target, view.loads) if view else {} for view in map(views.get, names)]
-    loads = [{signal: load.value_for_rules for signal, load in of_kernel.items()} for of_kernel in unit_loads]
+    views = _views(workload, kernels)
+    unit_loads = [view.loads if (view := views.get(one.kernel)) else [] for one in kernels]
+    loads = [{n: load.value_for_rules for n, load in loads_by_signal(target, every).items()} for every in unit_loads]
     inputs = [one.inputs for one in kernels]
     expressions += [n for rule in stated for n in rule.claim_names]
     expressions += [expression for _, every in rules.parts(target).values() for expression in every]

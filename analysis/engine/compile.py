@@ -113,17 +113,13 @@ class FormulaScope:
         if not catalog.is_counter(self.target, name):
             return _FormulaInputs(missing={Reason("no_fact", f"device fact {name} unknown")})
         if self.column(name) is None:
-            return _FormulaInputs(missing={Reason("no_counter", f"counter {self.spelling(name)} missing")})
+            return _FormulaInputs(missing={Reason("no_counter", f"counter {spelling(self.target, name)} missing")})
         return _FormulaInputs(counters={name})
 
     def last_resort(self) -> frozenset[str]:
         """The terms in use with several expressions for which the last one is used."""
         stated = self._alternatives
         return frozenset(t for t, used in self.terms.items() if len(stated[t]) > 1 and used == stated[t][-1])
-
-    def spelling(self, name: str) -> str:
-        """The target's spelling of a counter that formulas call ``name``."""
-        return spelling(self.target, name)
 
     def column(self, name: str) -> str | None:
         """The SQL expression of counter ``name``, or None if the workload has no column for it.
@@ -133,7 +129,7 @@ class FormulaScope:
         XCD.
         """
         if name.endswith(_INSTANCED):
-            return f"x.{sql_name(self.spelling(name))}" if self.has_instances else None
+            return f"x.{sql_name(spelling(self.target, name))}" if self.has_instances else None
         if self.channel and is_channelled(name):
             return f"i.{sql_name(name)}"
         column = self.stored_column(name)
@@ -391,7 +387,7 @@ def _source(workload: Workload, scope: FormulaScope) -> str:
         xcds = min(int(scope.facts.get("num_xcd", 1)), _MOST_XCDS)
         sums = ", ".join(
             f"CASE WHEN {_first_name_with_rows('count(value)', known, zero=True)} = {channels} "
-            f"THEN {_over_channels_sql(c[c.index('[') :], known, xcds)} END AS {sql_name(scope.spelling(c))}"
+            f"THEN {_over_channels_sql(c[c.index('[') :], known, xcds)} END AS {sql_name(spelling(scope.target, c))}"
             for c, known in plain.items()
         )
         relation += (

@@ -63,8 +63,7 @@ class Aggregate:
 
     def value(self, metric: Metric, aggregation: Aggregation) -> float | None:
         """The requested aggregate, or None if the sums overflowed."""
-        value = self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio
-        return finite_value(value)
+        return finite_value(self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio)
 
 
 def finite_value(value: float | None) -> float | None:
@@ -325,13 +324,9 @@ def _lacks_counts(figure: Figure) -> bool:
 
 def _normalization_divisor(target: str, normalization: Normalization) -> catalog.NormalizationDivisor:
     """The divisor of normalised metrics. Raises BadArgument if the target does not have it."""
-    if normalization == "per_kernel":
-        return catalog.NormalizationDivisor(den="1", word="kernel")
-    known = catalog.normalizations(target)
+    known = {"per_kernel": catalog.NormalizationDivisor(den="1", word="kernel"), **catalog.normalizations(target)}
     if normalization not in known:
-        raise BadArgument(
-            f"{normalization} is not available on {target}", fix=f"Use one of {', '.join(['per_kernel', *known])}"
-        )
+        raise BadArgument(f"{normalization} is not available on {target}", fix=f"Use one of {', '.join(known)}")
     return known[normalization]
 
 
@@ -360,13 +355,11 @@ def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
     single = {f.id for f in figures} & set(wanted)
     tables = {i.rpartition(".")[0] for i in single}
     whole = set(wanted) - single
-
-    def is_asked_for(figure: Figure) -> bool:
-        metric = figure.metric
-        named = whole & {metric.name, metric.table, str(metric.panel), metric.subsystem, "*"}
-        return figure.id in single or metric.table not in tables or bool(named)
-
-    return [f for f in figures if is_asked_for(f)]
+    return [
+        f
+        for f, m in ((f, f.metric) for f in figures)
+        if f.id in single or m.table not in tables or whole & {m.name, m.table, str(m.panel), m.subsystem, "*"}
+    ]
 
 
 def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
@@ -375,14 +368,12 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
     finished = finish(workload.cursor, query, aggregates, aggregation)
     limits = peaks(workload.cursor, query)
     place = {m.name: i for i, m in enumerate(query.metrics)}
-    read = [
-        query.reads[i].union(*(query.reads[place[n]] for n in m.uses.values())) for i, m in enumerate(query.metrics)
-    ]
     judged = []
     for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
         unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
         missing = missing or _unknown_facts(query, metric)
-        common = _MetricFacts(unit, read[i], missing, limits.get(metric.name))
+        reads = query.reads[i].union(*(query.reads[place[name]] for name in metric.uses.values()))
+        common = _MetricFacts(unit, reads, missing, limits.get(metric.name))
         for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
             aggregate = aggregates.get(key)
             value = finished.get(key) if metric.finish else aggregate.value(metric, aggregation) if aggregate else None

@@ -89,9 +89,7 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
     Quantities are summed separately for each pattern of missing quantities, so that figures computed from several can
     be restricted to the dispatches that have all of them. ``time_ns`` (the run time) is always included.
     """
-    counters = workload.relation("counters")
-    replays = workload.manifest.replayed
-    scope = FormulaScope(workload, has_instances=False, measured_in=replays[0] if replays else None)
+    scope = FormulaScope(workload, has_instances=False, measured_in=next(iter(workload.manifest.replayed), None))
     missing: dict[str, Reason] = {}
     ready = {TIME: "CASE WHEN duration_ns > 0 THEN duration_ns END"}
     reads = {TIME: frozenset({DURATION})}
@@ -102,7 +100,7 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
         else:
             ready[name], reads[name] = formula, scope.reads([formula])
     where, total = _page_condition(workload, page)
-    source = f"{counters} w"
+    source = f"{workload.relation('counters')} w"
     if scope.launch and workload.has("dispatches"):
         source += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
     if scope.multiplexed and page.by == "kernel":
