@@ -91,17 +91,15 @@ class Identity(CatalogueModel):
 @cache
 def all_identities() -> tuple[Identity, ...]:
     """All identities in rules/identities.toml."""
-    entries = [entry for document in files.documents("rules").values() for entry in document.get("identity", [])]
-    return tuple(files.validate_entry(Identity, entry, f"The identity {entry.get('id')}") for entry in entries)
+    return tuple(files.rule_entries("identity", Identity, "id"))
 
 
 def identities_of(target: str, facts: Mapping[str, float]) -> list[Identity]:
     """The identities of a target with its spellings and facts; those that need an unknown fact are omitted."""
     facts = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | dict(facts)
     fact_texts = {name: f"{value:.17g}" for name, value in facts.items()}
-    of_target = [
-        one for one in all_identities() if one.family == targets.gpu(target).family and target in (one.gpus or [target])
-    ]
+    family = [one for one in all_identities() if one.family == targets.gpu(target).family]
+    of_target = [one for one in family if targets.holds(one.gpus, target)]
     return [_fill_in(one, target, fact_texts) for one in of_target if _has_facts(one, facts)]
 
 

@@ -78,6 +78,12 @@ def documents(folder: str) -> dict[str, dict[str, Any]]:
     return {stem: load(path) for stem, path in paths(folder).items()}
 
 
+def rule_entries(kind: str, model: type[Model], key: str = "name") -> list[Model]:
+    """The entries of one kind in rules/*.toml. Raises BadInput for an invalid one, which it names by its ``key``."""
+    stated = [e for document in documents("rules").values() for e in document.get(kind, [])]
+    return [validate_entry(model, e, f"The {kind} {e.get(key)}") for e in stated]
+
+
 def validate_entry(model: type[Model], entry: dict[str, Any], what: str) -> Model:
     """Validate an entry as ``model``. Raises BadInput with the entry (``what``) and the first wrong key."""
     try:

@@ -43,7 +43,13 @@ def first_usable(expressions: Iterable[str], usable: Callable[[str], bool]) -> s
 
 def thresholds(formula: str) -> dict[str, str]:
     """Names that an expression compares with a number -> the comparison, such as ``>= 60``."""
-    return dict(_comparisons(trees([formula])[formula]))
+    limits: dict[str, str] = {}
+    for node in _nodes(trees([formula])[formula]):
+        if node.get("class") == "COMPARISON" and node["left"].get("class") == "COLUMN_REF":
+            number = _number(node["right"])
+            if number is not None and node["type"] in _SIGNS:
+                limits[".".join(node["left"]["column_names"])] = f"{_SIGNS[node['type']]} {number}"
+    return limits
 
 
 def compares_quantities(formula: str) -> bool:
@@ -85,14 +91,6 @@ _SIGNS = {
 
 def _columns(tree: Any) -> Iterator[list[str]]:
     return (node["column_names"] for node in _nodes(tree) if node.get("class") == "COLUMN_REF")
-
-
-def _comparisons(tree: Any) -> Iterator[tuple[str, str]]:
-    for node in _nodes(tree):
-        if node.get("class") == "COMPARISON" and node["left"].get("class") == "COLUMN_REF":
-            number = _number(node["right"])
-            if number is not None and node["type"] in _SIGNS:
-                yield ".".join(node["left"]["column_names"]), f"{_SIGNS[node['type']]} {number}"
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -46,10 +46,10 @@ class NormalizationDivisor(CatalogueModel):
 @cache
 def normalizations(target: str) -> dict[str, NormalizationDivisor]:
     """The divisors of normalised metrics on a target, by name."""
-    stated = {n: v for d in family_documents(target) for n, v in d.get("normalization", {}).items()}
     return {
         name: files.validate_entry(NormalizationDivisor, value, f"The normalization {name}")
-        for name, value in stated.items()
+        for document in family_documents(target)
+        for name, value in document.get("normalization", {}).items()
     }
 
 
@@ -249,12 +249,11 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
     An id selects the metrics that have it in any release of rocprof-compute: two if a table was renumbered. The order
     is that of the request, without duplicates. Raises BadArgument with similar names for an unknown word.
     """
-    everything, known = metrics(target), by_name(target)
     chosen: dict[str, Metric] = {}
     for word in wanted:
-        hits = _metrics_of_word(word, everything, known)
+        hits = _metrics_of_word(word, target)
         if not hits:
-            raise _unknown_metric(word, target, known)
+            raise _unknown_metric(word, target)
         chosen |= {m.name: m for m in hits}
     return list(chosen.values())
 
@@ -264,19 +263,12 @@ def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str
 
     One typo in a long list should not prevent an answer.
     """
-    everything, known = metrics(target), by_name(target)
     words = list(wanted)
-    unknown = {
-        word: _unknown_metric(word, target, known) for word in words if not _metrics_of_word(word, everything, known)
-    }
+    unknown = {word: _unknown_metric(word, target) for word in words if not _metrics_of_word(word, target)}
     refusals = {word: BadArgument(p.what, p.why).text.removesuffix(".") for word, p in unknown.items()}
     if unknown and len(unknown) == len(set(words)):
-        first, *others = unknown.values()
-        raise (
-            BadArgument(first.what, ". ".join([first.why, *list(refusals.values())[1:]]), first.fix)
-            if others
-            else first
-        )
+        first, *_ = unknown.values()
+        raise BadArgument(first.what, ". ".join([first.why, *list(refusals.values())[1:]]), first.fix)
     return [word for word in words if word not in unknown], refusals
 
 
@@ -298,8 +290,7 @@ def known_targets(name: str) -> list[str]:
 def parse_all(target: str) -> None:
     """Parse every formula of a target in one call, which is much faster than one by one."""
     every = [f for stated in alternatives(target).values() for f in stated]
-    of_metrics = [f for m in metrics(target) for f in (m.num, m.den or "1", m.unseen or "0")]
-    references(of_metrics + every + list(terms(target).values()))
+    references(every + [f for m in metrics(target) for f in (m.num, m.den or "1", m.unseen or "0")])
 
 
 def counters(target: str, metric: Metric) -> list[str]:
@@ -328,7 +319,8 @@ def _counters_of(target: str, formulas: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(read))
 
 
-def _metrics_of_word(word: str, everything: tuple[Metric, ...], known: dict[str, Metric]) -> list[Metric]:
+def _metrics_of_word(word: str, target: str) -> list[Metric]:
+    everything, known = metrics(target), by_name(target)
     if word in ("*", "everything", "all"):
         return list(everything)
     if word in known:
@@ -345,7 +337,8 @@ def _metrics_of_word(word: str, everything: tuple[Metric, ...], known: dict[str,
     ]  # fmt: skip
 
 
-def _unknown_metric(word: str, target: str, known: dict[str, Metric]) -> BadArgument:
+def _unknown_metric(word: str, target: str) -> BadArgument:
+    known = by_name(target)
     if elsewhere := known_targets(word):
         return BadArgument(
             f"Metric {word!r} does not exist on {target}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from string import Formatter
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
 
@@ -156,8 +156,7 @@ class Change(CatalogueModel):
 @cache
 def changes(target: str) -> tuple[Change, ...]:
     """The changes whose effect a target's metrics can show, without bounds that the target cannot evaluate."""
-    stated = [files.validate_entry(Change, e, f"The change {e.get('name')}") for e in _entries("change")]
-    here = [change for change in stated if targets.holds(change.gpus, target)]
+    here = [change for change in files.rule_entries("change", Change) if targets.holds(change.gpus, target)]
     trees([e for change in here for e in change.expressions])
     known = [change for change in here if usable(target, change.when) and usable(target, change.part)]
     return tuple(
@@ -170,7 +169,7 @@ def changes(target: str) -> tuple[Change, ...]:
 def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
     """The parts of the accounts that a target's metrics can show, each with its expressions, by name."""
     family = targets.gpu(target).family
-    stated = [files.validate_entry(Part, e, f"The part {e.get('name')}") for e in _entries("part")]
+    stated = files.rule_entries("part", Part)
     names = {part.name for part in stated if family in part.on}
     here = {
         part.name: (part.model_copy(update={"stands_for": [n for n in part.stands_for if n in names]}), part.on[family])
@@ -182,16 +181,10 @@ def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
     return {name: each for name, each in known.items() if each[1]}
 
 
-def _entries(kind: str) -> list[dict[str, Any]]:
-    """The entries of one kind in rules/*.toml."""
-    return [e for document in files.documents("rules").values() for e in document.get(kind, [])]
-
-
 @cache
 def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
     """All signals and rules in rules/*.toml. Raises BadInput for an invalid entry."""
-    signals = [files.validate_entry(Signal, e, f"The signal {e.get('name')}") for e in _entries("signal")]
-    rules = [files.validate_entry(Rule, e, f"The rule {e.get('id')}") for e in _entries("rule")]
+    signals, rules = files.rule_entries("signal", Signal), files.rule_entries("rule", Rule, "id")
     for rule in rules:
         if compares_quantities(rule.when):
             raise BadInput(
@@ -228,7 +221,8 @@ def share_sql(target: str) -> dict[str, str]:
 
 @cache
 def _libraries() -> list[LibraryKernel]:
-    return [files.validate_entry(LibraryKernel, e, "A library") for e in _entries("library")]
+    stated = [e for document in files.documents("rules").values() for e in document.get("library", [])]
+    return [files.validate_entry(LibraryKernel, e, "A library") for e in stated]
 
 
 def library_kernel(kernel: str) -> LibraryKernel | None:
@@ -278,13 +272,17 @@ def _inputs_of(target: str, expression: str) -> list[str]:
 
 def all_metrics(target: str) -> list[str]:
     """Every metric that the rules of a target can read."""
-    names = [n for s in signals(target).values() for e in s for n in paths(e)]
-    for rule in rules(target):
-        names += [n for e in rule.expressions for n in paths(e)] + rule.claim_names
-    names += [n for _, every in parts(target).values() for e in every for n in paths(e)]
-    names += [n for change in changes(target) for e in change.expressions for n in paths(e)]
+    every = [e for stated in signals(target).values() for e in stated]
+    every += [e for rule in rules(target) for e in (*rule.expressions, *rule.claim_names)]
+    every += [e for _, stated in parts(target).values() for e in stated]
+    every += [e for change in changes(target) for e in change.expressions]
+    return _metrics_in(target, every)
+
+
+def _metrics_in(target: str, expressions: list[str]) -> list[str]:
+    trees(expressions)
     here = metrics.by_name(target)
-    return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
+    return [m for m in dict.fromkeys(n.removeprefix(PEAK) for e in expressions for n in paths(e)) if m in here]
 
 
 @cache
@@ -292,8 +290,7 @@ def metrics_of_limits(target: str) -> list[str]:
     """Every metric that the loads of units, and the rules that decide which unit is the limit, can read."""
     every = [e for name, given in signals(target).items() if name.startswith("load.") for e in given]
     every += [e for rule in rules(target) if rule.kind == "limit" for e in (rule.when, rule.severity)]
-    here = metrics.by_name(target)
-    return [m for m in dict.fromkeys(n.removeprefix(PEAK) for e in every for n in paths(e)) if m in here]
+    return _metrics_in(target, every)
 
 
 def _are_known(target: str, names: list[str]) -> bool:

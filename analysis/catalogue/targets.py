@@ -239,7 +239,7 @@ def _generation(name: str) -> tuple[str, int] | None:
 
 def vendor_of(target: str) -> Literal["amd", "nvidia", "cpu"] | None:
     """The vendor of a target, also of one without a file if its name is one of a GPU's; None for any other word."""
-    if (known := find_target(target)) is not None:
+    if known := find_target(target):
         return known.vendor
     kind = _generation(target)
     return None if kind is None else "nvidia" if kind[0] == "sm" else "amd"
@@ -365,22 +365,20 @@ def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
 
     ``asked`` is a target or a product: gfx942, gfx940, MI300X, "AMD Instinct MI300X". Raises NotFound with near names.
     """
-    if (known := find_target(asked)) is not None:
+    if known := find_target(asked):
         return known.target, {}
     sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets()}
-    words = _words(asked)
-    by_words = _named(words, sheets.values())
-    fits = [sheets[_plain(asked)]] if _plain(asked) in sheets else by_words
+    plain = _plain(asked)
+    fits = [sheets[plain]] if plain in sheets else _named(_words(asked), sheets.values())
     if len({sheet.target for sheet in fits}) == 1:
         facts = fits[0].facts if len(fits) == 1 else {}
         return fits[0].target, {name: fact.value for name, fact in facts.items()}
     listed = {name: target for target in targets() for name in gpu(target).products}
-    if target := {_plain(name): target for name, target in listed.items()}.get(_plain(asked)):
+    if target := {_plain(name): target for name, target in listed.items()}.get(plain):
         return target, {}
-    every = [*targets(), *listed]
     raise NotFound(
         f"Unknown GPU {asked!r}",
-        near(asked, every),
+        near(asked, [*targets(), *listed]),
         f"Targets: {', '.join(targets())}; products: {', '.join(listed)}",
     )
 

@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tomli
-
+from .files import load
 from .targets import find_target
 
 _SENTENCES = {
@@ -73,4 +72,4 @@ def _terms(vendor: str) -> tuple[re.Pattern[str], Mapping[str, str]] | None:
 
 @cache
 def _vocabulary() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_name("vocabulary.toml").read_text(encoding="utf-8"))
+    return load(Path(__file__).with_suffix(".toml"))

@@ -173,8 +173,9 @@ def formulas(target: str) -> dict[str, str]:
     stated = work_formulas(targets.gpu(target).family, target)
     quantities = {o.name: o.count for o in stated.operations(target, "flop", "iop", "inst")}
     for level in stated.level:
-        parts = {"": level.without_unseen(level.bytes), ".transactions": level.without_unseen(level.transactions)}
-        parts |= {
+        parts = {
+            "": level.without_unseen(level.bytes),
+            ".transactions": level.without_unseen(level.transactions),
             ".least": level.least,
             ".most": level.most,
             ".asked": level.asked,

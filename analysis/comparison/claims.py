@@ -14,13 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import tomli
-
 from ..base.database import sql_literal, sql_name
 from ..base.kernel_names import short
 from ..base.problems import Problem
 from ..base.text import count_text, figure
-from ..catalogue import targets
+from ..catalogue import files, targets
 from ..catalogue.rules import library_kernel
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.limits import limits_of_kernels
@@ -274,13 +272,12 @@ def _stated_work(comparison: Comparison, _: ComparedPair) -> _Finding | None:
         stated.setdefault(match[1], float(match[2]))
     if not stated:
         return None
-    done = {name: _amount_of_all(comparison, name) for name in stated}
-    counted = {name: amount for name, amount in done.items() if amount is not None}
+    counted = {name: amount for name in stated if (amount := _amount_of_all(comparison, name)) is not None}
     texts = [f"{figure(amount, 3)} of {figure(stated[name], 3)} {name}" for name, amount in counted.items()]
     least_ratio = _claims()["stated"]["least_ratio"]
     if any(amount < least_ratio * stated[name] for name, amount in counted.items()):
         return "less", {"amounts": ", ".join(texts)}
-    return "uncounted" if len(counted) < len(done) else "done", {"amounts": ", ".join(texts)}
+    return "uncounted" if len(counted) < len(stated) else "done", {"amounts": ", ".join(texts)}
 
 
 _STATED = re.compile(r"work\.(bytes|flop)=([0-9.]+(?:[eE]\+?[0-9]+)?)")
@@ -342,4 +339,4 @@ def _sql(comparison: Comparison, main: ComparedPair | None, entry: dict[str, Any
 
 @cache
 def _claims() -> dict[str, dict[str, Any]]:
-    return tomli.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
+    return files.load(Path(__file__).with_suffix(".toml"))

@@ -70,17 +70,17 @@ def settings(target: str, before: Side, after: Side) -> list[Difference]:
     """Differences in the set-up of launches according to counters; none for groups of kernels."""
     if len(before.kernels) != 1 or len(after.kernels) != 1:
         return []
-    named = [name for name, role in target_quantities(target).roles.items() if role == "setting"]
-    amounts = [(name, before.amount(name), after.amount(name)) for name in named]
+    roles = target_quantities(target).roles
+    amounts = [(name, before.amount(name), after.amount(name)) for name, role in roles.items() if role == "setting"]
     return [Difference(n, round(a), round(b), "B") for n, a, b in amounts if a is not None and b is not None and a != b]
 
 
 def clocks(before: Side, after: Side) -> list[Difference]:
     """The mean clock of both sides, even if it is equal, because it is part of any change in time."""
-    rates = before.ratio("clock"), after.ratio("clock")
-    if rates[0] is None or rates[1] is None:
+    one, other = before.ratio("clock"), after.ratio("clock")
+    if one is None or other is None:
         return []
-    return [Difference("clock", round(1000 * rates[0]), round(1000 * rates[1]), "MHz")]
+    return [Difference("clock", round(1000 * one), round(1000 * other), "MHz")]
 
 
 def _values_text(values: list[Any]) -> int | str:
@@ -269,8 +269,7 @@ def compare(
 
 def in_groups(before: ComparedVersion, after: ComparedVersion, groups: Mapping[str, Sequence[str]]) -> KernelMatching:
     """The given groups as pairs. Raises NotFound or BadArgument if a pattern matches nothing."""
-    kernels = list(before.kernels.values()), list(after.kernels.values())
-    return pair_groups(*kernels, groups, (before.find, after.find))
+    return pair_groups(before.kernels.values(), after.kernels.values(), groups, (before.find, after.find))
 
 
 def compare_pairs(
@@ -293,7 +292,7 @@ def compare_pairs(
 
 def _match_kernels(before: ComparedVersion, after: ComparedVersion, kernel: str | None) -> KernelMatching:
     if kernel is None:
-        return match(list(before.kernels.values()), list(after.kernels.values()))
+        return match(before.kernels.values(), after.kernels.values())
     chosen = before.only(before.find(kernel))
     if before.workload.by == "launch" and (same := after.only(k.name for k in chosen)):
         # Configurations are numbered by time, so the numbers can differ; they correspond by their names.
@@ -381,8 +380,8 @@ def _effect(pair: Pair, before: ComparedVersion, after: ComparedVersion, rounds:
         parts = time_ratio.comparable_parts(before.parts[pair.before[0]], after.parts[pair.after[0]])
     else:
         parts = (
-            [time_ratio.whole(before.parts[name]) for name in pair.before],
-            [time_ratio.whole(after.parts[name]) for name in pair.after],
+            [time_ratio.whole(before.parts[name].values()) for name in pair.before],
+            [time_ratio.whole(after.parts[name].values()) for name in pair.after],
         )
     short = max(sum(p.launches for p in side) // n for side, n in zip(parts, rounds, strict=True))
     return time_ratio.effect(*parts, rounds, short=max(1, short), runs=(before.runs, after.runs))

@@ -14,20 +14,9 @@ from ..engine.evaluation import Figure, FigureRequest, figures
 from ..rooflines.ceilings import Ceilings
 from ..workload import Workload
 from .time_ratio import TimeVerdict
-from .work import Side, family, level_title
+from .work import LEVEL_TITLES, Side, family
 
 _NOTHING = 1e-12
-
-
-class _TermDraft(NamedTuple):
-    """A term before its conversion to ns: ``log`` is the logarithm of its factor."""
-
-    name: str
-    before: float | None
-    after: float | None
-    unit: str
-    log: float
-    quantity: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,16 +30,26 @@ class LeastTime:
 
 @dataclass(frozen=True)
 class Term:
-    """One term: its value before and after with its unit, its factor in the time, and the ns that it adds."""
+    """One term: its value before and after with its unit, the logarithm of its factor, and the ns per 1 of that."""
 
     name: str
     before: float | None
     after: float | None
     unit: str
-    factor: float
-    delta_ns: float
+    log: float
+    unit_ns: float
     quantity: str = ""
     """The quantity that it was computed from, as in ``work.behind``; empty for the remainder."""
+
+    @property
+    def factor(self) -> float:
+        """Its factor in the time."""
+        return math.exp(self.log)
+
+    @property
+    def delta_ns(self) -> float:
+        """The ns that it adds."""
+        return self.unit_ns * self.log
 
 
 def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[Term]:
@@ -72,23 +71,23 @@ def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -
         return []
     span = math.log(totals[1] / totals[0])
     mean = totals[0] if abs(span) < _NOTHING else (totals[1] - totals[0]) / span
-    parts: list[_TermDraft] = []
+    parts: list[Term] = []
     if before.rounds != after.rounds:
         launches = math.log(after.rounds / before.rounds)
-        parts.append(_TermDraft("launches", before.rounds, after.rounds, "launches", launches))
-    work = _work(before, after, target, ceilings)
+        parts.append(Term("launches", before.rounds, after.rounds, "launches", launches, mean))
+    work = _work(before, after, target, ceilings, mean)
     parts += work
     per_wave = ""
     running = ("CPUs used", "CPUs") if target == "cpu" else ("occupancy", "resident waves")
     for name, title, unit in (("concurrency", *running), ("clock", "clock", "cycles/ns")):
         values = before.ratio(name), after.ratio(name)
         if work and values[0] is not None and values[1] is not None:
-            parts.append(_TermDraft(title, *values, unit, math.log(values[0] / values[1]), name))
+            parts.append(Term(title, *values, unit, math.log(values[0] / values[1]), mean, name))
             if name == "concurrency" and target != "cpu":
                 per_wave = " per wave"
     rest = span - sum(part.log for part in parts)
-    parts.append(_TermDraft(f"achieved rate{per_wave}" if work else "unexplained", None, None, "", rest))
-    return [Term(p.name, p.before, p.after, p.unit, math.exp(p.log), mean * p.log, p.quantity) for p in parts]
+    parts.append(Term(f"achieved rate{per_wave}" if work else "unexplained", None, None, "", rest, mean))
+    return parts
 
 
 def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastTime]:
@@ -100,7 +99,7 @@ def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastT
     for level in formulas.level:
         amount, peak = side.amount(level.name), ceilings.value(level.key)
         if amount is not None and peak:
-            times[level_title(level.name)] = LeastTime(amount / peak, amount, "bytes")
+            times[LEVEL_TITLES[level.name]] = LeastTime(amount / peak, amount, "bytes")
     for operation in formulas.operations(target, "flop", "iop"):
         amount, peak = side.amount(operation.name), ceilings.value(operation.key)
         if amount is not None and peak:
@@ -113,7 +112,7 @@ def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastT
     return times
 
 
-def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[_TermDraft]:
+def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None, mean: float) -> list[Term]:
     """The terms of the work: from the minimum times if ceilings are known, or else from one quantity."""
     if ceilings is not None:
         first, second = (least_times(side, target, ceilings) for side in (before, after))
@@ -121,7 +120,7 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
         shares = envelope([(first[name].time_ns, second[name].time_ns) for name in shared])
         if shares is not None:
             parts = [
-                _TermDraft(name, first[name].amount, second[name].amount, first[name].unit, share, name)
+                Term(name, first[name].amount, second[name].amount, first[name].unit, share, mean, name)
                 for name, share in zip(shared, shares, strict=True)
             ]
             greatest = max(parts, key=lambda part: first[part.name].time_ns)
@@ -129,8 +128,8 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
     for name, unit in (("hbm", "bytes"), ("l2", "bytes"), ("vl1d", "bytes"), ("instructions", "instructions")):
         amounts = before.amount(name), after.amount(name)
         if amounts[0] and amounts[1]:
-            title = level_title(name) if unit == "bytes" else name
-            return [_TermDraft(title, *amounts, unit, math.log(amounts[1] / amounts[0]), title)]
+            title = LEVEL_TITLES.get(name, name)
+            return [Term(title, *amounts, unit, math.log(amounts[1] / amounts[0]), mean, title)]
     return []
 
 

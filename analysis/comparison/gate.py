@@ -116,7 +116,7 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
         _refuse_other_runs(side)
     before, after = ComparedVersion.of(baselines[0], baselines[1:]), ComparedVersion.of(candidates[0], candidates[1:])
     # Kernels that vanished are a failure here, even if a new one was launched as often.
-    matching = match(list(before.kernels.values()), list(after.kernels.values()), fused=False)
+    matching = match(before.kernels.values(), after.kernels.values(), fused=False)
     to_judge = [
         _PairToJudge("program", Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group"), limits.total)
     ]
@@ -181,11 +181,8 @@ def _refuse_other_runs(side: Sequence[Workload]) -> None:
 
 
 def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits) -> list[_PairToJudge]:
-    if not limits.groups:
-        return []
-    stated = {group.name: group for group in limits.groups}
-    patterns = {name: (group.baseline, group.candidate or group.baseline) for name, group in stated.items()}
-    caps = {name: limits.allowed if (cap := g.max_regression) is None else cap for name, g in stated.items()}
+    patterns = {group.name: (group.baseline, group.candidate or group.baseline) for group in limits.groups}
+    caps = {g.name: limits.allowed if g.max_regression is None else g.max_regression for g in limits.groups}
     return [_PairToJudge("group", p, caps[p.label]) for p in in_groups(before, after, patterns).pairs]
 
 
@@ -382,10 +379,9 @@ def _describe_unmatched(
     )
 
 
-_OneSided = Literal["new", "vanished"]
-
-
-def _one_sided(version: ComparedVersion, names: Sequence[str], status: _OneSided, limits: GateLimits) -> list[Item]:
+def _one_sided(
+    version: ComparedVersion, names: Sequence[str], status: Literal["new", "vanished"], limits: GateLimits
+) -> list[Item]:
     """The items of kernels on one side only; their time is part of the whole program."""
     items = []
     for kernel in version.only(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
@@ -53,7 +53,7 @@ class KernelMatching:
     only_after: list[str]
 
 
-def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals], *, fused: bool = True) -> KernelMatching:
+def match(before: Collection[KernelTotals], after: Collection[KernelTotals], *, fused: bool = True) -> KernelMatching:
     """Pair kernels by name, by base name (without parameters, template arguments, namespace), several with one that
     replaces them (if ``fused``), then by similarity, unless their launches are of very different sizes."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
@@ -90,8 +90,8 @@ def _all_together(before: list[str], after: list[str]) -> list[Pair]:
 
 
 def pair_groups(
-    before: Sequence[KernelTotals],
-    after: Sequence[KernelTotals],
+    before: Collection[KernelTotals],
+    after: Collection[KernelTotals],
     groups: Mapping[str, Sequence[str]],
     find: tuple[Find, Find],
 ) -> KernelMatching:

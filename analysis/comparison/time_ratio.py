@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from statistics import median
@@ -103,7 +103,7 @@ def pool_kernels(runs: Sequence[Sequence[KernelTotals]]) -> dict[str, KernelTota
             known.total_ns + kernel.total_ns,
             kernel.threads,
         )
-    return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns)) if len(runs) > 1 else by_name
+    return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns))
 
 
 def join_parts(runs: Sequence[dict[str, ShapeParts]]) -> dict[str, ShapeParts]:
@@ -131,33 +131,33 @@ def comparable_parts(one: ShapeParts, other: ShapeParts) -> tuple[list[ShapeTime
             left, right = _merge_shapes(one, key), _merge_shapes(other, key)
             if _launches(left) == _launches(right) and len(left) <= _SHAPES:
                 return [left[shape] for shape in left], [right[shape] for shape in left]
-        if max(len(one), len(other)) <= _SHAPES and min(_fewest(list(p.values()), 1) for p in (one, other)) >= ENOUGH:
+        if max(len(one), len(other)) <= _SHAPES and min(_fewest(p.values(), 1) for p in (one, other)) >= ENOUGH:
             return list(one.values()), list(other.values())
-    return [whole(one)], [whole(other)]
+    return [whole(one.values())], [whole(other.values())]
 
 
 def _merge_shapes(parts: ShapeParts, key: Callable[[LaunchShape], Hashable]) -> dict[Hashable, ShapeTimes]:
     """The parts by a key, which several shapes may share."""
-    shapes: dict[Hashable, list[LaunchShape]] = {}
-    for shape in parts:
-        shapes.setdefault(key(shape), []).append(shape)
-    return {name: whole({shape: parts[shape] for shape in of_key}) for name, of_key in shapes.items()}
+    shapes: dict[Hashable, list[ShapeTimes]] = {}
+    for shape, part in parts.items():
+        shapes.setdefault(key(shape), []).append(part)
+    return {name: whole(of_key) for name, of_key in shapes.items()}
 
 
 def _launches(parts: dict[Hashable, ShapeTimes]) -> dict[Hashable, int]:
     return {name: part.launches for name, part in parts.items()}
 
 
-def whole(parts: ShapeParts) -> ShapeTimes:
+def whole(parts: Collection[ShapeTimes]) -> ShapeTimes:
     """All launches of a kernel as one part, in whose samples every shape has the weight of its launches.
 
     Rare shapes are sampled more densely than frequent ones, so that each has enough samples.
     """
-    launches = sum(part.launches for part in parts.values())
-    if len(parts) <= 1 or all(len(part.times) == part.launches for part in parts.values()):
-        return ShapeTimes(tuple(t for part in parts.values() for t in part.times), launches)
-    density = min(len(part.times) / part.launches for part in parts.values())
-    return ShapeTimes(tuple(_evenly(parts.values(), launches, math.ceil(density * launches))), launches)
+    launches = sum(part.launches for part in parts)
+    if len(parts) <= 1 or all(len(part.times) == part.launches for part in parts):
+        return ShapeTimes(tuple(t for part in parts for t in part.times), launches)
+    density = min(len(part.times) / part.launches for part in parts)
+    return ShapeTimes(tuple(_evenly(parts, launches, math.ceil(density * launches))), launches)
 
 
 def _evenly(parts: Iterable[ShapeTimes], launches: int, wanted: int) -> Iterator[float]:
@@ -230,7 +230,7 @@ def effect(
     the error of a mean does. Beyond a floor that is too high (``comparison.time.largest_floor``) nothing counts.
     """
     times = [
-        sum(_share(part, n) * median(part.times) for part in side)
+        sum(part.launches / n * median(part.times) for part in side)
         for side, n in zip((before, after), rounds, strict=True)
     ]
     n = (_fewest(before, rounds[0]), _fewest(after, rounds[1]))
@@ -271,19 +271,15 @@ def _many(floor: float, beyond: bool, excluded: bool) -> str:
     return "the interval includes no change"
 
 
-def _share(part: ShapeTimes, rounds: int) -> float:
-    return part.launches / rounds
-
-
-def _fewest(side: Sequence[ShapeTimes], rounds: int) -> int:
+def _fewest(side: Collection[ShapeTimes], rounds: int) -> int:
     """The minimum number of launches of the significant parts; launches of one part cannot replace those of another."""
-    spent = [_share(part, rounds) * median(part.times) for part in side]
+    spent = [part.launches / rounds * median(part.times) for part in side]
     return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
 
 
 def _one_by_one(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes], rounds: tuple[int, int]) -> bool:
     """Whether each side is one part with equally many launches in a round, so launches can be compared directly."""
-    return len(before) == len(after) == 1 and _share(before[0], rounds[0]) == _share(after[0], rounds[1])
+    return len(before) == len(after) == 1 and before[0].launches / rounds[0] == after[0].launches / rounds[1]
 
 
 def _interval(
@@ -292,7 +288,7 @@ def _interval(
     import numpy as np
     from scipy.stats import bootstrap
 
-    weights = [_share(part, rounds[0]) for part in before] + [_share(part, rounds[1]) for part in after]
+    weights = [part.launches / rounds[0] for part in before] + [part.launches / rounds[1] for part in after]
 
     def logarithm(*parts: np.ndarray[Any, Any], axis: int) -> Any:
         spent = [w * np.median(p, axis=axis) for w, p in zip(weights, parts, strict=True)]

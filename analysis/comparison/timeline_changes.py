@@ -115,8 +115,9 @@ def _same_steps(before: Timeline, after: Timeline) -> tuple[Steps, Steps] | None
     A kernel or an operator that repeats may be a part of a step, so its repetitions are not compared.
     """
     one, other = before.steps, after.steps
-    if before.selected == after.selected == "steady" and one and other and one.name == other.name:
-        return (one, other) if one.certain and other.certain else None
+    steady = before.selected == after.selected == "steady"
+    if steady and one and other and one.name == other.name and one.certain and other.certain:
+        return one, other
     return None
 
 

@@ -8,10 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import tomli
-
+from ..catalogue import files, targets, work_formulas
 from ..catalogue import metrics as catalog
-from ..catalogue import targets, work_formulas
 from ..catalogue.formula import first_usable
 from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import WorkFormulas, WorkOperation
@@ -34,7 +32,8 @@ Role = Literal[
     "atomics",
     "setting",
 ]
-_LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
+LEVEL_TITLES = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
+"""The name of the quantity for the bytes of each level."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def target_quantities(target: str) -> CountedQuantities:
     stated: dict[str, list[str]] = {}
     if target not in targets.targets():
         return CountedQuantities(roles, stated)
-    data = tomli.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+    data = files.load(Path(__file__).with_name("quantities.toml"))
     for role, entries in data.get(targets.gpu(target).family, {}).items():
         for name, formulas in entries.items():
             if role == "busy":
@@ -136,15 +135,10 @@ def behind(target: str, title: str) -> list[str]:
         return [o.name for o in operations(target) if o.kind == "flop"]
     if title in ("clock", "concurrency"):
         return [f"{title}.of", f"{title}.over"]
-    levels = {of_level: level for level, of_level in _LEVELS.items()}
+    levels = {of_level: level for level, of_level in LEVEL_TITLES.items()}
     pipe = title.partition(" operations")[0]
     typed = [o.name for o in operations(target) if title.startswith(f"{o.pipe} operations")] if pipe != title else []
     return typed or [levels.get(title, title)]
-
-
-def level_title(level: str) -> str:
-    """The name of the quantity for the bytes of a level."""
-    return _LEVELS[level]
 
 
 @dataclass(frozen=True)
@@ -174,7 +168,7 @@ def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
     stated += [(o.name, "flop" if o.kind == "flop" else "iop", [o.name]) for o in both]
     roles: dict[str, Role] = {"hbm": "moved", **target_quantities(target).roles}
     order: tuple[Role, ...] = ("asked", "written", "moved", "instructions", "launch", "reuse", "atomics")
-    stated += [(_LEVELS.get(n, n), role, [n]) for wanted in order for n, role in roles.items() if role == wanted]
+    stated += [(LEVEL_TITLES.get(n, n), role, [n]) for wanted in order for n, role in roles.items() if role == wanted]
     quantities = []
     for title, role, names in stated:
         amounts = [[v for name in names if (v := side.amount(name)) is not None] for side in (before, after)]
@@ -370,7 +364,7 @@ def _by_the_rest(quantities: list[Quantity]) -> Graded:
 
 def _more_bytes(quantities: list[Quantity]) -> str:
     """Where as many requests, instructions or work-items move far more bytes: in words, else nothing."""
-    moved = next((e for e in quantities if e.quantity == level_title("hbm") and (e.ratio or 0.0) >= _FAR), None)
+    moved = next((e for e in quantities if e.quantity == LEVEL_TITLES["hbm"] and (e.ratio or 0.0) >= _FAR), None)
     same = next((e for e in quantities if e.role in ("moved", "instructions", "launch") and e is not moved), None)
     if moved is None or same is None or not _near(same.ratio or 0.0):
         return ""

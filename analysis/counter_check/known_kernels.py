@@ -36,11 +36,11 @@ def solve_expressions(expressions: Mapping[str, str], inputs: Mapping[str, float
     for level in range(1, max(levels.values()) + 1):
         items = (f"({expressions[name]})::DOUBLE AS {sql_name(name)}" for name, on in levels.items() if on == level)
         query = f"SELECT *, {', '.join(items)} FROM ({query})"
-    columns = list(levels)
     with connect() as con:
-        row = con.execute(f"SELECT {', '.join(map(sql_name, columns))} FROM ({query})").fetchone()
-    values = {name: _finite(value) for name, value in zip(columns, row or (), strict=True)}
-    return {name: values.get(name) for name in expressions}
+        row = con.execute(f"SELECT {', '.join(map(sql_name, levels))} FROM ({query})").fetchone()
+    values = zip(levels, row or (), strict=True)
+    finite = {name: value for name, value in values if value is not None and math.isfinite(value)}
+    return {name: finite.get(name) for name in expressions}
 
 
 def _dependency_order(expressions: Mapping[str, str]) -> list[str]:
@@ -61,13 +61,9 @@ def _dependency_order(expressions: Mapping[str, str]) -> list[str]:
     return list(done)
 
 
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
-
-
 _FILE = Path(__file__).with_name("kernels.toml")
 Data = Literal["", "f16", "f32", "f64", "i32"]
-_SIZES = ("groups", "rounds", "step", "keep", "reads", "writes")
+_SIZES = ("groups", "rounds", "step", "keep", "above", "reads", "writes")
 
 
 class _KernelSource(CatalogueModel):
@@ -89,7 +85,7 @@ class KnownKernel(_KernelSource):
     rounds: str
     step: str = "0"
     keep: str = "0"
-    above: str = ""
+    above: str = "0"
     """The contents of the upper half of ``step``."""
     reads: str
     writes: str
@@ -160,12 +156,10 @@ def _launch(kernel: KnownKernel, device: Mapping[str, float], functional: bool) 
     if functional:
         most = files.load(_FILE)["functional"]
         expressions |= {name: f"least({expressions[name]}, {limit})" for name, limit in most.items()}
-    if kernel.above:
-        expressions["above"] = kernel.above
     if kernel.result:
         expressions["result"] = kernel.result
     values = solve_expressions(expressions, inputs)
-    sizes = {name: int(values[name] or 0) for name in (*_SIZES, *(["above"] if kernel.above else []))}
+    sizes = {name: int(values[name] or 0) for name in _SIZES}
     numbers = {name: value for name in kernel.quantities if (value := values[name]) is not None}
     used = {name: float(sizes[name]) for name in ("groups", "rounds", "step")}
     used |= {name: inputs[name] for name in ("cus", "wave", "threads")}

@@ -36,14 +36,13 @@ def wave_time_account(target: str, values: Values) -> list[AccountPart]:
     If all parts were counted, their shares are relative to their sum: counters of different replays do not add up
     exactly. Otherwise a last part is what the known parts leave, which contradictory counters make impossible (None).
     """
-    stated = _shares_of_parts(target, WAVES, values)
-    known = [(name, title, pct) for name, title, pct in stated if pct is not None]
+    known, complete = _shares_of_parts(target, WAVES, values)
     total = sum(pct for _, _, pct in known)
     if not total:
         return []
-    complete = len(known) == len(stated) and total <= IMPOSSIBLE
     known.sort(key=lambda part: -part[2])
-    return _complete_account(known, None if complete and total >= _COMPLETE else (_NOT_COUNTED, "not counted"))
+    whole = complete and _COMPLETE <= total <= IMPOSSIBLE
+    return _complete_account(known, None if whole else (_NOT_COUNTED, "not counted"))
 
 
 def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> list[AccountPart]:
@@ -53,8 +52,7 @@ def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> l
     Compute units without work while a unit of the whole device is busy are not lost, so they are only given what that
     unit leaves. The rest is waiting if everything was counted; contradictory counters make it impossible (None).
     """
-    stated = _shares_of_parts(target, DEVICE, values)
-    idle = [(name, title, pct) for name, title, pct in stated if pct is not None]
+    idle, complete = _shares_of_parts(target, DEVICE, values)
     top = max((load for load in loads if load.value_for_rules is not None), key=lambda o: o.pct or 0.0, default=None)
     if top is None and not idle:
         return []
@@ -63,7 +61,7 @@ def device_time_account(target: str, values: Values, loads: Sequence[Load]) -> l
     scale = left / without_work if top and top.unit in _OF_THE_DEVICE and without_work > left else 1.0
     parts = [(name, title, pct * scale) for name, title, pct in idle]
     parts += [(_BUSY, f"busy: {top.label}", busy)] if top else []
-    unknown = len(idle) < len(stated) or not stated or any(load.decides and load.pct is None for load in loads)
+    unknown = not complete or any(load.decides and load.pct is None for load in loads)
     return _complete_account(parts, (_NOT_COUNTED, "not counted") if unknown else (_WAITING, _NO_LIMIT))
 
 
@@ -82,8 +80,8 @@ def _complete_account(parts: list[tuple[str, str, float]], rest: tuple[str, str]
     return [AccountPart(name, title, round(pct, 2) + 0.0 if pct >= 0 else None) for name, title, pct in every]
 
 
-def _shares_of_parts(target: str, view: str, values: Values) -> list[tuple[str, str, float | None]]:
-    """The name, the title and the share (None: not counted) of each part of a view.
+def _shares_of_parts(target: str, view: str, values: Values) -> tuple[list[tuple[str, str, float]], bool]:
+    """The name, the title and the share of each counted part of a view, and whether all of its parts were counted.
 
     A part that stands for others is only there if it was counted, and one of them was not or is contradictory.
     """
@@ -97,4 +95,6 @@ def _shares_of_parts(target: str, view: str, values: Values) -> list[tuple[str, 
             members = [pct.get(name) for name in part.stands_for]
             apart = pct[part.name] is None or all(p is not None and p >= _WHOLE - IMPOSSIBLE for p in members)
             replaced.update([part.name] if apart else part.stands_for)
-    return [(part.name, part.title, pct[part.name]) for part, _ in here if part.name not in replaced]
+    used = [part for part, _ in here if part.name not in replaced]
+    known = [(part.name, part.title, share) for part in used if (share := pct[part.name]) is not None]
+    return known, 0 < len(known) == len(used)

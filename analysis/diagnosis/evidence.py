@@ -54,23 +54,21 @@ def gather(case: Case, expressions: Sequence[str]) -> list[Evidence]:
 
 
 def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
-    load = case.loads.get(name)
-    if load is not None and load.pct is not None and _differs(load, case.values[name], threshold):
+    load, value = case.loads.get(name), case.values[name]
+    met = _meets(value, threshold)
+    if load is not None and load.pct is not None and _differs(load, met, threshold):
         status: Status = load.status  # by counted work, which the table metrics does not contain, or impossible
-        return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _meets(case.values[name], threshold))
+        return Evidence(name, load.pct, "%", threshold, status, load.reason, None, met)
     expression = _expression(case, name)
     if (above := case.above.get(name)) is not None:
         status, reason = judge_share(above)
-        met = _meets(case.values[name], threshold)
         return Evidence(name, above, "%", threshold, status, reason, reproduce(case, expression), met)
     read = [n for n in paths(expression) if not n.startswith(rules.FACT)]
     figures = [case.subject.figures[n.removeprefix(rules.PEAK)] for n in read]
     worst = next((f for f in figures if f.status != "ok"), figures[0])
-    metric, value = name, case.values[name]
-    if read == [expression]:
-        metric = expression
-        if not metric.startswith(rules.PEAK):
-            value = figures[0].value
+    metric = expression if read == [expression] else name
+    if read == [expression] and not expression.startswith(rules.PEAK):
+        value = figures[0].value
     return Evidence(
         metric=metric,
         value=value,
@@ -79,17 +77,13 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
         status=worst.status,
         reason=worst.reason,
         sql=None if any(f.of_time for f in figures) else reproduce(case, expression),
-        met=_meets(case.values[name], threshold),
+        met=met,
     )
 
 
-def _differs(load: Load, value: float | None, threshold: str | None) -> bool:
+def _differs(load: Load, met: bool | None, threshold: str | None) -> bool:
     """Whether the unit's own counters alone do not show the load, or do not agree on whether it meets the threshold."""
-    return (
-        load.status == "impossible"
-        or load.cycles_pct is None
-        or _meets(load.cycles_pct, threshold) != _meets(value, threshold)
-    )
+    return load.status == "impossible" or load.cycles_pct is None or _meets(load.cycles_pct, threshold) != met
 
 
 def _meets(value: float | None, threshold: str | None) -> bool | None:

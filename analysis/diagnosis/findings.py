@@ -157,9 +157,9 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     # Each name is also evaluated as an expression of its own, so that claims and evidence can show the values of
     # signals.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
-    names, views = [one.kernel for one in kernels], _views(workload, kernels)
-    unit_loads = [loads_by_signal(target, view.loads) if view else {} for view in map(views.get, names)]
-    loads = [{signal: load.value_for_rules for signal, load in of_kernel.items()} for of_kernel in unit_loads]
+    views = _views(workload, kernels)
+    unit_loads = [view.loads if (view := views.get(one.kernel)) else [] for one in kernels]
+    loads = [{n: load.value_for_rules for n, load in loads_by_signal(target, every).items()} for every in unit_loads]
     inputs = [one.inputs for one in kernels]
     expressions += [n for rule in stated for n in rule.claim_names]
     expressions += [expression for _, every in rules.parts(target).values() for expression in every]
@@ -241,7 +241,9 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     open_rules = [w.rule for w in open_rules_beside(weighed, chosen)]
     subsystem = chosen.rule.subsystem if chosen else "unknown"
     bound = speedup_bound(chosen.rule, case) if chosen else None
-    unknown = _unknown_loads(case, chosen)
+    confidence = verdict_confidence(weighed, chosen, doubt is not None)
+    # A part of the waves' lifetime is not certain while the load of a unit is unknown.
+    unknown = [load.label for load in case.unit_loads if load.decides and load.pct is None] if by_parts else []
     changes = gains(case)
     findings = [_finding(case, holding, changes) for holding in by_subsystem.values()]
     if library := rules.library_kernel(case.subject.kernel):
@@ -252,13 +254,13 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         rank=case.subject.rank,
         number=case.subject.number,
         kernel=case.subject.kernel,
-        loads=loads_text(case.view.loads) if case.view else "",
+        loads=loads_text(case.unit_loads),
         share_pct=case.subject.share_pct,
         launches=case.subject.launches,
         verdict=Verdict(
             subsystem,
             _bound_kind(case, chosen),
-            round(_confidence(case, weighed, chosen, doubt), 3),
+            round(min(confidence, UNDECIDED) if unknown else confidence, 3),
             bound,
             program_bound(case.subject.share_pct, bound),
             own_traffic(case.view),
@@ -272,24 +274,11 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
             *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
             *_explained_by_unknown_loads(subsystem, unknown),
         ],
-        device_time=device_time_account(case.target, case.values, case.view.loads if case.view else []),
+        device_time=device_time_account(case.target, case.values, case.unit_loads),
         wave_time=wave_time_account(case.target, case.values),
         changes=changes,
-        units=list(case.view.loads) if case.view else [],
+        units=case.unit_loads,
     )
-
-
-def _confidence(case: Case, weighed: list[Weighed], chosen: Weighed | None, doubt: Reason | None) -> float:
-    """The confidence in the verdict; a part of the waves' lifetime is not certain while a unit's load is unknown."""
-    confidence = verdict_confidence(weighed, chosen, doubt is not None)
-    return min(confidence, UNDECIDED) if _unknown_loads(case, chosen) else confidence
-
-
-def _unknown_loads(case: Case, chosen: Weighed | None) -> list[str]:
-    """The units that could explain what waves wait for, but whose load is unknown; only for a part of the lifetime."""
-    if chosen is None or chosen.rule.kind != "part" or case.view is None:
-        return []
-    return [load.label for load in case.view.loads if load.decides and load.pct is None]
 
 
 def _explained_by_unknown_loads(subsystem: str, units: list[str]) -> list[str]:

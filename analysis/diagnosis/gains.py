@@ -85,8 +85,7 @@ def _busiest_unit(case: Case, change: rules.Change) -> float | None:
 def _least_time(case: Case, change: rules.Change) -> float:
     """The longest least time that remains after a change, as a share of the run time: that of a unit, or of an empty
     launch."""
-    time, n = (case.view.time_ns, case.view.n) if case.view else (None, 0)
-    left = [_LAUNCH_NS * n / time] if time else []
+    left = [_LAUNCH_NS * case.view.n / case.view.time_ns] if case.view and case.view.time_ns else []
     return min(max([*left, *_remaining_shares(case, change).values()], default=0.0), 1.0)
 
 
@@ -206,11 +205,8 @@ def _known_bound(rule: Rule, case: Case) -> float | None:
         if rule.subsystem in _WASTEFUL:
             return None
         shares.append((case.values.get(rule.severity) or 0.0) / 100 * lanes)
-    bounds = [1 / max(shares)] if shares else []
     own = case.values.get(rule.bound) if rule.bound else None
-    if own is not None:
-        bounds.append(own)
-    return max(1.0, min(bounds)) if bounds else None
+    return least_of(own, 1 / max(shares) if shares else None)
 
 
 def _useful_lanes(rule: Rule, case: Case) -> float:

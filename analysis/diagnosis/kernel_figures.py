@@ -15,7 +15,7 @@ from ..engine.time_shares import replace_cycle_shares_by_time
 from ..rooflines import limits
 from ..rooflines import loads as loads_of
 from ..rooflines.ceilings import device_facts
-from ..workload import KernelTime, Workload
+from ..workload import Workload
 
 _ANY = 1.0
 """The value substituted for 0/0 to see whether an expression lacks anything else."""
@@ -72,14 +72,19 @@ class Case:
     doubt_dependent: frozenset[str] = frozenset()
 
     @property
+    def unit_loads(self) -> list[loads_of.Load]:
+        """The load of each unit; none without a view."""
+        return [] if self.view is None else list(self.view.loads)
+
+    @property
     def loads(self) -> dict[str, loads_of.Load]:
         """The load of each unit, by its signal."""
-        return {} if self.view is None else loads_of.loads_by_signal(self.target, self.view.loads)
+        return loads_of.loads_by_signal(self.target, self.unit_loads)
 
     @property
     def impossible(self) -> list[loads_of.Load]:
         """The impossible loads: a counter, a clock or the time is wrong."""
-        return [] if self.view is None else [load for load in self.view.loads if load.status == "impossible"]
+        return [load for load in self.unit_loads if load.status == "impossible"]
 
     @property
     def display_values(self) -> Values:
@@ -128,16 +133,14 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
     view = FigureRequest(kernel=wanted, by_kernel=True, quartiles=False)
     for figure in replace_cycle_shares_by_time(workload, figures(workload, rules.all_metrics(target), view), view):
         by_kernel[figure.kernel or ""][figure.name] = figure
-    times = [workload.kernels[name] for name in wanted]
     facts, _ = device_facts(workload)
-    return [_subject(time, by_kernel[time.kernel], facts) for time in times], len(chosen)
-
-
-def _subject(time: KernelTime, figures: dict[str, Figure], facts: Mapping[str, float]) -> DiagnosisSubject:
-    inputs = inputs_of(figures, facts)
-    return DiagnosisSubject(
-        time.rank, time.number, time.kernel, time.share_pct, time.launches, figures, inputs, time.whole_kernel
-    )
+    return [
+        DiagnosisSubject(
+            time.rank, time.number, name, time.share_pct, time.launches, by_kernel[name],
+            inputs_of(by_kernel[name], facts), time.whole_kernel,
+        )
+        for name, time in ((name, workload.kernels[name]) for name in wanted)
+    ], len(chosen)  # fmt: skip
 
 
 def above_their_whole(target: str, subjects: Sequence[DiagnosisSubject]) -> list[dict[str, float]]:
@@ -182,10 +185,8 @@ def find_undefined(
     if not any(s.undefined_inputs for s in subjects):
         return [frozenset()] * len(subjects)
     filled = [{**s.inputs, **dict.fromkeys(s.undefined_inputs, _ANY)} for s in subjects]
-    measured_loads, loads = (
-        loads_of.measured_loads(target, [s.inputs for s in subjects]),
-        loads_of.measured_loads(target, filled),
-    )
+    measured_loads = loads_of.measured_loads(target, [s.inputs for s in subjects])
+    loads = loads_of.measured_loads(target, filled)
     # A load that has counters but is not among the given ones is impossible; it stays unknown.
     known = [
         {n: with_any.get(n) if v is None and one.get(n) is None else v for n, v in stated.items()}

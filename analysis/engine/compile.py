@@ -73,7 +73,7 @@ class FormulaScope:
 
     def resolve(self, formulas: Iterable[str]) -> tuple[list[Reason], bool]:
         """Record what the formulas use; return the missing inputs and whether they use the duration."""
-        needs = self._of_formulas(list(formulas))
+        needs = self._of_formulas(formulas)
         if not needs.missing:
             self.counters |= needs.counters
             self.launch |= needs.launch
@@ -84,7 +84,7 @@ class FormulaScope:
         """Whether the workload has all inputs behind a name."""
         return not self._of_name(name).missing
 
-    def _of_formulas(self, formulas: list[str]) -> _FormulaInputs:
+    def _of_formulas(self, formulas: Iterable[str]) -> _FormulaInputs:
         total = _FormulaInputs()
         for name in {n for read in references(formulas).values() for n in read}:
             total.add(self._of_name(name))
@@ -113,17 +113,13 @@ class FormulaScope:
         if not catalog.is_counter(self.target, name):
             return _FormulaInputs(missing={Reason("no_fact", f"device fact {name} unknown")})
         if self.column(name) is None:
-            return _FormulaInputs(missing={Reason("no_counter", f"counter {self.spelling(name)} missing")})
+            return _FormulaInputs(missing={Reason("no_counter", f"counter {spelling(self.target, name)} missing")})
         return _FormulaInputs(counters={name})
 
     def last_resort(self) -> frozenset[str]:
         """The terms in use with several expressions for which the last one is used."""
         stated = self._alternatives
         return frozenset(t for t, used in self.terms.items() if len(stated[t]) > 1 and used == stated[t][-1])
-
-    def spelling(self, name: str) -> str:
-        """The target's spelling of a counter that formulas call ``name``."""
-        return spelling(self.target, name)
 
     def column(self, name: str) -> str | None:
         """The SQL expression of counter ``name``, or None if the workload has no column for it.
@@ -133,7 +129,7 @@ class FormulaScope:
         XCD.
         """
         if name.endswith(_INSTANCED):
-            return f"x.{sql_name(self.spelling(name))}" if self.has_instances else None
+            return f"x.{sql_name(spelling(self.target, name))}" if self.has_instances else None
         if self.channel and is_channelled(name):
             return f"i.{sql_name(name)}"
         column = self.stored_column(name)
@@ -150,7 +146,7 @@ class FormulaScope:
 
     def reads(self, formulas: Iterable[str]) -> frozenset[str]:
         """The columns that formulas read: of counters and of launches, and the time."""
-        needs = self._of_formulas(list(formulas))
+        needs = self._of_formulas(formulas)
         columns = {self.stored_column(name) or _of_a_channel(name) for name in needs.counters}
         return frozenset(columns | needs.launch | ({DURATION} if needs.timed else set()))
 
@@ -254,14 +250,6 @@ def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class LaunchGroups:
-    """The parts of the program by which launches are grouped."""
-
-    kind: launching_ranges.ProgramPart
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Grouping:
     """What a query aggregates over: dispatches, together or by kernel; ``norm`` divides normalised metrics.
 
@@ -272,26 +260,22 @@ class Grouping:
     norm: str = "1"
     by_kernel: bool = False
     quartiles: bool = True
-    parts: LaunchGroups | None = None
-    """What to group by instead of the kernels; a launch can belong to several parts."""
+    part: launching_ranges.ProgramPart | None = None
+    """What to group by instead of the kernels; a launch can belong to several ``parts`` of that kind."""
+    parts: tuple[str, ...] = ()
 
     @property
     def groups(self) -> list[str | None]:
         """The kernels or parts of the program, or None for all launches together."""
-        if self.parts is not None:
-            return list(self.parts.names)
+        if self.part is not None:
+            return list(self.parts)
         return list(self.selection.kernels) if self.by_kernel else [None]
-
-    @property
-    def is_grouped(self) -> bool:
-        """Whether the query groups launches."""
-        return self.by_kernel or self.parts is not None
 
     def group_item(self, workload: Workload) -> tuple[str, str | None]:
         """The name of a row's group as a select item, and SQL for the parts that the name depends on."""
-        if self.parts is None:
+        if self.part is None:
             return "w.kernel", None
-        return "l.part AS kernel", launching_ranges.parts_of_launches_sql(workload, self.parts.kind, self.parts.names)
+        return "l.part AS kernel", launching_ranges.parts_of_launches_sql(workload, self.part, self.parts)
 
 
 @dataclass(frozen=True)
@@ -323,13 +307,11 @@ def dispatch_query(
     """
     scope = FormulaScope(workload, has_instances=workload.has("counter_instances"), measured_in=measured_in)
     pairs = _FormulaPairs(metrics, grouping.norm, scope)
-    sql = ""
+    rows = ""
     if pairs.places:
         group, groups = grouping.group_item(workload)
-        picks = ", ".join(scope.columns(group))
-        columns = scope.rows(picks, _source(workload, scope), grouping.selection, groups)
-        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="0", filled=scope.multiplexed)
-    return pairs.query(sql, grouping, [0])
+        rows = scope.rows(", ".join(scope.columns(group)), _source(workload, scope), grouping.selection, groups)
+    return pairs.query(rows, grouping, [0])
 
 
 def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping) -> Query:
@@ -337,7 +319,7 @@ def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping)
     scope = FormulaScope(workload, has_instances=False, channel=True)
     pairs = _FormulaPairs(metrics, grouping.norm, scope)
     channels = list(range(int(scope.facts.get("total_l2_chan", 1))))
-    sql = ""
+    rows = ""
     if workload.has("counter_instances") and pairs.places:
         per_xcd = max(1, len(channels) // max(1, int(scope.facts.get("num_xcd", 1))))
         channelled = {c: names(scope.target, c) for c in sorted(scope.counters) if is_channelled(c)}
@@ -353,9 +335,8 @@ def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping)
             f"GROUP BY ALL) i JOIN {workload.relation('counters')} w USING (dispatch_id)"
         )
         picks = ", ".join([group, "i.* EXCLUDE (dispatch_id)", *others])
-        columns = scope.rows(picks, instances, grouping.selection, groups)
-        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="ch", filled=scope.multiplexed)
-    return pairs.query(sql, grouping, channels)
+        rows = scope.rows(picks, instances, grouping.selection, groups)
+    return pairs.query(rows, grouping, channels)
 
 
 _SEES_ALL = "0"
@@ -375,7 +356,7 @@ class _FormulaPairs:
         self.reads: list[frozenset[str]] = []
         stated = [(m.num, norm if m.norm else m.den or "1", m.unseen or _SEES_ALL) for m in metrics]
         references([f for formulas in stated for f in formulas])
-        self._metrics, self._scope = metrics, scope
+        self.metrics, self.scope = metrics, scope
         for num, den, unseen in stated:
             lacks, timed = scope.resolve([num, den])
             self.missing.append(join_reasons(lacks, _MOST_NAMED))
@@ -387,12 +368,13 @@ class _FormulaPairs:
                 self.timed.append(timed)
             self.of_metric.append(None if lacks else self.places[pair])
 
-    def query(self, sql: str, grouping: Grouping, channels: list[int]) -> Query:
-        """The query with this SQL, which is empty if no metric can be computed."""
-        scope, last = self._scope, self._scope.last_resort()
+    def query(self, rows: str, grouping: Grouping, channels: list[int]) -> Query:
+        """The query over these rows of launches, which are empty if no metric can be computed."""
+        sql, scope = _aggregate(rows, self, grouping) if rows else "", self.scope
         return Query(
-            sql, self.of_metric, self._metrics, self.missing, grouping.groups, channels, scope.facts, self.reads, last
-        )
+            sql, self.of_metric, self.metrics, self.missing, grouping.groups, channels, scope.facts, self.reads,
+            scope.last_resort(),
+        )  # fmt: skip
 
 
 def _source(workload: Workload, scope: FormulaScope) -> str:
@@ -405,7 +387,7 @@ def _source(workload: Workload, scope: FormulaScope) -> str:
         xcds = min(int(scope.facts.get("num_xcd", 1)), _MOST_XCDS)
         sums = ", ".join(
             f"CASE WHEN {_first_name_with_rows('count(value)', known, zero=True)} = {channels} "
-            f"THEN {_over_channels_sql(c[c.index('[') :], known, xcds)} END AS {sql_name(scope.spelling(c))}"
+            f"THEN {_over_channels_sql(c[c.index('[') :], known, xcds)} END AS {sql_name(spelling(scope.target, c))}"
             for c, known in plain.items()
         )
         relation += (
@@ -439,15 +421,16 @@ def _counter_list_sql(names_of: Iterable[tuple[str, ...]]) -> str:
     return ", ".join(sql_literal(name) for known in names_of for name in known)
 
 
-def _aggregate(base: str, pairs: _FormulaPairs, grouping: Grouping, *, channel: str, filled: bool) -> str:
+def _aggregate(rows: str, pairs: _FormulaPairs, grouping: Grouping) -> str:
     """The complete query: lists of numerators and denominators per dispatch, unnested and aggregated."""
+    channel, filled = "ch" if pairs.scope.channel else "0", pairs.scope.multiplexed
     formulas = list(dict.fromkeys(f for pair in pairs.places for f in pair))
     all_seen = all(unseen == _SEES_ALL for _, _, unseen in pairs.places)
     place = {formula: i for i, formula in enumerate(formulas)}
     values = ", ".join(f"({formula})::DOUBLE AS f{i}" for i, formula in enumerate(formulas))
     nums, dens, unseens = (", ".join(f"f{place[pair[part]]}" for pair in pairs.places) for part in range(3))
     timed = ", ".join(str(t).lower() for t in pairs.timed)
-    kernel = "kernel" if grouping.is_grouped else "NULL::VARCHAR"
+    kernel = "kernel" if grouping.by_kernel or grouping.part else "NULL::VARCHAR"
     deviation = "stddev_samp(v)" if grouping.quartiles else "max(NULL::DOUBLE)"
     quartile = "quantile_cont(v, {})" if grouping.quartiles else "max(NULL::DOUBLE)"
     own, weight, measured = "", "", ""
@@ -464,7 +447,7 @@ def _aggregate(base: str, pairs: _FormulaPairs, grouping: Grouping, *, channel: 
     mean = "sum(v * w) / sum(w) FILTER (v IS NOT NULL)" if filled else "avg(v)"
     combined = f"count(v) FILTER (tier = {multiplexing.MEANS})" if filled else "0"
     return f"""
-WITH base AS ({base}),
+WITH base AS ({pairs.scope.with_constants(rows)}),
      formulas AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, {values}{own} FROM base),
      lists AS (SELECT kernel, ch, untimed, {lists}{own} FROM formulas),
      flat AS (SELECT kernel, ch, untimed, {units}, unnest([{timed}]) AS timed,

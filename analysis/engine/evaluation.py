@@ -20,7 +20,6 @@ from ..workload import Selection, Workload
 from . import launching_ranges
 from .compile import (
     Grouping,
-    LaunchGroups,
     Query,
     channel_query,
     dispatch_query,
@@ -64,8 +63,7 @@ class Aggregate:
 
     def value(self, metric: Metric, aggregation: Aggregation) -> float | None:
         """The requested aggregate, or None if the sums overflowed."""
-        value = self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio
-        return finite_value(value)
+        return finite_value(self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio)
 
 
 def finite_value(value: float | None) -> float | None:
@@ -130,16 +128,14 @@ def finish(
     wanted = [key for key in aggregates if query.metrics[key[1]].finish]
     for key in sorted(wanted, key=lambda k: bool(query.metrics[k[1]].uses)):
         metric = query.metrics[key[1]]
-        value = aggregates[key].value(metric, aggregation)
+        formula, value = metric.finish or "", aggregates[key].value(metric, aggregation)
         others = {name: finished.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
         known = {name: v for name, v in others.items() if v}
         if value is None or len(known) < len(others) or _unknown_facts(query, metric):
             continue
         inputs = {**query.facts, **known, "value": value}
-        constants = _constants_sql(
-            {name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]}
-        )
-        answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {constants})").fetchone()
+        constants = _constants_sql({name: inputs[name] for name in references([formula])[formula]})
+        answer = con.execute(f"SELECT ({formula})::DOUBLE FROM (SELECT {constants})").fetchone()
         finished[key] = answer[0] if answer else None
     return finished
 
@@ -289,8 +285,8 @@ def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = Fi
     selection = workload.select(view.kernel, view.dispatches)
     divisor = _normalization_divisor(workload.arch, view.normalization)
     part = view.launched_by
-    parts = LaunchGroups(part, launching_ranges.parts_by_time(workload, selection, part)) if part else None
-    grouping = Grouping(selection, divisor.den, view.by_kernel, view.quartiles, parts)
+    parts = launching_ranges.parts_by_time(workload, selection, part) if part else ()
+    grouping = Grouping(selection, divisor.den, view.by_kernel, view.quartiles, part, parts)
     plain = _with_dependencies([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
     evaluated = []
     for measured_in, of_pass in _by_pass(workload, plain).items():
@@ -301,12 +297,12 @@ def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = Fi
         evaluated += _asked_channels(_evaluate(workload, query, divisor.word, view.aggregation), wanted)
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(grouping.groups)}
-    every = selection.kernels if parts or not view.by_kernel else None
+    every = selection.kernels if part or not view.by_kernel else None
     asked = [f for f in evaluated if f.metric.name in order]
     return sorted(
         (
             _mark_doubted(f, workload.doubts, every or [f.kernel or ""])
-            for f in (asked if parts else _explain_not_counted(workload, selection, asked))
+            for f in (asked if part else _explain_not_counted(workload, selection, asked))
         ),
         key=lambda f: (ranks.get(f.kernel, -1), order[f.metric.name], _channel(f.id)),
     )
@@ -316,8 +312,7 @@ def _explain_not_counted(workload: Workload, selection: Selection, figures: list
     """The figures, with the reason set if no launch of their kernel was counted although others were."""
     empty = {f.kernel for f in figures if _lacks_counts(f)}
     lacking = coverage.uncounted_kernels(workload, selection.kernels if None in empty else [k for k in empty if k])
-    none: set[str | None] = {None} if lacking >= set(selection.kernels) else set()
-    without = lacking | none
+    without = lacking | ({None} if lacking >= set(selection.kernels) else set())
     return [replace(f, reason=coverage.NOT_COUNTED) if f.kernel in without and _lacks_counts(f) else f for f in figures]
 
 
@@ -329,13 +324,9 @@ def _lacks_counts(figure: Figure) -> bool:
 
 def _normalization_divisor(target: str, normalization: Normalization) -> catalog.NormalizationDivisor:
     """The divisor of normalised metrics. Raises BadArgument if the target does not have it."""
-    if normalization == "per_kernel":
-        return catalog.NormalizationDivisor(den="1", word="kernel")
-    known = catalog.normalizations(target)
+    known = {"per_kernel": catalog.NormalizationDivisor(den="1", word="kernel"), **catalog.normalizations(target)}
     if normalization not in known:
-        raise BadArgument(
-            f"{normalization} is not available on {target}", fix=f"Use one of {', '.join(['per_kernel', *known])}"
-        )
+        raise BadArgument(f"{normalization} is not available on {target}", fix=f"Use one of {', '.join(known)}")
     return known[normalization]
 
 
@@ -364,13 +355,11 @@ def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
     single = {f.id for f in figures} & set(wanted)
     tables = {i.rpartition(".")[0] for i in single}
     whole = set(wanted) - single
-
-    def is_asked_for(figure: Figure) -> bool:
-        metric = figure.metric
-        named = whole & {metric.name, metric.table, str(metric.panel), metric.subsystem, "*"}
-        return figure.id in single or metric.table not in tables or bool(named)
-
-    return [f for f in figures if is_asked_for(f)]
+    return [
+        f
+        for f, m in ((f, f.metric) for f in figures)
+        if f.id in single or m.table not in tables or whole & {m.name, m.table, str(m.panel), m.subsystem, "*"}
+    ]
 
 
 def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
@@ -379,39 +368,34 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
     finished = finish(workload.cursor, query, aggregates, aggregation)
     limits = peaks(workload.cursor, query)
     place = {m.name: i for i, m in enumerate(query.metrics)}
-    read = [
-        query.reads[i].union(*(query.reads[place[n]] for n in m.uses.values())) for i, m in enumerate(query.metrics)
-    ]
     judged = []
     for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
+        unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
         missing = missing or _unknown_facts(query, metric)
+        reads = query.reads[i].union(*(query.reads[place[name]] for name in metric.uses.values()))
+        common = _MetricFacts(unit, reads, missing, limits.get(metric.name))
         for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
             aggregate = aggregates.get(key)
             value = finished.get(key) if metric.finish else aggregate.value(metric, aggregation) if aggregate else None
             if metric.chart and aggregation == "mean" and value is not None:
                 value = float(round(value))
-            unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
-            verdict = _judge_against_peak(metric, value, aggregate, missing, limits.get(metric.name))
-            figure = _figure(metric, key, value, aggregate, _JudgedValue(unit, read[i], *verdict))
-            judged.append(_with_caveat(_without_unseen(figure, aggregate), query.last_resort))
+            figure = _figure(metric, key, value, aggregate, common)
+            judged.append(_with_caveat(figure, aggregate, query.last_resort))
     return judged
 
 
-def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
-    """The figure of the dispatches that have a value, with a reason that counts those without one."""
-    if not aggregate or not aggregate.unseen or figure.value is None or figure.reason:
-        return figure
-    text = f"without {aggregate.unseen} of {count_text(aggregate.total, 'dispatch')}: {figure.metric.unseen_why}"
-    return replace(figure, reason=Reason("caveat", text))
-
-
-def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
-    """The figure with a caveat as its reason, unless it already has a reason."""
+def _with_caveat(figure: Figure, aggregate: Aggregate | None, last_resort: frozenset[str]) -> Figure:
+    """The figure with a caveat as its reason, unless it has one: dispatches without a value, or that of its metric."""
     metric = figure.metric
-    if not figure.value or figure.reason or not (metric.caveat or metric.caveat_last):
+    if figure.value is None or figure.reason:
         return figure
-    caveats = [metric.caveat, *(text for term, text in metric.caveat_last.items() if term in last_resort)]
-    text = "; ".join(filter(None, caveats))
+    if aggregate and aggregate.unseen:
+        text = f"without {aggregate.unseen} of {count_text(aggregate.total, 'dispatch')}: {metric.unseen_why}"
+    elif figure.value:
+        last = (text for term, text in metric.caveat_last.items() if term in last_resort)
+        text = "; ".join(filter(None, [metric.caveat, *last]))
+    else:
+        text = ""
     return replace(figure, reason=Reason("caveat", text)) if text else figure
 
 
@@ -437,20 +421,21 @@ def with_doubt(
     return status, Reason(reason.code if reason else doubt.code, text)
 
 
-class _JudgedValue(NamedTuple):
-    """The judgement of a value, kept separate because figures are created only once: there are thousands of them."""
+class _MetricFacts(NamedTuple):
+    """What all figures of a metric have in common; ``limit`` is the peak, or why there is none."""
 
     unit: str
     reads: frozenset[str]
-    peak: float | None
-    pct_of_peak: float | None
-    status: Status
-    reason: Reason | None
+    missing: Reason | None
+    limit: float | Reason | None
 
 
-def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, judged: _JudgedValue) -> Figure:
-    """One figure with its statistics."""
+def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, common: _MetricFacts) -> Figure:
+    """One figure with its statistics, its share of the peak, and its status."""
     kernel, _, channel = key
+    peak, no_peak = (None, common.limit) if isinstance(common.limit, Reason) else (common.limit, None)
+    pct = 100 * value / peak if value is not None and peak else None
+    status, reason = judge(metric, value, pct, aggregate, common.missing)
     channelled = metric.per == "l2_channel"
     shown = aggregate if aggregate and value is not None else NO_AGGREGATE
     return Figure(
@@ -461,34 +446,19 @@ def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate 
         value=value,
         min=shown.min,
         max=shown.max,
-        unit=judged.unit,
-        peak=judged.peak,
-        pct_of_peak=judged.pct_of_peak,
-        status=judged.status,
-        reason=judged.reason,
+        unit=common.unit,
+        peak=peak,
+        pct_of_peak=pct,
+        status=status,
+        reason=reason or no_peak,
         n=aggregate.n if aggregate else 0,
         q1=shown.q1,
         median=shown.median,
         q3=shown.q3,
         std=shown.std,
         combined=bool(shown.combined),
-        reads=judged.reads,
+        reads=common.reads,
     )
-
-
-def _judge_against_peak(
-    metric: Metric,
-    value: float | None,
-    aggregate: Aggregate | None,
-    missing: Reason | None,
-    limit: float | Reason | None,
-) -> tuple[float | None, float | None, Status, Reason | None]:
-    """A value's peak, its share of the peak, status and reason; ``limit`` is the peak, or why there is none."""
-    peak = limit if isinstance(limit, float) else None
-    pct = 100 * value / peak if value is not None and peak else None
-    status, reason = judge(metric, value, pct, aggregate, missing)
-    no_peak = limit if isinstance(limit, Reason) else None
-    return peak, pct, status, reason or no_peak
 
 
 def _channel(id: str) -> int:

@@ -17,10 +17,9 @@ MOST_RANGES = 100
 """The number of ranges for which figures are computed: those with the most time."""
 _DEEPEST = 64
 """The maximum depth of nested ranges around a launch, from the outside."""
-_WHERE: dict[ProgramPart, str] = {
+_WHERE = {
     "operator": "profile with rocprof-compute --torch-trace",
     "range": "mark the program (torch.cuda.nvtx.range_push, roctxRangePush) and profile it with profile_command",
-    "range_name": "mark the program (torch.cuda.nvtx.range_push, roctxRangePush) and profile it with profile_command",
 }
 
 
@@ -77,7 +76,7 @@ def _need_ranges(workload: Workload, part: ProgramPart) -> None:
         raise BadArgument(
             f"Workload {workload.name!r} has no {what}s",
             "its profile does not contain a trace of them",
-            f"Omit by={part!r}, or {_WHERE[part]}",
+            f"Omit by={part!r}, or {_WHERE[what]}",
         )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..base.database import sql_literal, sql_name
+from ..base.database import sql_name
 from ..base.notes import Reason, join_reasons
 from ..store.doubts import DURATION as DURATION
 from ..workload import Selection, Workload
@@ -89,9 +89,7 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
     Quantities are summed separately for each pattern of missing quantities, so that figures computed from several can
     be restricted to the dispatches that have all of them. ``time_ns`` (the run time) is always included.
     """
-    counters = workload.relation("counters")
-    replays = workload.manifest.replayed
-    scope = FormulaScope(workload, has_instances=False, measured_in=replays[0] if replays else None)
+    scope = FormulaScope(workload, has_instances=False, measured_in=next(iter(workload.manifest.replayed), None))
     missing: dict[str, Reason] = {}
     ready = {TIME: "CASE WHEN duration_ns > 0 THEN duration_ns END"}
     reads = {TIME: frozenset({DURATION})}
@@ -102,7 +100,7 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: WorkSelection) 
         else:
             ready[name], reads[name] = formula, scope.reads([formula])
     where, total = _page_condition(workload, page)
-    source = f"{counters} w"
+    source = f"{workload.relation('counters')} w"
     if scope.launch and workload.has("dispatches"):
         source += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
     if scope.multiplexed and page.by == "kernel":
@@ -164,8 +162,7 @@ def _page_condition(workload: Workload, page: WorkSelection) -> tuple[str, int]:
     """The SQL condition for the kernels or dispatches of one page, longest first, and how many there are in total."""
     chosen = page.selection
     if page.by == "kernel":
-        listed = ", ".join(map(sql_literal, chosen.kernels[page.offset : page.offset + page.limit]))
-        return f"{chosen.condition('w')} AND w.kernel IN ({listed or 'NULL'})", len(chosen.kernels)
+        return replace(page.of_kernels(), every_kernel=False).condition("w"), len(chosen.kernels)
     rows = workload.rows(
         f"SELECT dispatch_id, count(*) OVER () FROM {workload.relation('dispatches')} d WHERE {chosen.condition('d')} "
         f"ORDER BY duration_ns DESC NULLS LAST, dispatch_id LIMIT {page.limit} OFFSET {page.offset}"

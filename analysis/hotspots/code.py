@@ -10,11 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import tomli
-
 from ..base.database import sql_literal
 from ..base.kernel_names import short
 from ..base.notes import Note
+from ..catalogue.files import load
 from ..catalogue.thresholds import threshold
 from ..store.manifest import Manifest
 from ..workload import Workload
@@ -112,7 +111,8 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> KernelCo
             f"ORDER BY sum(executed) DESC NULLS LAST LIMIT {MOST_INSTRUCTIONS}"
         )
         for code_object, offset, text, kind, file, number, inlined, target, waits, spill, *counted in rows:
-            key, line = _key(code_object, offset, text, file, number), SourceLine(file, number)
+            line = SourceLine(file, number)
+            key = _key(code_object, offset, text, line)
             instructions[key] = KernelInstruction(
                 key._replace(text=text or ""), kind, line, inlined, target, _offsets(waits), bool(spill),
                 dict(zip(_COUNTS, counted, strict=True)),
@@ -125,7 +125,8 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> KernelCo
         f"CAST(coalesce(sum(lanes), 0) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
         f'GROUP BY code_object, "offset", {_PLACE}, stall_reason'
     ):
-        key, line = _key(code_object, offset, text, file, number), SourceLine(file, number)
+        line = SourceLine(file, number)
+        key = _key(code_object, offset, text, line)
         if key not in instructions:
             instructions[key] = KernelInstruction(key._replace(text=text or ""), None, line, None, None, (), False, {})
         one = instructions[key]
@@ -150,12 +151,10 @@ _PLACE = 'CASE WHEN "offset" IS NULL THEN concat_ws(chr(31), instruction, source
 """SQL for the substitute of a missing address."""
 
 
-def _key(
-    code_object: str, offset: int | None, text: str | None, file: str | None, number: int | None
-) -> InstructionKey:
+def _key(code_object: str, offset: int | None, text: str | None, line: SourceLine) -> InstructionKey:
     """The columns that identify an instruction."""
     if offset is None:
-        return InstructionKey(code_object, None, text or "", SourceLine(file, number))
+        return InstructionKey(code_object, None, text or "", line)
     return InstructionKey(code_object, offset, "")
 
 
@@ -197,7 +196,7 @@ class InstructionKind(NamedTuple):
 @cache
 def classes() -> dict[str, InstructionKind]:
     """All classes of instructions by name."""
-    stated = tomli.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))
+    stated = load(Path(__file__).with_name("classes.toml"))
     return {name: InstructionKind(**facts) for name, facts in stated.items()}
 
 
@@ -238,7 +237,7 @@ class Way:
 @cache
 def ways() -> tuple[Way, ...]:
     """All ways of building, most specific first."""
-    return tuple(Way(**way) for way in tomli.loads(Path(__file__).with_name("line_info.toml").read_text())["way"])
+    return tuple(Way(**way) for way in load(Path(__file__).with_name("line_info.toml"))["way"])
 
 
 def advice(manifest: Manifest, lacking: Mapping[str, float], launches: int) -> list[Note]:

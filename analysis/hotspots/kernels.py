@@ -65,14 +65,14 @@ def sampled_kernels(workload: Workload) -> list[HotKernel]:
     return [
         HotKernel(
             kernel,
-            times[kernel].number if kernel in times else str(len(order) + place if order else place),
+            time.number if time else str(len(order) + place),
             samples.get(kernel, 0),
             instructions.get(kernel, 0),
-            times[kernel].share_pct if kernel in times else None,
-            times[kernel].launches if kernel in times else None,
+            time.share_pct if time else None,
+            time.launches if time else None,
             cycles=cycles.get(kernel, 0),
         )
-        for place, kernel in enumerate(names, 1)
+        for place, (kernel, time) in enumerate(((name, times.get(name)) for name in names), 1)
     ]
 
 
@@ -99,13 +99,12 @@ def select_kernels(available: list[HotKernel], kernel: str | None, name: str) ->
         return available
     if rank := _RANK.fullmatch(kernel):
         chosen = [one for one in available if one.number == rank[1]]
-        launch = int(rank[2]) if rank[2] else None
-        chosen = [
-            HotKernel(one.kernel, f"{one.number}.{launch}", one.samples, one.instructions, None, None, launch)
-            if launch is not None
-            else one
-            for one in chosen
-        ]
+        if rank[2]:
+            launch = int(rank[2])
+            chosen = [
+                HotKernel(one.kernel, f"{one.number}.{launch}", one.samples, one.instructions, None, None, launch)
+                for one in chosen
+            ]
     else:
         names = [one.kernel for one in available]
         fitting = set(names_displayed_as(kernel, names) or matching(kernel, names))

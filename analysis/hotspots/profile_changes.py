@@ -86,9 +86,8 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> L
         for key in dict.fromkeys([*costs[0], *costs[1]])
     ]
     rows.sort(key=lambda row: -abs(row.difference))
-    covered = [side.share_pct(side.hidden) for side in sides if side.hidden is not None]
-    before_pct, after_pct = covered if len(covered) == 2 else (None, None)
-    hidden = None if before_pct is None or after_pct is None else (before_pct, after_pct)
+    covered = [100 * side.hidden / side.total for side in sides if side.hidden is not None]
+    hidden = (covered[0], covered[1]) if len(covered) == 2 else None
     return LineChanges(how, (round(totals[0]), round(totals[1])), rows, first.unit, hidden)
 
 

@@ -18,9 +18,8 @@ from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
-import tomli
-
 from ..base.database import sql_literal
+from ..catalogue.files import load
 from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
 from .code import InstructionKey, KernelCode, KernelInstruction, Loop, SourceLine, classes, innermost, loops, read
@@ -78,7 +77,7 @@ def _choices(entry: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_name("stalls.toml").read_text(encoding="utf-8"))
+    return load(Path(__file__).with_name("stalls.toml"))
 
 
 By = Literal["line", "instruction"]

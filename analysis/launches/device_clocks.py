@@ -64,14 +64,6 @@ class ClockState:
         return " and ".join(f"{CAUSES[c]} in {100 * self.causes[c]:.0f} % of the samples" for c in self.notable_causes)
 
 
-@dataclass(frozen=True)
-class Split:
-    """A ratio of times (candidate / baseline) as the product of the part explained by the clock and the rest."""
-
-    clock: float
-    rest: float
-
-
 def summary(rows: Sequence[Mapping[str, Any]]) -> ClockState | None:
     """Summarise samples (rows of the table clocks). Those of an idle device are ignored; None without any others."""
     busy = [row for row in rows if row["busy_pct"] is None or row["busy_pct"] >= _BUSY_PCT]
@@ -107,21 +99,12 @@ def clock_state_of(workload: Workload) -> ClockState | None:
     return max(states, key=lambda state: state.n, default=None)
 
 
-def split(before: ClockState, after: ClockState, ratio: float) -> Split | None:
-    """The part of a ratio of times (candidate / baseline) that the clocks explain.
+def clock_difference_notes(before: Workload, after: Workload, ratio: float | None) -> list[Note]:
+    """A sentence about the clocks of two workloads and their ratio of times; empty if the clocks were equal.
 
     Time is cycles divided by clock, so with equal cycles the ratio of times is that of 1 / clock; the rest is the ratio
-    of the cycles. This is valid for parts that depend on the core clock, unlike device memory. None if a clock is
-    unknown.
+    of the cycles. This is valid for parts that depend on the core clock, unlike device memory.
     """
-    if not before.mhz or not after.mhz:
-        return None
-    factor = before.mhz / after.mhz
-    return Split(factor, ratio / factor)
-
-
-def clock_difference_notes(before: Workload, after: Workload, ratio: float | None) -> list[Note]:
-    """A sentence about the clocks of two workloads and their ratio of times; empty if the clocks were equal."""
     first, second = clock_state_of(before), clock_state_of(after)
     if first is None or second is None or not first.mhz or not second.mhz:
         return []
@@ -131,11 +114,11 @@ def clock_difference_notes(before: Workload, after: Workload, ratio: float | Non
     causes = [f"{name} limited by {state.causes_text}" for name, state in sides if state.causes_text]
     in_brackets = f" ({'; '.join(causes)})" if causes else ""
     text = f"According to the sensors, the clock was {first.mhz:.0f} MHz, then {second.mhz:.0f} MHz{in_brackets}."
-    parts = split(first, second, ratio) if ratio else None
-    if parts:
+    if ratio:
+        by_clock = first.mhz / second.mhz
         text += (
-            f" Of the ratio of times {ratio:.3f}, the clock explains {parts.clock:.3f} if the kernel depends "
-            f"on it; {parts.rest:.3f} remains."
+            f" Of the ratio of times {ratio:.3f}, the clock explains {by_clock:.3f} if the kernel depends "
+            f"on it; {ratio / by_clock:.3f} remains."
         )
     return [Note("clocks_differ", text)]
 

@@ -86,29 +86,26 @@ def configurations(workload: Workload, kernel: str | None = None) -> Configurati
     result_rows = []
     for label, configuration, *resources in rows:
         name = kernel_of(label, configuration)
-        doubt = workload.doubts.about(_RESOURCES, [name])
-        row = replace(LaunchConfiguration(f"#{times[label].number}", name, configuration, *resources), doubt=doubt)
-        result_rows.append(_with_achieved(row, achieved.get(label), slots))
+        pct, suspicion = achieved.get(label, (None, None))
+        waves = None if pct is None else pct * slots / 100
+        doubt = workload.doubts.about(_RESOURCES, [name]) or suspicion
+        row = LaunchConfiguration(f"#{times[label].number}", name, configuration, *resources)
+        result_rows.append(replace(row, achieved_waves_per_cu=waves, achieved_pct=pct, doubt=doubt))
     return Configurations(result_rows, len({row.kernel for row in result_rows}), unknown)
 
 
-def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
-    """The row with the achieved occupancy of its launches."""
-    pct = _achieved_pct(figure) if figure is not None else None
-    if figure is None or pct is None:
-        return row
-    doubt = row.doubt or (figure.reason if figure.status == "suspect" else None)
-    return replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct, doubt=doubt)
-
-
-def _achieved_figures(apart: Workload, kernel: str | None) -> tuple[dict[str, Figure], str | None]:
-    """Configuration -> the metric of the achieved occupancy, or else why there is none."""
+def _achieved_figures(apart: Workload, kernel: str | None) -> tuple[dict[str, tuple[float, Reason | None]], str | None]:
+    """Configuration -> its achieved occupancy in percent and why that is suspect, or else why there is none."""
     if apart.arch not in targets_with_metrics() or ACHIEVED not in by_name(apart.arch):
         return {}, f"no metric for it is known on {apart.arch or None}"
     view = FigureRequest(kernel, by_kernel=True)
     name = _ACHIEVED_PCT if _ACHIEVED_PCT in by_name(apart.arch) else ACHIEVED
     measured = replace_cycle_shares_by_time(apart, figures(apart, [name], view), view)
-    usable = {f.kernel: f for f in measured if f.kernel and _achieved_pct(f) is not None and f.status in USABLE}
+    usable = {
+        f.kernel: (pct, f.reason if f.status == "suspect" else None)
+        for f in measured
+        if f.kernel and (pct := _achieved_pct(f)) is not None and f.status in USABLE
+    }
     why = next((f.reason.text for f in measured if f.reason), "the counters have no value")
     return usable, None if usable else why
 

@@ -72,7 +72,11 @@ def pack(
     wanted = sorted(groups)
     everything = union([*(events for events, _ in wanted), *apart])
     fixed = [*sorted(apart)] + [0] * (least_passes(blocks, everything) - len(apart))
-    packable = [_group(blocks, *group) for group in wanted if group[1] and least_passes(blocks, group[0]) <= 1]
+    packable = [
+        _EventGroup(events, weight, tuple((i, block) for i, block in enumerate(blocks) if events & block.events))
+        for events, weight in wanted
+        if weight and least_passes(blocks, events) <= 1
+    ]
     spare = [block.limit * len(fixed) - (everything & block.events).bit_count() for block in blocks]
     passes = _search(_PackingTask(packable, blocks, fixed, spare))
     _fill(blocks, passes, everything & ~union(passes))
@@ -81,10 +85,6 @@ def pack(
         _admit(blocks, passes, group)
     worth = {one: sum(g.weight for g in packable if not g.events & ~one) for one in passes}
     return sorted(passes, key=lambda one: (-worth[one], one))
-
-
-def _group(blocks: Sequence[Block], events: int, weight: int) -> _EventGroup:
-    return _EventGroup(events, weight, tuple((i, b) for i, b in enumerate(blocks) if events & b.events))
 
 
 def _search(puzzle: _PackingTask) -> list[int]:

@@ -70,7 +70,7 @@ class CounterSets:
         name = in_total(spelling(self.target, word))
         if word.startswith("SQ_ACCUM_PREV") or (name.endswith("_ACCUM") and not level_of(name)):
             self.unsupported[word] = "only level counters can be accumulated: write it as in SQ_LEVEL_WAVES_ACCUM"
-        elif ours := _our_spelling(self.target, name):
+        elif (ours := canonical(self.target, name)) != name:
             self.unsupported[word] = f"{self.target} calls it {ours}"
         else:
             self.sets.setdefault(name, (name,))
@@ -170,12 +170,6 @@ def _is_counter(target: str, word: str) -> bool:
 def _in_formulas(target: str) -> frozenset[str]:
     """Every counter that the metrics of a target use."""
     return frozenset(name for metric in catalog.metrics(target) for name in catalog.counters(target, metric))
-
-
-def _our_spelling(target: str, name: str) -> str | None:
-    """The target's name of a counter that is spelled as on another target."""
-    ours = canonical(target, name)
-    return ours if ours != name else None
 
 
 def _explaining_sets(target: str, formulas: WorkFormulas) -> list[tuple[str, ...]]:

@@ -214,8 +214,9 @@ def _make_choice(known: Sequence[ConfigurationTime], kernels: Iterable[str], eac
     names = tuple(kernels)
     mine = [c for c in known if c.kernel in set(names)]
     skip = int(all(c.launches > each for c in mine))
-    end = LaunchPlace(sum(c.launches for c in known), inf)
-    last = [(*c.places[min(skip + each, c.launches) - 1 :], end)[:1] for c in mine]
+    launches = sum(c.launches for c in known)
+    end = LaunchPlace(launches, inf)
+    last = [(*c.places[min(skip + each, c.launches) - 1 :], end)[0] for c in mine]
     counted = sum(min(each, c.launches - skip) for c in mine)
     total, weight = sum(c.total_ns for c in known), sum(c.weight for c in known)
     return CountingChoice(
@@ -224,8 +225,8 @@ def _make_choice(known: Sequence[ConfigurationTime], kernels: Iterable[str], eac
         each,
         counted,
         len(mine),
-        100 * sum(c.launches for c in mine) / sum(c.launches for c in known),
+        100 * sum(c.launches for c in mine) / launches,
         100 * sum(c.total_ns for c in mine) / total if total else None,
         100 * sum(c.weight for c in mine) / weight if weight else 100.0,
-        cost.estimate_s(counted, max((p for ps in last for p in ps), key=lambda p: p.launches)),
+        cost.estimate_s(counted, max(last, key=lambda p: p.launches)),
     )

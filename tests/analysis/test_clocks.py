@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 
 from rooflens.analysis.launches import device_clocks
 from rooflens.analysis.launches.device_clocks import ClockState
@@ -51,15 +50,6 @@ def test_causes_below_a_tenth_of_the_samples_are_not_told() -> None:
     assert rare is not None and rare.notable_causes == [] and rare.causes_text == ""
 
 
-def test_the_split_multiplies_to_the_ratio_and_gives_the_clock_its_share() -> None:
-    fast, slow = ClockState(9, 1980.0, None, None, {}), ClockState(9, 1320.0, None, None, {})
-    parts = device_clocks.split(fast, slow, 1.5)
-    assert parts is not None and parts.clock == pytest.approx(1.5) and parts.rest == pytest.approx(1.0)
-    parts = device_clocks.split(fast, slow, 1.2)
-    assert parts is not None and parts.clock * parts.rest == pytest.approx(1.2) and parts.rest < 1
-    assert device_clocks.split(fast, ClockState(9, None, None, None, {}), 1.2) is None
-
-
 def test_workloads_of_different_clocks_say_so_with_cause_and_share(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with stored(store, [row(1980.0)] * 4) as cool, stored(store, [row(1320.0, "temperature")] * 4, "b") as hot:
@@ -67,6 +57,8 @@ def test_workloads_of_different_clocks_say_so_with_cause_and_share(tmp_path: Pat
         assert "1980 MHz, then 1320 MHz" in note.text
         assert "candidate limited by heat in 100 % of the samples" in note.text
         assert "1.500, the clock explains 1.500" in note.text and "1.000 remains" in note.text
+        (note,) = device_clocks.clock_difference_notes(cool, hot, 1.2)
+        assert "1.200, the clock explains 1.500" in note.text and "0.800 remains" in note.text
         assert device_clocks.clock_difference_notes(cool, cool, 1.5) == []
         (without,) = device_clocks.clock_difference_notes(cool, hot, None)
         assert "explains" not in without.text

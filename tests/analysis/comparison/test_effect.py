@@ -12,7 +12,6 @@ from rooflens.analysis.comparison.time_ratio import (
     LAUNCHES_DIFFER,
     RUNS_DIFFER,
     Effect,
-    LaunchShape,
     ShapeTimes,
     effect,
     whole,
@@ -129,10 +128,8 @@ def test_launch_shapes_are_medians_of_their_own_and_the_rarest_that_weighs_count
 
 
 def test_rare_shapes_weigh_as_their_launches_do_where_all_are_one_part() -> None:
-    often = {LaunchShape("often", 1, 1): ShapeTimes((1e5,) * 480, 100_000)}
-    rare = {LaunchShape(str(n), n, 1): ShapeTimes((1e6,) * ENOUGH, ENOUGH) for n in range(2, 202)}
-    joined = whole(often | rare)
+    joined = whole([ShapeTimes((1e5,) * 480, 100_000), *[ShapeTimes((1e6,) * ENOUGH, ENOUGH)] * 200])
     assert joined.launches == 101_000 and sorted(joined.times)[len(joined.times) // 2] == 1e5
     assert sum(t == 1e6 for t in joined.times) / len(joined.times) == pytest.approx(1000 / 101_000, abs=0.003)
-    few = whole({LaunchShape("a", 1, 1): ShapeTimes((1.0, 2.0), 2), LaunchShape("b", 2, 1): ShapeTimes((3.0,), 1)})
+    few = whole([ShapeTimes((1.0, 2.0), 2), ShapeTimes((3.0,), 1)])
     assert few == ShapeTimes((1.0, 2.0, 3.0), 3), "what was looked at one by one stays whole"
