@@ -69,7 +69,10 @@ class Heights:
         findings: Sequence[ApplicationFinding] = (),
     ) -> None:
         self._trace, self._windows, self._host, self._findings = trace, windows, host, findings
-        self._replay = host.replay if host else Replay(trace, windows, None)
+
+    @cached_property
+    def _replay(self) -> Replay:
+        return self._host.replay if self._host else Replay(self._trace, self._windows, None)
 
     def speedup(self, change: ProgramChange) -> float | None:
         """Return how many times as fast the program becomes by a change; None if nothing would remain."""

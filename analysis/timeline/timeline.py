@@ -273,12 +273,14 @@ def _inner_waits(made: Timeline) -> int:
     """Return how often calls that return within the windows wait for work of the devices, beyond once for each step."""
     import numpy as np
 
-    trace, within, waits = made.trace, Within(made.windows), 0
-    ends = np.sort(trace.work.e)
-    for blocks in trace.blocks.values():
-        over = np.searchsorted(ends, blocks.e) - np.searchsorted(ends, blocks.s)
-        waiting = (blocks.cls == BLOCKING.index("synchronisation")) & (over > 0)
-        waits += int((waiting & (within.ns(blocks.e - 1, blocks.e) > 0)).sum())
+    within, code, calls = Within(made.windows), BLOCKING.index("synchronisation"), []
+    for blocks in made.trace.blocks.values():
+        mine = (blocks.cls == code) & (within.ns(blocks.e - 1, blocks.e) > 0)
+        calls.append((blocks.s[mine], blocks.e[mine]))
+    if not any(len(start) for start, _ in calls):
+        return 0
+    ends = np.sort(made.trace.work.e)
+    waits = sum(int((np.searchsorted(ends, end) > np.searchsorted(ends, start)).sum()) for start, end in calls)
     steps = made.steps.count if made.selected == "steady" and made.steps else 1
     return max(0, waits - steps)
 
