@@ -79,8 +79,11 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
                 sums[0] += gaps.ns.sum(axis=1)
                 continue
             charge = _Charge(recorded, trace.blocks.get(who), trace.requests.get(who))
-            lost, charges = charge.of(gaps)
-            sums[0] += lost
+            before, charges = charge.of(gaps)
+            explained, others_before = waits.charge_first_process(who, before)
+            sums[0] += before[~explained].ns.sum(axis=1)
+            for one in others_before:
+                _add(sums, one)
             for one, via in waits.follow(who, charges):
                 _add(sums, one)
                 if via != "self":
@@ -147,8 +150,9 @@ class _Charge:
     blocks: Blocks | None
     requests: Ints | None
 
-    def of(self, gaps: _Gaps) -> tuple[Floats, Charges]:
-        """Return the ns by cause that no code covers, and what is charged to pieces of code."""
+    def of(self, gaps: _Gaps) -> tuple[Charges, Charges]:
+        """Return what no code covers, for each gap with the time before the thread began, and what is charged to pieces
+        of code."""
         import numpy as np
 
         some, index, ns = gaps.some, gaps.index, gaps.ns
@@ -163,7 +167,7 @@ class _Charge:
         length = np.maximum(piece.end - piece.start - sum(blocked.before), 0).astype(np.float64)
         running = np.maximum(length - sum(blocked.inside), 0)
         charged = np.zeros((len(CODE_CAUSES), len(piece.gap)))
-        lost = np.zeros(len(CODE_CAUSES))
+        lost = np.zeros_like(ns)
         for row, cause in enumerate(CODE_CAUSES):
             weight = running if cause in _RUNNING else blocked.inside[BLOCKING.index(cause)]
             weight = _or_else(weight.astype(np.float64), length, piece.gap, len(index))
@@ -171,8 +175,11 @@ class _Charge:
             share = np.divide(weight, totals[piece.gap], out=np.zeros_like(weight), where=totals[piece.gap] > 0)
             known = np.where(totals > 0, existing if cause in _RUNNING else 1.0, 0.0)
             charged[row] = (ns[row] * known)[piece.gap] * share
-            lost[row] = (ns[row] * (1.0 - known)).sum()
-        return lost, Charges(self.code.stack[piece.span], piece.start, piece.end, charged)
+            lost[row] = ns[row] * (1.0 - known)
+        # A thread that has requested work before existed already, whatever is known of its code.
+        missing = np.where(since == g0, earlier, 0)
+        before = Charges(np.zeros(len(index), dtype=np.int64), since, since + missing, lost)
+        return before, Charges(self.code.stack[piece.span], piece.start, piece.end, charged)
 
     def _since(self, g0: Ints) -> Ints:
         """Return for each gap the end of the last call before it that requested work; its start if there is none."""

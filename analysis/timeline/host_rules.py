@@ -44,7 +44,9 @@ class CodeKind:
         """Whether a row is of this kind."""
         if self.part != (row.part and row.part.name):
             return False
-        if (self.causes and row.main_cause not in self.causes) or (self.waits and not row.waits):
+        if self.causes and row.main_cause not in self.causes:
+            return False
+        if self.waits and row.waited_ns < host_rules().waited_share * row.idle_ns:
             return False
         if self.text is None and self.function is None:
             return True
@@ -64,6 +66,7 @@ class HostRules:
     model_call: re.Pattern[str]
     parts: Sequence[CodePart]
     kinds: Sequence[CodeKind]
+    waited_share: float
     waits_function: re.Pattern[str]
     waits_text: re.Pattern[str]
     waits_processes: re.Pattern[str]
@@ -96,6 +99,7 @@ def host_rules() -> HostRules:
             )
             for k in data["kind"]
         ],
+        data["waited_share"],
         *(re.compile(data["waits"][name]) for name in ("function", "text", "processes")),
     )
 

@@ -88,6 +88,15 @@ class Waits:
                 chosen[who] = spans
         return chosen
 
+    def charge_first_process(self, who: tuple[int, int], charges: Charges) -> tuple[Flags, list[Charges]]:
+        """Return which charges of the time before a thread began are spread over the code of the process that began
+        first, such as the one that started it, and these charges."""
+        threads = [(int(spans.s[0]), other) for other, spans in self.code.threads.items() if len(spans.s)]
+        _, first = min(threads, default=(0, who))
+        others = [self.code.threads[first]] if first[0] != who[0] else []
+        taken, spread, _ = self._spread(charges, others, keep=0)
+        return taken, spread
+
     def follow(self, who: tuple[int, int], charges: Charges) -> Iterator[tuple[Charges, Via]]:
         """Yield the charges of a thread, those of waits charged to what others run, and those of others shared."""
         waits = self.waiting[charges.stack]

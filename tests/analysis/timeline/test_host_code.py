@@ -294,6 +294,19 @@ def test_a_gap_before_a_process_began_is_not_charged_to_its_code(store):
     assert charged(store, made)["?", "host"] == pytest.approx(35, abs=1)
 
 
+def test_a_gap_before_a_process_began_is_charged_to_the_code_that_started_it(store):
+    made = Made()
+    start = made.stack("build main.py:12")
+    made.sample(start, 0, 90 * MS, pid=9, thread=9)
+    own = made.stack("main m.cpp:20")
+    for pid, at in ((1, 20), (2, 70)):
+        made.host("cudaMalloc", at * MS - 10 * MS, at * MS - 20_000, pid=pid, thread=pid, stack=own)
+        number = made.host("cudaLaunchKernel", at * MS - 15_000, at * MS - 10_000, pid=pid, thread=pid, stack=own)
+        made.add("kernel", "k", at * MS, (at + 5) * MS, device_id=0, stream=7, correlation=number, pid=pid)
+    found = charged(store, made)
+    assert found["build", "host"] == pytest.approx(35, abs=1) and ("?", "host") not in found
+
+
 def test_before_a_thread_begins_the_first_one_of_its_process_is_charged(store):
     made = Made()
     main, worker = made.stack("read train.py:3"), made.stack("run lib/threading.py:9", "work train.py:8")
