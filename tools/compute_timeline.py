@@ -385,7 +385,7 @@ def _window(analysed: Timeline) -> str:
 def _steps(analysed: Timeline) -> str:
     division = analysed.steps
     if division is None:
-        return "none found: no range or kernel repeats"
+        return "none found: nothing repeats that is not a part of a step"
     by = f"the repeating {'range' if division.by == 'range' else 'kernel'} {division.name!r}"
     steady = division.steady_durations
     if not division.usable:

@@ -43,7 +43,7 @@ _LATEST_US = LARGEST / 1000
 _LANES, _LABEL = 100_000, 200
 _SKIPPED, _SKIPPED_NAME, _NAMED = 1000, 80, 4
 """Different skipped events or values that are counted apart, characters of each, and how many are named."""
-_KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+_KEPT_MEMBERS = ("deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _OPERATION = ("cat", "id", "id2", "scope", "name")
 """What the begin and the end of an asynchronous operation of a process have in common."""
 _DEVICES = 256
@@ -179,8 +179,8 @@ class _TraceReader:
         self.traces.facts.append(self.facts)
 
     def _fact(self, name: str, value: Any) -> None:
-        if name == "deviceProperties":
-            known = self.facts.setdefault(name, [])
+        if name in ("deviceProperties", "computeProperties"):  # of PyTorch, and of its first versions
+            known = self.facts.setdefault("deviceProperties", [])
             if isinstance(value, dict) and len(known) < _DEVICES:
                 known.append(value)
         elif name == "distributedInfo":

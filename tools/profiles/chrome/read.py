@@ -171,7 +171,12 @@ class _ChromeTables:
             name=self.path.name if self.path.is_dir() else _stem(self.path),
             format=format,
             vendor=vendor,
-            arch=target_of_device(vendor, name, (device.get("computeMajor"), device.get("computeMinor")), facts)
+            arch=target_of_device(
+                vendor,
+                name,
+                (device.get("computeMajor", device.get("major")), device.get("computeMinor", device.get("minor"))),
+                facts,
+            )
             or (table.arch if table else None),
             device=name or (table.device if table else None),
             tool=tool,

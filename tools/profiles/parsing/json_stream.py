@@ -16,6 +16,8 @@ _BATCH, _END_OF_BATCH = 1 << 17, 1 << 13
 """Characters of elements that are parsed at a time, and of the part in which the last of them must end."""
 _SINGLE, _MOST_SINGLE = 100, 1_000_000
 """Elements that are parsed one by one after a batch did not end between two of them; doubled each time."""
+_NOT_AVAILABLE = re.compile(r'(":\s*)N/A(?=\s*[,}])')
+"""What early versions of PyTorch write for a bandwidth that is not known, without quotation marks."""
 ENTERED = "{"
 
 KeyPath = tuple[str, ...]
@@ -57,6 +59,8 @@ class _JsonWindow:
         self.parse = json.JSONDecoder(parse_float=as_written, parse_constant=as_written).raw_decode
         self.single, self.next_single = 0, _SINGLE
         """Elements that are still to be parsed one by one, and how many there will be the next time."""
+        self.repairs = False
+        """Whether the text is known to hold values that are not JSON (``_NOT_AVAILABLE``)."""
 
     def value(self, path: KeyPath, is_entered: Callable[[KeyPath], bool]) -> Iterator[tuple[KeyPath, Any]]:
         """Yield the value that starts here, as a whole or split into its parts."""
@@ -148,6 +152,10 @@ class _JsonWindow:
             try:
                 value, end = self.parse(self.text, self.at)
             except (ValueError, RecursionError) as error:  # also raised for numbers with thousands of digits
+                if not self.repairs and _NOT_AVAILABLE.search(self.text, self.at):
+                    self.repairs = True
+                    self._repair()
+                    continue
                 if isinstance(error, RecursionError) or len(self.text) - self.at > _VALUE_LIMIT or not self._more():
                     raise JsonCut("the text is truncated or not JSON") from error
                 continue
@@ -159,7 +167,12 @@ class _JsonWindow:
     def _more(self) -> bool:
         block = self.file.read(max(_BLOCK, len(self.text) - self.at))
         self.text, self.at = self.text[self.at :] + self.decode(block, not block), 0
+        if self.repairs:
+            self._repair()
         return bool(block)
+
+    def _repair(self) -> None:
+        self.text, self.at = _NOT_AVAILABLE.sub(r"\1null", self.text[self.at :]), 0
 
 
 LARGEST = 1 << 62

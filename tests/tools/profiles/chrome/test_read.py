@@ -532,6 +532,21 @@ def test_old_categories_of_kineto_are_read_as_those_of_today(bench):
     assert set(bench.rows(old, "ranges", "name, source")) == {("ProfilerStep#3", "user"), ("aten::mm", "torch")}
 
 
+def test_what_the_first_versions_of_pytorch_wrote_besides_json_is_read(bench):
+    """Bandwidths that are not known are a bare N/A, and devices are computeProperties with a major and a minor."""
+    events = [event for n in range(300) for event in step(n, 1000.5 + 1000 * n)]
+    device = {"id": 0, "name": "Tesla V100-DGXS-32GB", "major": 7, "minor": 0}
+    text = json.dumps({"schemaVersion": 1, "computeProperties": [device], "traceEvents": events})
+    whole = write(bench.folder / "whole.json", trace(events))
+    bare = bench.folder / "bare.json"
+    bare.write_text(text.replace('"bytes":', '"memory bandwidth (GB/s)": N/A, "bytes":'))
+    assert "N/A, " in bare.read_text()
+    done = bench.load(bare)
+    assert (done.device, done.arch) == ("Tesla V100-DGXS-32GB", "sm_70")
+    columns = "* EXCLUDE (host)"
+    assert bench.rows(done, "events", columns) == bench.rows(bench.load(whole), "events", columns) != []
+
+
 @pytest.mark.parametrize("category", ["cpu_op", "Operator"])
 def test_steps_with_the_category_of_operators_are_ranges_of_the_user(bench, category):
     names = ["ProfilerStep#12", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__", "aten::add_", 7]
