@@ -342,12 +342,12 @@ def _span(trace: Trace) -> Window:
     return Window(int(trace.work.s.min()), int(trace.work.e.max()))
 
 
-def _parts(trace: Trace, windows: Sequence[Window]) -> list[float]:
-    """Return the disjoint parts of the time within windows in %, without that before the first and after the last work
+def _parts(trace: Trace, window: Window) -> list[float]:
+    """Return the disjoint parts of the time within a window in %, without that before the first and after the last work
     of each device."""
     import numpy as np
 
-    within = Within(windows)
+    within = Within([window])
     total = sum(busy(trace, within).values(), Busy(0))
     idle_ns, whole = total.idle, trace.whole
     for lane in trace.lanes:
@@ -359,17 +359,15 @@ def _parts(trace: Trace, windows: Sequence[Window]) -> list[float]:
 
 
 def _differ(trace: Trace, division: steps.Steps, steady: Window) -> bool:
-    """Whether steps tell another story than the work around them, apart from their warm-up and a setup.
+    """Whether steps tell another story than the work around them, of which a setup and a warm-up after it are no part.
 
     Repetitions that are not certainly steps do so as soon as they leave out a large part of that time.
     """
     span = _span(trace)
-    around = [Window(steady.start, span.end)]
-    if not division.after_setup and division.starts[0] > span.start:
-        around.insert(0, Window(span.start, division.starts[0]))
-    if not division.certain and steady.end - steady.start < _COVERED * Within(around).wall:
+    around = Window(steady.start, span.end) if division.after_setup else span
+    if not division.certain and steady.end - steady.start < _COVERED * (around.end - around.start):
         return True
-    pairs = zip(_parts(trace, [steady]), _parts(trace, around), strict=True)
+    pairs = zip(_parts(trace, steady), _parts(trace, around), strict=True)
     return any(abs(one - other) > _OTHER_STORY for one, other in pairs)
 
 
