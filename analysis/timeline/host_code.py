@@ -78,7 +78,7 @@ class HostCode:
         key = pid, thread
         number = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
         first, own = self.threads[number] if number else None, self.helpers.get(key) or self.threads.get(key)
-        return _followed(first, own) if first and own and number != key else own or first
+        return _join_threads(first, own) if first and own and number != key else own or first
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
@@ -133,7 +133,7 @@ def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints]:
 def host_code(trace: Trace) -> HostCode | None:
     """Return the code of the host; None if nothing recorded it."""
     if trace.workload.has("host_stacks"):
-        return _recorded(trace)
+        return _read_code(trace)
     code = _of_torch(trace) if trace.ranges else None
     return code and replace(code, gradients=_gradients(trace, code))
 
@@ -150,7 +150,7 @@ def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode
     return {who: ThreadCode(start[mine], end[mine], stack[mine]) for who, mine in thread_rows(pid, thread)}
 
 
-def _recorded(trace: Trace) -> HostCode:
+def _read_code(trace: Trace) -> HostCode:
     """Return the sampled code, and where a thread was not sampled, the code around its recorded calls."""
     workload = trace.workload
     stacks: list[list[Frame]] = [[]]
@@ -241,13 +241,13 @@ class _CombinedStacks:
         import numpy as np
 
         pairs, which = np.unique(np.stack([stack[:-1], stack[1:]]), axis=1, return_inverse=True)
-        shared = np.array([self._shared(int(a), int(b)) for a, b in pairs.T], dtype=np.int64)
+        shared = np.array([self._common_stack(int(a), int(b)) for a, b in pairs.T], dtype=np.int64)
         between = np.append(shared[which.ravel()], 0)
         starts = np.stack([start, np.maximum(start, end)], axis=1).ravel()
         numbers = np.stack([stack, between], axis=1).ravel()[:-1]
         return _spans(starts[:-1], np.append(starts[1:-1], starts[-1]), numbers)
 
-    def _shared(self, before: int, after: int) -> int:
+    def _common_stack(self, before: int, after: int) -> int:
         """Return the number of the stack between two calls: the functions that both are in.
 
         The code that ran lies between the innermost one's lines of the first and of the second call.
@@ -268,7 +268,7 @@ class _CombinedStacks:
         return self._known[stack]
 
 
-def _followed(first: ThreadCode, then: ThreadCode) -> ThreadCode:
+def _join_threads(first: ThreadCode, then: ThreadCode) -> ThreadCode:
     """Return the spans of one thread until those of another one begin, and then these."""
     import numpy as np
 

@@ -74,7 +74,7 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
         for who, mine in thread_rows(some.pid[kept], some.thread[kept]):
             recorded = code.code_of(*who)
-            gaps = _Gaps(some, np.flatnonzero(kept)[mine], own[:, mine])
+            gaps = _ThreadGaps(some, np.flatnonzero(kept)[mine], own[:, mine])
             if recorded is None:
                 sums[0] += gaps.ns.sum(axis=1)
                 continue
@@ -134,7 +134,7 @@ def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
 
 
 @dataclass(frozen=True)
-class _Gaps:
+class _ThreadGaps:
     """Some gaps of one thread, with the ns of each cause (rows, as in ``CODE_CAUSES``) by gap."""
 
     some: Some
@@ -150,7 +150,7 @@ class _Charge:
     blocks: Blocks | None
     requests: Ints | None
 
-    def of(self, gaps: _Gaps) -> tuple[Charges, Charges]:
+    def of(self, gaps: _ThreadGaps) -> tuple[Charges, Charges]:
         """Return what no code covers, for each gap with the time before the thread began, and what is charged to pieces
         of code."""
         import numpy as np
@@ -163,7 +163,7 @@ class _Charge:
         running_ns = sum(ns[CODE_CAUSES.index(cause)] for cause in _RUNNING)
         existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
         piece = self._pieces(since, until)
-        blocked = self._blocked(piece, g0)
+        blocked = self._blocking_time(piece, g0)
         length = np.maximum(piece.end - piece.start - sum(blocked.before), 0).astype(np.float64)
         running = np.maximum(length - sum(blocked.inside), 0)
         charged = np.zeros((len(CODE_CAUSES), len(piece.gap)))
@@ -198,7 +198,7 @@ class _Charge:
         gap, span = overlaps(since, until, code)
         return _Pieces(gap, span, np.maximum(code.s[span], since[gap]), np.minimum(code.e[span], until[gap]))
 
-    def _blocked(self, piece: _Pieces, g0: Ints) -> _Blocked:
+    def _blocking_time(self, piece: _Pieces, g0: Ints) -> _Blocked:
         """Return how much of each piece calls of each class block: within the gap, and before it if that is
         harmless."""
         import numpy as np

@@ -153,7 +153,7 @@ def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
     rows = [
         replace(row, part=part)
         for part, own in charged.items()
-        for row in _united(_rows(_with_whole_models(own), 0, least)[0])
+        for row in _unite(_rows(_with_whole_models(own), 0, least)[0])
     ]
     return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
 
@@ -221,7 +221,7 @@ def _rows(charged: Sequence[_Charged], depth: int, least: float) -> tuple[list[H
     return rows, rest
 
 
-def _united(rows: Sequence[HotCode]) -> list[HotCode]:
+def _unite(rows: Sequence[HotCode]) -> list[HotCode]:
     """Return the rows, those of one function as one row: that with most of the time says who calls it."""
     united: dict[tuple[str, str | None], HotCode] = {}
     for row in sorted(rows, key=lambda row: -row.idle_ns):

@@ -81,12 +81,12 @@ def operators(trace: Trace, windows: Sequence[Window] | None = None) -> Operator
     """Return the operators whose device work begins in the windows, or in the whole trace; empty without shapes."""
     if not (trace.ranges and _has_shapes(trace)):
         return Operators([])
-    launched = _launched(trace, windows or [trace.whole])
+    launched = _launching_operators(trace, windows or [trace.whole])
     examined = [one for one in launched if one.what is None and one.arguments][:_MOST]
     ceilings = _ceilings(trace.workload)
     rows = [_row(one, made, ceilings) for one, made in zip(examined, _work_of(trace.workload, examined), strict=True)]
     kept = set(examined)
-    rest = [_unexamined(one) for one in launched if one not in kept]
+    rest = [_row_without_work(one) for one in launched if one not in kept]
     merged = sorted(_merge([*rows, *rest]), key=lambda row: (-row.ns, row.operator or "", row.sizes or ""))
     return Operators(merged, _notes(merged, ceilings))
 
@@ -101,7 +101,7 @@ def _has_shapes(trace: Trace) -> bool:
     return "arguments" in stated and bool(trace.rows(f"SELECT 1 FROM {ranges} WHERE arguments IS NOT NULL LIMIT 1"))
 
 
-def _launched(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
+def _launching_operators(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
     """Return the device work by operator and arguments, and that of no operator, longest time first."""
     import numpy as np
 
@@ -396,7 +396,7 @@ def _row(one: _Launched, work: _CallWork, ceilings: Ceilings | None) -> Operator
     return replace(row, least_ns=max(moving, computing), bound=bound)
 
 
-def _unexamined(one: _Launched) -> OperatorRow:
+def _row_without_work(one: _Launched) -> OperatorRow:
     """Return the row of work without an operator, of an operator without shapes, or of one beyond the limit."""
     if one.what:
         return OperatorRow(None, None, None, None, None, one.ns, reason=_REASONS[one.what])

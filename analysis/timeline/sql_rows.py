@@ -90,7 +90,7 @@ def _steps(trace: Trace) -> list[Row]:
         return []
     edges = division.starts
     any_ns, computing, communication, copies = (
-        _covered(trace, edges, name, classes)
+        _busy_between(trace, edges, name, classes)
         for name, classes in (
             ("any", ANY),
             ("computing", COMPUTING),
@@ -138,7 +138,7 @@ def _phases(trace: Trace) -> list[Row]:
     ]
 
 
-def _covered(trace: Trace, edges: Sequence[int], name: str, classes: Sequence[int]) -> Ints:
+def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequence[int]) -> Ints:
     """Return the ns of work of these classes between each time and the next, summed over all devices.
 
     Work of one device that overlaps counts once.
@@ -184,14 +184,14 @@ def _lanes(trace: Trace) -> list[Row]:
 
 
 def _operators(trace: Trace) -> list[Row]:
-    return _picked("operators", operators(trace).rows)
+    return _pick_columns("operators", operators(trace).rows)
 
 
 def _collectives(trace: Trace) -> list[Row]:
-    return _picked("collectives", collectives(trace))
+    return _pick_columns("collectives", collectives(trace))
 
 
-def _picked(table: str, rows: Sequence[object]) -> list[Row]:
+def _pick_columns(table: str, rows: Sequence[object]) -> list[Row]:
     """Return the attributes of each row that have the name of a column."""
     names = [name for name in schema()[table].columns if name != "workload"]
     return [{name: getattr(row, name) for name in names} for row in rows]

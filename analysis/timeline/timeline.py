@@ -63,7 +63,7 @@ Selected = Literal["steady", "work", "whole", "range"]
 
 
 @dataclass(frozen=True)
-class _Selection:
+class _ChosenWindows:
     """The windows that figures refer to; ``apart`` is the other one of steps and the time around them, if they tell
     different stories."""
 
@@ -454,24 +454,24 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
     )
 
 
-def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps | None) -> _Selection:
+def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps | None) -> _ChosenWindows:
     """Return the windows that the figures refer to: the steps, if they stand for all work of the devices."""
     if asked.range is not None:
         return _select_ranges(trace, asked.range)
     if not asked.steady:
-        return _Selection([trace.whole], "whole")
+        return _ChosenWindows([trace.whole], "whole")
     steady = division.steady if division else None
     if not (division and steady):
-        return _Selection([_span(trace)], "work")
+        return _ChosenWindows([_span(trace)], "work")
     if not _differ(trace, division, steady):
-        return _Selection([steady], "steady")
+        return _ChosenWindows([steady], "steady")
     # Steps that the program names are what it does; repetitions may be anything.
     if division.named:
-        return _Selection([steady], "steady", _span(trace))
-    return _Selection([_span(trace)], "work", steady)
+        return _ChosenWindows([steady], "steady", _span(trace))
+    return _ChosenWindows([_span(trace)], "work", steady)
 
 
-def _select_ranges(trace: Trace, name: str) -> _Selection:
+def _select_ranges(trace: Trace, name: str) -> _ChosenWindows:
     """Return the times in which the devices do what ranges with this name, or of which the name matches, requested.
 
     If none of them requested work, their times on the host are returned.
@@ -496,9 +496,9 @@ def _select_ranges(trace: Trace, name: str) -> _Selection:
     pid, start, end = np.array(rows, dtype=np.int64).T
     requested = requested_work(trace, pid, start, end)
     if not requested.known.any():
-        return _Selection(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
+        return _ChosenWindows(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
     begun, finished = (at.tolist() for at in requested.spans())
-    return _Selection(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
+    return _ChosenWindows(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
 
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
