@@ -27,7 +27,8 @@ from .busy import ANY, COMPUTING, Within, busy
 from .collectives import collectives
 from .idle import CAUSES, attributed_gaps
 from .operators import operators
-from .steps import OPERATIONS, phases, steps
+from .phases import OPERATIONS, phases
+from .steps import steps
 from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
 from .trace_loading import prepare
 

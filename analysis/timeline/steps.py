@@ -1,18 +1,14 @@
-"""The steps of a program, from repeating ranges, or else from the period of its kernel sequence; and its phases.
+"""The steps of a program, from repeating ranges, or else from the period of its kernel sequence.
 
 A step begins when its first work starts on the device; the host may run ahead by several steps. A division into steps
 is used only if it covers the device's time: layers of a network repeat too, but a forward pass among long pauses is not
 described by the time from one of its layers to the next. What repeats but is not certainly a step is a repetition.
-
-Phases, such as prefill and decode, are what the names of ranges say. Device work belongs to the phase in which it was
-requested, on any thread of its process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -20,9 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
 from .busy import ANY
-from .requested_work import requested_work
 from .rules import rules
-from .trace import NONE, Trace, Window, Work
+from .trace import NONE, OF_PROGRAM, Trace, Window, Work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,8 +146,7 @@ def _level() -> str:
 
 
 _NAMED = "coalesce(source, '') != 'python' AND level IS NOT NULL"
-_OF_PROGRAM = "source NOT IN ('torch', 'python')"
-_OWN = f"{_OF_PROGRAM} AND NOT part"
+_OWN = f"{OF_PROGRAM} AND NOT part"
 _OPERATORS = "coalesce(source, 'torch') = 'torch' AND NOT part"
 """SQL: ranges that are called steps, those that the program itself named, and operators of a framework, without ranges
 that are parts of a step by their names."""
@@ -377,124 +371,3 @@ def _make_steps(
         warm_up += 1
     covered = (starts[-1] - starts[warm_up]) / max(int(trace.work.e.max() - trace.work.s.min()), 1)
     return Steps(by, name, list(starts), warm_up, named, covered, after_setup, usable)
-
-
-# -- phases ----------------------------------------------------------------------------------------
-
-OPERATIONS = (
-    "attention",
-    "matrix",
-    "convolution",
-    "collectives",
-    "normalisation",
-    "sampling",
-    "cache",
-    "copies",
-    "other",
-)
-"""Groups of operations on the device."""
-
-
-@dataclass
-class Phase:
-    """A range that is a phase of the program; times in ns, those of the device None if nothing is known of it."""
-
-    phase: str
-    name: str
-    rank: int | None
-    pid: int
-    thread: int | None
-    requests: int | None
-    """The batch size, if the name states it."""
-    tokens: int | None
-    start: int
-    end: int
-    device_start: int | None = None
-    device_end: int | None = None
-    busy: int | None = None
-    """The time in which the work that it requested runs, without overlap."""
-    interval: int | None = None
-    """From the end on the device of the phase before of the same kind; for decode, the time between tokens."""
-    operations: Mapping[str, int] = field(default_factory=dict)
-    """Group of operations -> the time of its work; work that overlaps counts twice."""
-
-
-def phases(trace: Trace) -> list[Phase]:
-    """Return the phases of the program by their start, at most 200,000; empty if no range is one."""
-    if not trace.ranges:
-        return []
-    named = " OR ".join(f"regexp_matches(name, {sql_literal(rule.pattern.pattern)})" for rule in rules().phases)
-    rows = trace.rows(
-        f"SELECT name, rank, coalesce(pid, {NONE}), thread, start_ns, end_ns FROM {trace.ranges} WHERE {_OF_PROGRAM} "
-        f"AND ({named}) ORDER BY pid, thread, start_ns, end_ns DESC LIMIT {_MOST}"
-    )
-    made: list[Phase] = []
-    last: dict[tuple[str, int, int | None], Phase] = {}
-    for name, rank, pid, thread, start, end in rows:
-        if (stated := _phase_of(str(name))) is None:
-            continue
-        what, requests, tokens = stated
-        before = last.get((what, pid, thread))
-        if before is not None and end <= before.end:
-            before.requests, before.tokens = before.requests or requests, before.tokens or tokens
-            continue
-        made.append(Phase(what, str(name), rank, pid, thread, requests, tokens, int(start), int(end)))
-        last[what, pid, thread] = made[-1]
-    if trace.calls and made:
-        _add_device_work(trace, made)
-    return sorted(made, key=lambda each: (each.start, -each.end))
-
-
-@lru_cache(10_000)
-def _phase_of(name: str) -> tuple[str, int | None, int | None] | None:
-    """Return the phase that the name of a range states, with its numbers of requests and tokens."""
-    for rule in rules().phases:
-        if (match := rule.pattern.search(name)) is None:
-            continue
-        numbers = {key: int(text[:18]) for key, text in match.groupdict().items() if text}
-        if rule.name is not None:
-            return rule.name, numbers.get("requests"), numbers.get("tokens")
-        context, generation = numbers["context"], numbers["generation"]
-        if context or generation:
-            what = "decode" if not context else "mixed" if generation else "prefill"
-            return what, context + generation, numbers["context_tokens"] + numbers["generation_tokens"]
-    return None
-
-
-def _add_device_work(trace: Trace, made: Sequence[Phase]) -> None:
-    """Add to the phases what the device did for them."""
-    import numpy as np
-
-    columns = ([getattr(each, name) for each in made] for name in ("pid", "start", "end"))
-    requested = requested_work(trace, *map(np.array, columns))
-    lengths, groups = trace.work.e - trace.work.s, _operation_groups(trace)
-    by_group = [requested.before(np.where(groups == g, lengths, 0)) for g in range(len(OPERATIONS))]
-    known = np.flatnonzero(requested.known).tolist()
-    busy, *by_group = [
-        total[requested.last[known]] - total[requested.first[known]] for total in (requested.times(), *by_group)
-    ]
-    for i, (at, start, end) in enumerate(zip(known, *requested.spans(), strict=True)):
-        each = made[at]
-        each.device_start, each.device_end, each.busy = int(start), int(end), int(busy[i])
-        each.operations = {name: int(by_group[g][i]) for g, name in enumerate(OPERATIONS)}
-    before: dict[tuple[str, int, int | None], int] = {}
-    for each in made:
-        key = each.phase, each.pid, each.thread
-        if each.device_end is not None:
-            each.interval = each.device_end - before[key] if key in before else None
-            before[key] = each.device_end
-
-
-def _operation_groups(trace: Trace) -> NDArray[np.int8]:
-    """Return for each piece of device work the position of its group in ``OPERATIONS``."""
-    import numpy as np
-
-    cases = " ".join(
-        f"WHEN regexp_matches(name, {sql_literal(pattern)}) THEN {OPERATIONS.index(group)}"
-        for group, pattern in rules().operations.items()
-    )
-    talks, other = OPERATIONS.index("collectives"), OPERATIONS.index("other")
-    known = trace.rows(f"SELECT CASE WHEN talks THEN {talks} {cases} ELSE {other} END FROM tl_kernels ORDER BY kernel")
-    of_kernel = np.array([*(group for (group,) in known), OPERATIONS.index("copies")], dtype=np.int8)
-    groups: NDArray[np.int8] = of_kernel[trace.work.kernel]  # -1 is the last one: copies and fills
-    return groups

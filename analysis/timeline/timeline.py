@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from ..base.database import sql_literal
-from ..base.kernel_names import matching
-from ..base.problems import BadArgument, BadInput, NotFound, near
+from ..base.problems import BadInput
 from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
-from .busy import Busy, ProgramCeiling, Within, busy, merge_windows, program_ceiling
+from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
 from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
 from .heights import Heights
 from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
-from .requested_work import RequestedWork, requested_work
+from .phases import Phase, phases
 from .rules import rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
-from .steps import Phase, phases
 from .trace import BLOCKING, NONE, Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
 from .verdict import (
@@ -36,16 +32,14 @@ from .verdict import (
     expected_from_graphs,
     expected_from_pinning,
 )
+from .windows import STEPS_COVER, Selected, select_windows, work_span
 
 _GAPS, _FEW_GAPS = 30, 3
 """The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
 _MANY = 1_000_000
 _NAMED = 3
 _TRIED = 3
-_MOST_RANGES = 20_000
 _LONG_NAME = 80
-_OTHER_STORY = threshold("timeline.other_story_points")
-_COVERED = threshold("timeline.steps_cover")
 _SMALL_PART = threshold("timeline.small_part_of_trace")
 
 
@@ -56,22 +50,6 @@ class TimelineRequest:
     top_n: int = 5
     range: str | None = None
     steady: bool = True
-
-
-Selected = Literal["steady", "work", "whole", "range"]
-"""Steps after the warm-up, the time from the first to the last device work, the whole trace, or requested ranges."""
-
-
-@dataclass(frozen=True)
-class _ChosenWindows:
-    """The windows that figures refer to; ``apart`` is the other one of steps and the time around them, if they tell
-    different stories."""
-
-    windows: Sequence[Window]
-    selected: Selected
-    apart: Window | None = None
-    requested: RequestedWork | None = None
-    """The work of requested ranges, to which the kernels are limited."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +117,7 @@ class Timeline:
     def edges_ns(self) -> tuple[int, int]:
         """The time of the trace before the first device work, or before the steps that are the window, and after the
         last device work, in ns."""
-        work, whole = _span(self.trace), self.trace.whole
+        work, whole = work_span(self.trace), self.trace.whole
         start = work.start
         if self.selected == "steady" and self.steps:
             start = self.steps.starts[0 if self.steps.certain else self.steps.warm_up]
@@ -165,7 +143,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     """
     trace = prepare(workload)
     division = steps.repetitions(trace)
-    selection = _select_windows(trace, asked, division)
+    selection = select_windows(trace, division, asked.range, steady=asked.steady)
     windows = selection.windows
     within = Within(windows)
     over_all = busy(trace, Within([trace.whole]))
@@ -310,7 +288,7 @@ def _edges_text(made: Timeline) -> str:
 
 def _edges(trace: Trace) -> tuple[Gap, Gap]:
     """Return the time before the first and after the last device work."""
-    work, span, whole = trace.work, _span(trace), trace.whole
+    work, span, whole = trace.work, work_span(trace), trace.whole
     ends = {
         "start_up": (int(work.s.argmin()), Window(whole.start, span.start)),
         "shut_down": (int(work.e.argmax()), Window(span.end, whole.end)),
@@ -331,44 +309,10 @@ def _edges(trace: Trace) -> tuple[Gap, Gap]:
 def _is_small_part(made: Timeline) -> bool:
     """Whether the windows are so small a part of the trace, or repetitions of the time of work, that a verdict on them
     may not be one on the program."""
-    span, whole = _span(made.trace), made.trace.whole
+    span, whole = work_span(made.trace), made.trace.whole
     if made.selected == "steady" and made.steps and not made.steps.named:
-        return made.wall_ns < _COVERED * (span.end - span.start)
+        return made.wall_ns < STEPS_COVER * (span.end - span.start)
     return made.selected == "work" and made.wall_ns < _SMALL_PART * (whole.end - whole.start)
-
-
-def _span(trace: Trace) -> Window:
-    """Return the time between the first and the last device work."""
-    return Window(int(trace.work.s.min()), int(trace.work.e.max()))
-
-
-def _parts(trace: Trace, window: Window) -> list[float]:
-    """Return the disjoint parts of the time within a window in %, without that before the first and after the last work
-    of each device."""
-    import numpy as np
-
-    within = Within([window])
-    total = sum(busy(trace, within).values(), Busy(0))
-    idle_ns, whole = total.idle, trace.whole
-    for lane in trace.lanes:
-        first, last = int(trace.work.s[lane.first]), int(trace.work.e[lane.first : lane.last].max())
-        edges = np.array([whole.start, last]), np.array([first, whole.end])
-        idle_ns -= int(within.ns(*edges).sum())
-    parts = (total.computing, total.exposed_communication, total.exposed_copies, idle_ns)
-    return [100 * ns / max(sum(parts), 1) for ns in parts]
-
-
-def _differ(trace: Trace, division: steps.Steps, steady: Window) -> bool:
-    """Whether steps tell another story than the work around them, of which a setup and a warm-up after it are no part.
-
-    Repetitions that are not certainly steps do so as soon as they leave out a large part of that time.
-    """
-    span = _span(trace)
-    around = Window(steady.start, span.end) if division.after_setup else span
-    if not division.certain and steady.end - steady.start < _COVERED * (around.end - around.start):
-        return True
-    pairs = zip(_parts(trace, steady), _parts(trace, around), strict=True)
-    return any(abs(one - other) > _OTHER_STORY for one, other in pairs)
 
 
 def _with_other_story(made: Timeline, apart: Window) -> list[ApplicationFinding]:
@@ -452,53 +396,6 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
         analysed.balance.last.rank if analysed.balance and analysed.balance.last else None,
         None if roofs is None else program_ceiling(analysed.trace, analysed.windows[0], roofs, doubted=doubted),
     )
-
-
-def _select_windows(trace: Trace, asked: TimelineRequest, division: steps.Steps | None) -> _ChosenWindows:
-    """Return the windows that the figures refer to: the steps, if they stand for all work of the devices."""
-    if asked.range is not None:
-        return _select_ranges(trace, asked.range)
-    if not asked.steady:
-        return _ChosenWindows([trace.whole], "whole")
-    steady = division.steady if division else None
-    if not (division and steady):
-        return _ChosenWindows([_span(trace)], "work")
-    if not _differ(trace, division, steady):
-        return _ChosenWindows([steady], "steady")
-    # Steps that the program names are what it does; repetitions may be anything.
-    if division.named:
-        return _ChosenWindows([steady], "steady", _span(trace))
-    return _ChosenWindows([_span(trace)], "work", steady)
-
-
-def _select_ranges(trace: Trace, name: str) -> _ChosenWindows:
-    """Return the times in which the devices do what ranges with this name, or of which the name matches, requested.
-
-    If none of them requested work, their times on the host are returned.
-    """
-    import numpy as np
-
-    if not trace.ranges:
-        raise NotFound(f"There is no range {name!r}", "the timeline contains no ranges", "Omit the argument range")
-    known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
-    names = {name} if name in known else set(matching(name, known))
-    if not names:
-        raise NotFound(f"There is no range {name!r}", near(name, known), "Name a range, or a pattern that matches one")
-    listed = ", ".join(map(sql_literal, sorted(names)))
-    rows = trace.rows(
-        f"SELECT coalesce(pid, {NONE}), start_ns, end_ns FROM {trace.ranges} WHERE name IN ({listed}) "
-        f"AND end_ns > start_ns ORDER BY start_ns LIMIT {_MOST_RANGES + 1}"
-    )
-    if not rows:
-        raise BadArgument(f"The ranges {name!r} have a duration of zero", fix="Name another range")
-    if len(rows) > _MOST_RANGES:
-        raise BadArgument(f"{name!r} matches more than {_MOST_RANGES} ranges", fix="Name a range that encloses them")
-    pid, start, end = np.array(rows, dtype=np.int64).T
-    requested = requested_work(trace, pid, start, end)
-    if not requested.known.any():
-        return _ChosenWindows(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
-    begun, finished = (at.tolist() for at in requested.spans())
-    return _ChosenWindows(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
 
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:

@@ -38,6 +38,10 @@ FARTHEST = 4 * 10**18
 """Larger times cannot be subtracted in 64 bits and are invalid, since no clock reaches them."""
 
 
+OF_PROGRAM = "source NOT IN ('torch', 'python')"
+"""SQL: ranges that the program itself named, and neither an operator of a framework nor a function of Python."""
+
+
 class Window(NamedTuple):
     """A time interval."""
 

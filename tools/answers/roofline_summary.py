@@ -10,7 +10,7 @@ from typing import Any
 
 from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
-from ...analysis.timeline.steps import OPERATIONS, Phase
+from ...analysis.timeline.phases import OPERATIONS, Phase
 from ..base.results import Table, round_number, table_of
 
 _OperatorRow = namedtuple(

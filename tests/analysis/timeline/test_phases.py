@@ -10,8 +10,8 @@ import pytest
 
 from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.timeline.phases import OPERATIONS, Phase, phases
 from rooflens.analysis.timeline.sql_rows import phase_rows
-from rooflens.analysis.timeline.steps import OPERATIONS, Phase, phases
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
