@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..analysis.base.notes import Note
-from ..analysis.base.text import count_text, figure
+from ..analysis.base.text import count_text, figure, short_time
 from ..analysis.catalogue.thresholds import threshold
 from ..analysis.store.store import Store
 from ..analysis.timeline.activity_tables import TimelineFigure
@@ -18,6 +18,7 @@ from ..analysis.timeline.host_clocks import clocks
 from ..analysis.timeline.host_findings import HostFindings, callers, place
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
+from ..analysis.timeline.steps import named_ranges
 from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
@@ -385,6 +386,9 @@ def _window(analysed: Timeline) -> str:
 def _steps(analysed: Timeline) -> str:
     division = analysed.steps
     if division is None:
+        if named := named_ranges(analysed.trace):
+            name, ns = named[0]
+            return f"none found: a single range is called a step ({name!r}, {short_time(ns)} on the host)"
         return "none found: nothing repeats that is not a part of a step"
     by = f"the repeating {'range' if division.by == 'range' else 'kernel'} {division.name!r}"
     steady = division.steady_durations

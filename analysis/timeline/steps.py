@@ -128,7 +128,7 @@ def repetitions(trace: Trace) -> Steps | None:
     encloses them. Otherwise ranges of the program come first, then kernels, then operators of a framework, of which a
     step may have many.
     """
-    candidates = [_by_range(trace, _NAMED)] if _has_named(trace) else []
+    candidates = [_by_range(trace, _NAMED)] if named_ranges(trace) else []
     for other in (_OWN, None, _OPERATORS) if not candidates else ():
         candidates.append(_by_kernels(trace) if other is None else _by_range(trace, other))
         if candidates[-1] and candidates[-1].usable:
@@ -159,8 +159,14 @@ def _ranges(trace: Trace) -> str:
     return f"(SELECT *, {plain} AS plain, {_level()} AS level, {part} AS part FROM {trace.ranges})"
 
 
-def _has_named(trace: Trace) -> bool:
-    return bool(trace.ranges and trace.rows(f"SELECT 1 FROM {_ranges(trace)} WHERE {_NAMED} LIMIT 1"))
+def named_ranges(trace: Trace) -> list[tuple[str, int]]:
+    """Return the first ranges that are called steps, at most two, with their ns on the host."""
+    if not trace.ranges:
+        return []
+    rows = trace.rows(
+        f"SELECT name, end_ns - start_ns FROM {_ranges(trace)} WHERE {_NAMED} ORDER BY level, start_ns LIMIT 2"
+    )
+    return [(str(name), int(ns)) for name, ns in rows]
 
 
 def _by_range(trace: Trace, sources: str) -> Steps | None:

@@ -285,3 +285,14 @@ def test_launches_without_host_calls_have_their_idle_time_in_the_answer(tmp_path
         "The GPU is idle for 98.8 % of the time between its first and last work (150.3 ms); without the host calls "
         "that requested its work, the cause is not in the trace."
     )
+
+
+def test_a_single_step_of_a_profile_is_named_and_its_parts_are_no_steps(tmp_path: Path) -> None:
+    made = Made()
+    made.range("ProfilerStep#1", 0, 31 * MS)
+    for i in range(3):
+        made.launch("gemm", (i * 10 * MS, i * 10 * MS + 5 * US), (i * 10 * MS + 10 * US, i * 10 * MS + 9 * MS))
+    publish(Store(tmp_path), made, "one")
+    found = compute_timeline(Store(tmp_path), "one")
+    assert found.steps == "none found: a single range is called a step ('ProfilerStep#1', 31 ms on the host)"
+    assert found.step_ms is None and "between its first and last work" in found.answer
