@@ -18,7 +18,7 @@ from ..analysis.timeline.host_clocks import clocks
 from ..analysis.timeline.host_findings import HostFindings, callers, place
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
-from ..analysis.timeline.steps import named_ranges
+from ..analysis.timeline.steps import named_range
 from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
@@ -386,9 +386,8 @@ def _window(analysed: Timeline) -> str:
 def _steps(analysed: Timeline) -> str:
     division = analysed.steps
     if division is None:
-        if named := named_ranges(analysed.trace):
-            name, ns = named[0]
-            return f"none found: a single range is called a step ({name!r}, {short_time(ns)} on the host)"
+        if named := named_range(analysed.trace):
+            return f"none found: a single range is called a step ({named.name!r}, {short_time(named.ns)} on the host)"
         return "none found: nothing repeats that is not a part of a step"
     by = f"the repeating {'range' if division.by == 'range' else 'kernel'} {division.name!r}"
     steady = division.steady_durations

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LEAST = count_threshold("timeline.least_steps")
 _MOST = 200_000
 _CANDIDATES = 8
-_COVERED = threshold("timeline.steps_cover")
+STEPS_COVER = threshold("timeline.steps_cover")
 _KERNELS_COVERED = threshold("timeline.kernel_steps_cover")
 _NEGLIGIBLE_IDLE = threshold("timeline.negligible_idle")
 _ALIKE = 0.5
@@ -128,7 +128,8 @@ def repetitions(trace: Trace) -> Steps | None:
     encloses them. Otherwise ranges of the program come first, then kernels, then operators of a framework, of which a
     step may have many.
     """
-    candidates = [_by_range(trace, _NAMED)] if named_ranges(trace) else []
+    named = named_range(trace)
+    candidates = [_by_range(trace, f"{_NAMED} AND level = {named.level}", named=True)] if named else []
     for other in (_OWN, None, _OPERATORS) if not candidates else ():
         candidates.append(_by_kernels(trace) if other is None else _by_range(trace, other))
         if candidates[-1] and candidates[-1].usable:
@@ -159,42 +160,49 @@ def _ranges(trace: Trace) -> str:
     return f"(SELECT *, {plain} AS plain, {_level()} AS level, {part} AS part FROM {trace.ranges})"
 
 
-def named_ranges(trace: Trace) -> list[tuple[str, int]]:
-    """Return the first ranges that are called steps, at most two, with their ns on the host."""
+class NamedRange(NamedTuple):
+    """A range that is called a step: its name, its ns on the host, and the position of the pattern that says so."""
+
+    name: str
+    ns: int
+    level: int
+
+
+def named_range(trace: Trace) -> NamedRange | None:
+    """Return the first range that is called a step, by the first pattern that any name matches; None without any."""
     if not trace.ranges:
-        return []
+        return None
     rows = trace.rows(
-        f"SELECT name, end_ns - start_ns FROM {_ranges(trace)} WHERE {_NAMED} ORDER BY level, start_ns LIMIT 2"
+        f"SELECT name, end_ns - start_ns, level FROM {_ranges(trace)} WHERE {_NAMED} ORDER BY level, start_ns LIMIT 1"
     )
-    return [(str(name), int(ns)) for name, ns in rows]
+    return NamedRange(*rows[0]) if rows else None
 
 
-def _by_range(trace: Trace, sources: str) -> Steps | None:
+def _by_range(trace: Trace, sources: str, *, named: bool = False) -> Steps | None:
     """Find steps by the outermost range that repeats; ``sources`` is an SQL condition on the ranges.
 
-    Ranges that are called steps may be few and differ in length, and those of the first pattern hide the others; other
-    ranges have to repeat evenly. If none stands for the program, the one that covers most of its time is returned.
+    Ranges that are called steps (``named``) may be few and differ in length; others have to repeat evenly. If none
+    stands for the program, the one that covers most of its time is returned.
     """
     if not trace.ranges:
         return None
-    named = sources == _NAMED
+    least = _FEWEST_NAMED if named else _LEAST
     rows = trace.rows(
-        f"SELECT plain, pid, thread FROM {_ranges(trace)} WHERE {sources} GROUP BY plain, pid, thread, level "
-        f"HAVING count(*) BETWEEN {_FEWEST_NAMED if named else _LEAST} AND {_MOST} "
-        + ("QUALIFY level = min(level) OVER () " if named else "")
-        + f"ORDER BY min(depth) NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
+        f"SELECT plain, pid, thread FROM {_ranges(trace)} WHERE {sources} GROUP BY plain, pid, thread "
+        f"HAVING count(*) BETWEEN {least} AND {_MOST} "
+        f"ORDER BY min(depth) NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
     )
     rejected: list[Steps] = []
     for plain, pid, thread in rows:
-        own = f"{_same('pid', pid)} AND {_same('thread', thread)}"
+        own = f"{sources} AND {_same('pid', pid)} AND {_same('thread', thread)}"
         began = trace.rows(
             f"SELECT start_ns FROM {_ranges(trace)} WHERE {own} AND plain = {sql_literal(plain)} ORDER BY start_ns"
         )
         starts = _first_work(trace, [int(s) for (s,) in began], pid)
-        if len(starts) < (_FEWEST_NAMED if named else _LEAST) or not (named or _even(starts)):
+        if len(starts) < least or not (named or _even(starts)):
             continue
         setup = sources != _OPERATORS
-        usable = _covered_share(trace, starts, setup) >= _COVERED and not _leaves_idle_out(trace, starts, setup)
+        usable = _covered_share(trace, starts, setup) >= STEPS_COVER and not _leaves_idle_out(trace, starts, setup)
         name = str(plain).replace("##", "#")  # ProfilerStep#12
         division = _make_steps(trace, "range", name, starts, named=named, after_setup=named, usable=usable)
         if usable:

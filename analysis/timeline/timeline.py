@@ -10,7 +10,7 @@ from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
-from . import activity_tables, host_activity, idle, steps, verdict
+from . import activity_tables, host_activity, idle, verdict
 from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
 from .collectives import CollectiveRow, collectives
 from .doubts import TraceDoubt, doubts
@@ -21,6 +21,7 @@ from .operators import Operators, operators
 from .phases import Phase, phases
 from .rules import rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
+from .steps import STEPS_COVER, Steps, repetitions
 from .trace import BLOCKING, NONE, Trace, Window, has_timeline, lane_name
 from .trace_loading import prepare
 from .verdict import (
@@ -32,7 +33,7 @@ from .verdict import (
     expected_from_graphs,
     expected_from_pinning,
 )
-from .windows import STEPS_COVER, Selected, select_windows, work_span
+from .windows import Selected, select_windows, work_span
 
 _GAPS, _FEW_GAPS = 30, 3
 """The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
@@ -70,7 +71,7 @@ class Timeline:
     """The sum over all lanes, from the first event to the last."""
     lanes: Mapping[int, Busy]
     """The times within the windows, by the number of the lane."""
-    steps: steps.Steps | None
+    steps: Steps | None
     """What repeats in the program, also if it does not stand for it."""
     phases: Sequence[Phase]
     """What the program's ranges state of its phases, such as prefill and decode, within the windows."""
@@ -142,7 +143,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     Raises BadInput if the workload has no timeline, and NotFound if the requested range does not exist.
     """
     trace = prepare(workload)
-    division = steps.repetitions(trace)
+    division = repetitions(trace)
     selection = select_windows(trace, division, asked.range, steady=asked.steady)
     windows = selection.windows
     within = Within(windows)

@@ -12,12 +12,11 @@ from ..base.problems import BadArgument, NotFound, near
 from ..catalogue.thresholds import threshold
 from .busy import Busy, Within, busy, merge_windows
 from .requested_work import RequestedWork, requested_work
-from .steps import Steps
+from .steps import STEPS_COVER, Steps
 from .trace import NONE, Trace, Window
 
 _MOST_RANGES = 20_000
 _OTHER_STORY = threshold("timeline.other_story_points")
-STEPS_COVER = threshold("timeline.steps_cover")
 
 
 Selected = Literal["steady", "work", "whole", "range"]

@@ -138,6 +138,29 @@ def test_nothing_inside_a_single_step_is_a_step(tmp_path: Path) -> None:
     assert analysed.steps is None and analysed.selected == "work"
 
 
+def test_steps_of_the_program_inside_a_single_step_of_the_profiler_are_no_steps(tmp_path: Path) -> None:
+    made = Made()
+    made.range("ProfilerStep#10", 0, 40 * MS)
+    for i in range(4):
+        t = i * 8 * MS
+        made.range("train_step", t, t + 8 * MS, depth=1)
+        made.launch(f"gemm{'abcd'[i]}", (t, t + 5 * US), (t + 10 * US, t + 7900 * US))
+    assert told(tmp_path, made).steps is None
+
+
+def test_functions_of_python_with_the_name_of_a_step_do_not_divide_it(tmp_path: Path) -> None:
+    made = Made()
+    for i in range(6):
+        t = i * 8 * MS
+        made.range("step", t, t + 8 * MS)
+        for k, kernel in enumerate(("gemm", "norm")):
+            at = t + 4 * k * MS
+            made.range("step", at, at + 4 * MS, depth=1, source="python")
+            made.launch(kernel, (at, at + 5 * US), (at + 10 * US, at + 3900 * US))
+    steps = told(tmp_path, made).steps
+    assert steps is not None and steps.durations == [8 * MS] * 5
+
+
 @pytest.mark.parametrize(
     "part",
     [
