@@ -28,6 +28,7 @@ STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage"
         ("4711_counter_collection.csv", "Correlation_Id,Counter_Name", "rocprofv3"),
         ("counter_collection.csv", "", "rocprofv3"),
         ("node_kernel_trace.csv", "Kind,Agent_Id,Kernel_Name", "rocprofv3"),
+        ("sizes.csv", "Dispatch_Id,Agent_Id,Kernel_Name,Counter_Name,Counter_Value", "rocprofv3"),
         ("4711_agent_info.csv", "Node_Id", "rocprofv3"),
         ("node01_4711_results.db", "", "rocprofv3"),
         ("anything.json", '{"rocprofiler-sdk-tool": [{', "rocprofv3"),

@@ -13,7 +13,7 @@ from ....analysis.base.problems import Problem
 from ...base.profile_files import HOTSPOTS_STEP, head, is_inside, natural_sort_key
 from ..merging.ranks import ProcessPlace, place_of_name
 from ..parsing.sqlite_database import MAGIC, open_database
-from .layouts import FILES
+from .layouts import FILES, HEADERS
 
 _CSV = re.compile(
     r"(?:(?P<stem>.*)_)?(?P<kind>counter_collection|kernel_trace|agent_info|kernel_stats|"
@@ -130,8 +130,11 @@ def kind_of(file: Path) -> str | None:
     if suffix == file.suffix and _TRACE_START[suffix == ".csv"].match(start):
         return TRACE_KIND
     if suffix == ".csv":
-        kind = "stochastic" if _STALLS_MARK in start.partition(b"\n")[0] else "host_trap"
-        return kind if start.startswith(_SAMPLES_MARK) else None
+        header = start.partition(b"\n")[0]
+        if start.startswith(_SAMPLES_MARK):
+            return "stochastic" if _STALLS_MARK in header else "host_trap"
+        columns = set(header.decode(errors="replace").replace('"', "").strip().split(","))
+        return next((kind for kind, needed in HEADERS.items() if columns.issuperset(needed)), None)
     if suffix == ".json":
         return "json" if _JSON_MARK in start else None
     return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None
