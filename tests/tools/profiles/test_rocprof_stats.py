@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from rooflens.analysis.base.problems import BadInput
@@ -43,6 +45,38 @@ def test_one_kernel_under_two_spellings_is_added_up(bench):
     rows = [("k(int).kd", 2, 100, 50, 50), ("k(int) [clone .kd]", 1, 50, 50, 50)]
     done = bench.load(bench.csv("run/results.stats.csv", HEADER, rows))
     assert bench.rows(done, "kernel_stats", "kernel, calls, total_ns, mean_ns") == [("k(int)", 3, 150, 50.0)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_names_with_commas_need_no_quotes(bench, tmp_path, end, packed):
+    """As rocprof of ROCm 3 and 4 writes them: what follows a name are four numbers."""
+    rows = [
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage"',
+        "void run<Functor<int, 3>, Tag>(int, char const*),4,4000,1000,80.0",
+        '"copy(int, int)",1,900,900,18.0',
+        "fill,2,100,50,2.0",
+        'name<"a", "b">(int),1,7,7,0.1',
+    ]
+    text = end.join([*rows, ""]).encode()
+    file = tmp_path / ("results.stats.csv.gz" if packed else "results.stats.csv")
+    file.write_bytes(gzip.compress(text) if packed else text)
+    done = bench.load(file)
+    assert bench.rows(done, "kernel_stats", "kernel, calls, total_ns") == [
+        ("void run<Functor<int, 3>, Tag>(int, char const*)", 4, 4000),
+        ("copy(int, int)", 1, 900),
+        ("fill", 2, 100),
+        ('name<"a", "b">(int)', 1, 7),
+    ]
+    assert bench.column(done, "passes", "source") == [file.name]
+    assert not done.warnings
+
+
+@pytest.mark.parametrize("row", ["k(int, int),4,4000,1000,much", "k(int, int),4", "k(int),4,4000,1000,80.0,more"])
+def test_a_row_that_does_not_end_in_four_numbers_is_damaged(bench, tmp_path, row):
+    (tmp_path / "results.stats.csv").write_text(f"{','.join(HEADER)}\n{row}\n")
+    with pytest.raises(BadInput, match=r"results\.stats\.csv is damaged"):
+        bench.load(tmp_path / "results.stats.csv")
 
 
 def test_a_folder_with_statistics_only(bench):

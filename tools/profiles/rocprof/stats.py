@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
-from ...base.profile_files import is_inside
+from ...base.profile_files import head, is_inside
 from ...base.untrusted_text import plain_kernel_name, visible_name
 from ..merging.contract import PassTable, one_row
 from ..parsing.csv_file import read_headers, stage
@@ -22,6 +23,10 @@ _FILES = (
     "*.stats.csv",
     "*.stats.csv.gz",
 )  # in a folder; rocprofv3 writes its statistics next to more detailed files
+_NUMBERS, _NUMBER = 4, re.compile(rb"[-+.\deE]+")
+"""The numbers after a name that rocprof writes without quotes, and one of them."""
+_LARGEST = 64 << 20
+"""The most bytes of a file whose names are quoted; a file of statistics has a row per kernel."""
 _API = (
     r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^Copy(Host|Device|Peer)\w*To\w+$|^FillBuffer\w*$|"
     r"^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
@@ -49,7 +54,13 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
     """Return the statistics of one run, one file per process, as kernel_stats; calls and times are summed."""
     con = files.con
     parts = [
-        stage(con, file, files.work, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
+        stage(
+            con,
+            _quote_names(file, files.work / str(i)),
+            files.work,
+            f"kernel_stats_{i}" if i else "kernel_stats",
+            _classify,
+        )
         for i, file in enumerate(sources)
     ]
     # Rows of one kernel from several processes or spellings are summed.
@@ -81,10 +92,33 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
         name=stem if stem not in ("results", "kernel_stats") else sources[0].parent.name,
         vendor="amd",
         tool="rocprofv3" if any(c.role == "std_ns" for c in parts[0].columns) else "rocprof",
-        passes=[PassTable(s.name, s.source, warnings=s.warnings) for s in parts],
+        passes=[PassTable(s.name, file, warnings=s.warnings) for s, file in zip(parts, sources, strict=True)],
         tables={"kernel_stats": "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel"},
         notes=[Note("totals", note)],
     )
+
+
+def _quote_names(file: Path, folder: Path) -> Path:
+    """Return a copy of a file in ``folder`` with its names quoted, or the file if no name needs it.
+
+    rocprof of ROCm 3 and 4 writes names with commas as they are, and four numbers after them.
+    """
+    content = head(file, _LARGEST)
+    rows = content.splitlines()
+    quoted = [_quote_name(row) if row.count(b",") > _NUMBERS else row for row in rows]
+    if quoted == rows or len(content) == _LARGEST:
+        return file
+    folder.mkdir()
+    copy = folder / file.name.removesuffix(".gz")
+    copy.write_bytes(b"\n".join([*quoted, b""]))
+    return copy
+
+
+def _quote_name(row: bytes) -> bytes:
+    name, *numbers = row.rsplit(b",", _NUMBERS)
+    if name.startswith(b'"') or not all(_NUMBER.fullmatch(number) for number in numbers):
+        return row
+    return b",".join([b'"%b"' % name.replace(b'"', b'""'), *numbers])
 
 
 def _kernel_totals(sheet: LaunchSheet) -> str:
