@@ -28,6 +28,10 @@ _DECIMAL_COMMA = re.compile(rb'"[+-]?(?:\d+,(?!\d{3}")\d+|\d{1,3}(?:\.\d{3})+,\d
 """A number that can only have a decimal comma or points between its thousands: 65,77 or 27.595.520."""
 _DECIMAL_POINT = re.compile(rb'"[+-]?\d+\.(?:\d{2}|\d{4,})"')
 """A number that can only have a decimal point. One digit after it may be a version, three may be thousands."""
+_AMD_ROW = re.compile(
+    rb',"?(?:SQC?|TC[ACP]|T[AD]|GRBM|SPI|CP[CF]|GL[12]C|GCEA)_\w+"?,"?[^",\n]*"?,"?[\d.,eE+-]+"?\r?$', re.MULTILINE
+)
+"""The end of a row of a details page whose metric is a counter of AMD GPUs: name, unit and value."""
 NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
 """Cells without a value."""
 _LOOKED_AT = 1 << 20
@@ -159,6 +163,12 @@ def _check_header(page: NcuPage) -> None:
             command_advice("Write the page without --print-summary", _WRITE_PAGE),
         )
     if "Metric Name" in columns:
+        if _AMD_ROW.search(head(page.source, _LOOKED_AT)):
+            raise BadInput(
+                f"{name} contains counters of an AMD GPU in the form of a details page of ncu",
+                "ncu profiles no AMD GPU, so another program converted them, and this form is not read",
+                "Import what the profiler of AMD wrote itself: *_results.db, *_counter_collection.csv or results.csv",
+            )
         raise BadInput(
             f"{name} is a details page of ncu",
             "its values are rounded, and its labels differ by version",

@@ -254,6 +254,23 @@ def test_a_details_page_is_refused_with_the_command_for_the_raw_page(bench, reco
     assert bench.is_clean()
 
 
+@pytest.mark.parametrize("row", ['"SQ_WAVES","","4,096"', '"GL2C_HIT_sum","inst","1.5e6"', "TCC_MISS_sum,,7"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_counters_of_amd_in_the_form_of_a_details_page_are_called_so(bench, tmp_path, row, end):
+    header = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    (tmp_path / "p.csv").write_bytes(end.join([header, f'"0","1","fill(float*)",{row}', ""]).encode())
+    with pytest.raises(BadInput, match="counters of an AMD GPU") as refused:
+        bench.load(tmp_path / "p.csv")
+    assert "_counter_collection.csv" in (refused.value.fix or "") and "ncu --import" not in refused.value.text
+
+
+def test_a_kernel_named_like_a_counter_of_amd_makes_no_page_of_amd(bench, tmp_path):
+    header = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    (tmp_path / "p.csv").write_text(f'{header}\n"0","1","TA_fill","Duration","us","12.3"\n')
+    with pytest.raises(BadInput, match="is a details page"):
+        bench.load(tmp_path / "p.csv")
+
+
 @pytest.mark.parametrize(
     ("header", "what"),
     [
