@@ -58,15 +58,15 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
     file = group[0].file
     runs = [run for source in group for run in source.runs]
     values = [_values(run, names) for run in runs]
-    counters = {name for row in values for name in row if _usable(name)}
+    named = {name for row in values for name in row}
+    counters = set(filter(_usable, named))
     if len(counters) > size_limits.MOST_COLUMNS or len(runs) * len(counters) > size_limits.EMPTY_CELLS:
         what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(runs), 'run')}"
         raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
     progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
     warnings = []
-    if strange := sorted({name for row in values for name in row if not _usable(name)}):
-        listed = ", ".join(plain_text(name, 60) for name in strange[:8])
-        text = f"{file.name}: skipped events that cannot be columns: {listed}."
+    if strange := sorted(named - counters):
+        text = f"{file.name}: skipped events that cannot be columns: {_names_text(strange)}."
         warnings.append(Note("no_counters", text))
     launches = [
         Launch(
@@ -219,7 +219,7 @@ def _runs(file: Path) -> list[PerfRun]:
     text = content.decode("utf-8-sig", errors="replace")
     if is_text(text):
         return read_text(file.name, text)
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = text.splitlines()
     if any(map(looks_like_json, lines)):
         return read_json(file.name, text)
     if any(map(looks_like_table, lines)):

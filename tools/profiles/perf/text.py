@@ -149,8 +149,8 @@ def no_totals_problem(name: str, how: str, option: str) -> BadInput:
 
 def _command(what: str) -> str | None:
     """Return the quoted command; None for a process that was already running, or the whole system."""
-    quoted = len(what) > 1 and what[0] == what[-1] == "'"
-    return what[1:-1] if quoted and not what.startswith(_OF_CPUS) else None
+    quoted = re.fullmatch("'(.*)'", what)
+    return quoted[1] if quoted and not what.startswith(_OF_CPUS) else None
 
 
 def _number(text: str, mark: str) -> float | None:
