@@ -45,6 +45,8 @@ _EXECUTED = (
 )
 _NOTHING = "There are no samples, cycles or executions: no wave of this kernel was observed."
 _MOST_KNOWN = 99.0
+_INTERVAL = "pc_sampling_interval_"
+"""The fact that states how often samples were taken has its unit behind this."""
 _UNKNOWN_CODE = (
     "For some places only the address is known: import the profile again with code= and the program or its code "
     "object, or collect it with instructions (JSON, CSV)."
@@ -376,9 +378,11 @@ class _RankingText:
         elif ranking.unit == "executions":
             yield _EXECUTED if ranking.total else _NOTHING
         elif code.sample_count < FEW:
+            facts = self.opened.manifest.facts
+            intervals = (f" than {facts[f]:,.0f} {f.removeprefix(_INTERVAL)}" for f in facts if f.startswith(_INTERVAL))
             yield (
-                f"{count_text(code.sample_count, 'sample is', 'samples are')} not enough to rank "
-                "lines: collect some hundreds (a longer run, more launches, a shorter interval)."
+                f"{count_text(code.sample_count, 'sample is', 'samples are')} not enough to rank lines: collect some "
+                f"hundreds (a longer run, more launches, a shorter interval{''.join(intervals)})."
             )
         elif ranking.unsure():
             yield "The 95 % intervals of the first two overlap: either may be the more expensive one."

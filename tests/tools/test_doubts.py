@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rooflens.tools.compute_occupancy import compute_occupancy
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.plot import plot
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.sql.computed_tables import metric_rows
@@ -165,7 +167,45 @@ def test_a_counter_that_did_not_count_is_told(store: Store) -> None:
     assert any(row["reason"] and "TCP_REQ_sum did not count" in row["reason"] for row in found)
 
 
-def test_an_impossible_figure_makes_its_block_suspect_and_names_the_remedy(store: Store) -> None:
+MISSES = "lts__t_sectors_lookup_miss.sum"
+
+
+@pytest.fixture(scope="module")
+def without_misses(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The profile of an H200 without the misses of its L2, which is also named h200."""
+    folder = tmp_path_factory.mktemp("without_misses")
+    with (shared / PROFILES["h200"]).open(newline="") as file:
+        header, *lines = csv.reader(file)
+    left_out = header.index(MISSES)
+    with (folder / "h200_raw.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([cell for i, cell in enumerate(line) if i != left_out] for line in [header, *lines])
+    store = Store(folder / "store")
+    stored(store, folder / "h200_raw.csv", "h200")
+    return store
+
+
+def test_hits_that_exceed_lookups_are_divided_by_hits_and_misses(store: Store, without_misses: Store) -> None:
+    names = ["lts__t_sectors_lookup_hit.sum", MISSES, "lts__t_sectors.sum"]
+    listed = ", ".join(f'"{name}"' for name in names)
+    counted = query_counters(store, f"SELECT kernel, {listed} FROM counters", "h200").table.rows
+    consistent, before = (
+        {row["kernel"]: row for row in rows(compute_metrics(s, "h200", ["l2.hit_rate_pct"], by_kernel=True).table)}
+        for s in (store, without_misses)
+    )
+    beyond = [row for row in counted if row[1] > row[3]]
+    assert beyond
+    for kernel, hits, misses, lookups in counted:
+        expected = 100 * hits / (hits + misses if hits > lookups else lookups)
+        assert consistent[kernel]["avg"] == pytest.approx(expected), kernel
+        assert before[kernel]["avg"] == pytest.approx(100 * hits / lookups), kernel
+    assert all(consistent[kernel]["status"] == "suspect" for kernel, *_ in beyond), "its passes still differ"
+    plan = plan_profile(store, gpu="sm_90", metrics=["l2.hit_rate_pct"], detail="full")
+    ((together,),) = [[row["names"] for row in rows(plan.passes)]]
+    assert set(names) <= set(together.split())
+
+
+def test_an_impossible_figure_makes_its_block_suspect_and_names_the_remedy(without_misses: Store) -> None:
+    store = without_misses
     impossible = rows(compute_metrics(store, "h200", ["l2.hit_rate_pct"], by_kernel=True).table)
     kernel = next(row["kernel"] for row in impossible if row["status"] == "impossible")
     answer = compute_metrics(store, "h200", ["l2"], kernel=kernel)

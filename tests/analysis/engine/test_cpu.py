@@ -102,16 +102,6 @@ def test_runs_are_weighed_by_their_work(tmp_path: Path) -> None:
     assert value(publish(tmp_path, runs), "instruction_fetch.branch_miss_rate_pct").value == pytest.approx(1)
 
 
-def test_kinds_of_core_add_up_and_one_may_be_idle(tmp_path: Path) -> None:
-    both = {"cpu_core/cycles/": 300.0, "cpu_atom/cycles/": 100.0, "cpu_core/instructions/": 700.0}
-    store = publish(tmp_path / "a", [{"duration_ns": 1.0, **both, "cpu_atom/instructions/": 100.0}])
-    assert value(store, "dispatch.ipc").value == pytest.approx(2)
-    idle: dict[str, float | None] = {"duration_ns": 1.0, **both, "cpu_atom/instructions/": None} | {
-        "cpu_atom/cycles/": None
-    }
-    assert value(publish(tmp_path / "b", [idle]), "dispatch.ipc").value == pytest.approx(700 / 300)
-
-
 def test_every_name_in_a_formula_that_is_nothing_else_is_an_event(tmp_path: Path) -> None:
     for name in ("task-clock", "L1-dcache-loads", "cpu_core/cycles/"):
         assert catalog.is_counter("cpu", name)

@@ -18,6 +18,7 @@ from rooflens.analysis.engine.compile import FormulaScope
 from rooflens.analysis.workload import Workload
 from rooflens.tests.figures import evaluate
 from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.profiles.rocprof_compute.read import read_options
 from rooflens.tools.query_counters import query_counters
 
@@ -208,7 +209,15 @@ def test_a_folder_of_pc_samples_alone_gives_its_launches_and_the_sample_that_roc
         (3, kernel, 0x1F68, wait, None, "memory", "WAITCNT", False, 1)
     ]  # fmt: skip
     assert bench.rows(done, "instructions", 'kernel, "offset", instruction, class') == [(kernel, 0x1F68, wait, "wait")]
-    assert bench.manifest(done).samples == 1
+    manifest = bench.manifest(done)
+    assert manifest.samples == 1
+    # The folder's options: stochastic sampling, whose intervals are cycles.
+    assert manifest.facts["pc_sampling_interval_cycles"] == 1_048_576
+    sql = "SELECT value FROM facts WHERE fact = 'pc_sampling_interval_cycles'"
+    assert query_counters(bench.store, sql, str(done.workload)).table.rows == [[1_048_576]]
+    (few, *_) = find_hotspots(bench.store, str(done.workload)).notes
+    assert "1 sample is not enough" in few and "a shorter interval than 1,048,576 cycles" in few
+    assert "pc_sampling_interval_us" not in manifest.facts and manifest.facts["num_xcd"] > 1
 
 
 def test_the_result_of_an_analysis_is_named_with_what_to_import_instead(bench):

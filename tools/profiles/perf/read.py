@@ -19,6 +19,8 @@ from ..merging.ranks import only_value
 from ..reader import Launch, Pass, Profile, ProfileFiles
 from .text import (
     DURATION,
+    WHOLE,
+    PerfEvent,
     PerfRun,
     is_text,
     looks_like_json,
@@ -31,7 +33,6 @@ from .text import (
 
 _COUNTER = re.compile(r"[A-Za-z][\w.:/,=@\-]{0,180}")
 _TIMES = {DURATION, "user_time", "system_time"}
-_WHOLE = 100.0
 
 
 @dataclass
@@ -57,15 +58,15 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
     file = group[0].file
     runs = [run for source in group for run in source.runs]
     values = [_values(run, names) for run in runs]
-    counters = {name for row in values for name in row if _usable(name)}
+    named = {name for row in values for name in row}
+    counters = set(filter(_usable, named))
     if len(counters) > size_limits.MOST_COLUMNS or len(runs) * len(counters) > size_limits.EMPTY_CELLS:
         what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(runs), 'run')}"
         raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
     progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
     warnings = []
-    if strange := sorted({name for row in values for name in row if not _usable(name)}):
-        listed = ", ".join(plain_text(name, 60) for name in strange[:8])
-        text = f"{file.name}: skipped events that cannot be columns: {listed}."
+    if strange := sorted(named - counters):
+        text = f"{file.name}: skipped events that cannot be columns: {_names_text(strange)}."
         warnings.append(Note("no_counters", text))
     launches = [
         Launch(
@@ -83,14 +84,50 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
 def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
     """Return counter -> value of one run, plus the share of time counted and the error if they are informative."""
     values: dict[str, float | None] = {}
-    for event in run.events:
-        name = names[event.name]
+    combined = {name: _all_cores(run, parts) for name, parts in _events_by_core(run, names).items()}
+    # An event that was counted as such takes the place of a combined one.
+    for name, event in (combined | {names[event.name]: event for event in run.events}).items():
         values[name] = event.value
-        if event.value is not None and event.running_pct is not None and event.running_pct < _WHOLE:
+        if event.value is not None and event.running_pct is not None and event.running_pct < WHOLE:
             values[f"{name}:running_pct"] = event.running_pct
         if event.value is not None and event.error_pct is not None:
             values[f"{name}:error_pct"] = event.error_pct
     return values
+
+
+_CORES = re.compile(r"(?:cpu_(?:core|atom|lowpower)|armv8_\w+|apple_\w+_pmu)/(?P<event>[A-Za-z][\w.-]*)/")
+"""A named event of one kind of core; Intel, Arm and Apple combine kinds of which each has its own counters."""
+_ROUNDING = 1.0
+"""Shares, in %, of kinds of cores that exclude each other exceed 100 % by less, because each is rounded."""
+
+
+def _events_by_core(run: PerfRun, names: dict[str, str]) -> dict[str, list[PerfEvent]]:
+    """Return event -> its counts by the kinds of cores of a hybrid processor."""
+    parts: dict[str, list[PerfEvent]] = {}
+    for event in run.events:
+        if match := _CORES.fullmatch(names[event.name]):
+            parts.setdefault(match["event"], []).append(event)
+    return parts
+
+
+def _all_cores(run: PerfRun, parts: list[PerfEvent]) -> PerfEvent:
+    """Return an event on all kinds of cores; its value is None if the file does not determine it.
+
+    Source: tools/perf/Documentation/intel-hybrid.txt of Linux. A task is on one kind of core at a time, and perf scales
+    the count of each by time enabled / time running, as if all of the run had been there: count * share is what was
+    counted. If the shares add up to 100 %, the sum of these is exact. If they add up to less, events took turns as well
+    or a kind was left out, and dividing by the sum of the shares scales it to the run, as perf does. If they add up to
+    more, or processors are followed, all kinds count at once and the sum of the counts is the total.
+    """
+    counted = [(event.value, event.running_pct) for event in parts if event.value is not None]
+    known = [(value, share) for value, share in counted if share is not None]
+    whole = round(sum(share for _, share in known), 2)
+    total = None
+    if run.follows_cpus or whole > WHOLE + _ROUNDING:
+        total = sum(value for value, _ in known) if len(known) == len(parts) else None
+    elif whole and len(known) == len(counted):
+        total = sum(value * share for value, share in known) / whole
+    return PerfEvent("", total, running_pct=whole)
 
 
 def _same_pass(one: PerfFile, other: PerfFile) -> bool:
@@ -182,7 +219,7 @@ def _runs(file: Path) -> list[PerfRun]:
     text = content.decode("utf-8-sig", errors="replace")
     if is_text(text):
         return read_text(file.name, text)
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = text.splitlines()
     if any(map(looks_like_json, lines)):
         return read_json(file.name, text)
     if any(map(looks_like_table, lines)):
@@ -218,6 +255,13 @@ def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
         notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
     if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
         notes.append(Note("not_measured", f"Not measured, so NULL: {_names_text(missing)}."))
+    if listed := sorted({match["event"] for e in events if (match := _CORES.fullmatch(names[e.name]))}):
+        text = (
+            f"Counted apart on each kind of core, and combined without the kind: {_names_text(listed)}. perf scales "
+            "each to the whole run, so for a program it is their mean by the time on each; if processors were followed "
+            "it is the sum, and without the shares of time it is NULL."
+        )
+        notes.append(Note("kinds_of_cores", text))
     if means := [run.repeats for run in runs if run.repeats != 1]:
         count = f"{means[0]} runs" if means[0] else "several runs"
         rows = f"{len(means)} of {count_text(len(runs), 'row')}"

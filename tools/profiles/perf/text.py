@@ -18,6 +18,9 @@ _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{
 DURATION = "duration_time"
 """perf's event for the elapsed time, in ns; user_time and system_time are its parts on the CPU."""
 
+WHOLE = 100.0
+"""The share, in %, of an event that was counted all the time."""
+
 
 @dataclass
 class PerfEvent:
@@ -40,6 +43,8 @@ class PerfRun:
     command: str | None = None
     repeats: int = 1
     unknown_units: set[str] = field(default_factory=set)
+    follows_cpus: bool = False
+    """Whether processors were counted, not the tasks of a program: the whole system, or a list of processors."""
 
     names: set[str] = field(default_factory=set)
     """Names of its events."""
@@ -75,6 +80,7 @@ def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
 
 _MARK = "Performance counter stats for"
 _HEADER = re.compile(_MARK + r" (?P<what>.*?)(?: \((?P<runs>\d{1,9}) runs\))?:\s*$")
+_OF_CPUS = ("'system wide", "'CPU(s)")
 _SPACES = " \u00a0\u202f"  # separators of digit groups, by locale
 _VALUE = rf"(?P<value><not supported>|<not counted>|-?\d+(?:[.,'’{_SPACES}]\d{{3}})*(?:[.,]\d+)?)"
 _EVENT = re.compile(rf"^\s*{_VALUE}[{_SPACES}]+(?P<rest>[^\s#(].*)$")
@@ -101,6 +107,7 @@ def read_text(name: str, text: str) -> list[PerfRun]:
     runs = []
     for header, lines in _blocks(name, text):
         run = PerfRun(command=_command(header["what"]), repeats=int(header["runs"] or 1))
+        run.follows_cpus = header["what"].startswith(_OF_CPUS)
         # Comma or point, as in the line of the elapsed time, which always has a fraction.
         elapsed = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
         mark = next((match[1] for match in elapsed if match), ".")
@@ -142,8 +149,8 @@ def no_totals_problem(name: str, how: str, option: str) -> BadInput:
 
 def _command(what: str) -> str | None:
     """Return the quoted command; None for a process that was already running, or the whole system."""
-    quoted = len(what) > 1 and what[0] == what[-1] == "'"
-    return what[1:-1] if quoted and what != "'system wide'" and not what.startswith("'CPU(s)") else None
+    quoted = re.fullmatch("'(.*)'", what)
+    return quoted[1] if quoted and not what.startswith(_OF_CPUS) else None
 
 
 def _number(text: str, mark: str) -> float | None:
@@ -175,7 +182,7 @@ def _add_event(run: PerfRun, match: re.Match[str], mark: str) -> None:
             words[0],
             None if missing else _number(match["value"], mark),
             match["value"].strip("<>") if missing else _NO_NUMBER,
-            _number(running["value"], mark) if running else None,
+            _number(running["value"], mark) if running else WHOLE,  # the text omits 100 %
             _number(error["value"], mark) if error else None,
         ),
         unit,

@@ -205,12 +205,14 @@ def read(files: ProfileFiles) -> Profile:
             "it contains neither pmc_perf.csv nor results_pmc_perf_*.csv",
         )
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
-    arch, (facts, no_clock) = arch_of(info), facts_of(info)
     if replays(folder):
         profile = _read_counters(files, folder)
     else:  # databases that were kept, or the record of PC sampling
         sources = recordings(folder)
         profile = rocprofv3.read(replace(files, path=folder if len(sources) > 1 else sources[0]))
+    if info and (profile.hotspots or profile.sampled):  # the option has a value without any samples too
+        info[f"pc_sampling_{options.get('pc_sampling_method')}"] = options.get("pc_sampling_interval", "")
+    arch, (facts, no_clock) = arch_of(info), facts_of(info)
     tables, no_ceilings = stage_ceilings(files.con, folder, arch or "", text_of(info, "timestamp"))
     name = text_of(info, "name")
     # A folder that states no name is named by its path: rocprof-compute writes workloads/NAME/MODEL.

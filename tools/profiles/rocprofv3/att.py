@@ -30,7 +30,6 @@ from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .layouts import ATT
-from .pc_samples import ISSUED
 from .waves import RESIDENT, CoveredCycles, TracedWave, covered_cycles, read_waves, resident_waves, select_waves
 
 if TYPE_CHECKING:
@@ -325,9 +324,9 @@ def _samples(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[s
     for one in trace.rows:
         if one.service in (None, _CYCLES) or one.is_function_mark:
             continue
-        for count, issued, raw in ((one.issued, 1, ISSUED), (one.stalled, 0, None)):
+        for count, issued in ((one.issued, 1), (one.stalled, 0)):
             if count:
-                yield _place(trace, launch, one) | {"stall_raw": raw, "issued": issued, "count": count}
+                yield _place(trace, launch, one) | {"issued": issued, "count": count}
 
 
 def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from .rocpd import Staging
 
-REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
-"""Prefix of the profiler's stall reasons, and the text used for a wave that issued, whose reason is meaningless."""
+REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
+"""Prefix of the profiler's stall reasons."""
 _LARGEST = 2**63 - 1
 _KEYS = 200_000
 """Number of different samples that are counted in memory before they are spooled."""
@@ -103,7 +103,6 @@ def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
     record = record if isinstance(record, Mapping) else {}
     place, snapshot = record.get("pc"), record.get("snapshot")
     place = place if isinstance(place, Mapping) else {}
-    issued = _whole(record.get("wave_issued"))
     reason = snapshot.get("stall_reason") if isinstance(snapshot, Mapping) else None
     reason = str(reason)[:_TEXT].removeprefix(REASON) if isinstance(reason, str) else None
     return (
@@ -111,8 +110,8 @@ def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
         _whole(place.get("code_object_id")),
         _whole(place.get("code_object_offset")),
         _whole(value.get("inst_index")),
-        issued,
-        ISSUED if issued else reason,
+        _whole(record.get("wave_issued")),
+        reason,
         mask.bit_count() if isinstance(mask := record.get("exec_mask"), int) and 0 <= mask < 1 << 64 else None,
     )
 

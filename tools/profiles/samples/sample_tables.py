@@ -74,7 +74,7 @@ def write_hotspots(
     launches = _launches(out)
     code = work / "hotspots_code.parquet"
     write_table(con, _merged_instructions(instructions, launches), code)
-    reason = reason_sql(queries.profiler, "stall_raw", "instruction")
+    reason = reason_sql(queries.profiler, _STATED["reason"].get(queries.profiler, "stall_raw"), "instruction")
     counted = work / "hotspots_samples.parquet"
     write_table(
         con, f"SELECT *, {reason} AS stall_reason FROM ({_summed_samples(samples, launches, parquet([code]))})", counted

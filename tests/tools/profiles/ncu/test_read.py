@@ -54,6 +54,7 @@ def test_durations_and_rates_are_in_base_units(bench, recorded):
 def test_the_device_is_described_by_facts_and_not_by_counters(bench, recorded):
     manifest = bench.manifest(bench.load(recorded / "small_raw.csv"))
     assert manifest.facts["cu_per_gpu"] == 132 and manifest.facts["max_sclk"] == 1980
+    assert manifest.facts["pc_sampling_interval_cycles"] == 2048
     assert manifest.facts["l2_bytes"] == 62_914_560 and manifest.facts["wave_size"] == 32
     assert not [c for c in manifest.counters if c.startswith("device__")]
 

@@ -72,6 +72,75 @@ def test_numbers_of_other_locales_are_the_same_numbers(bench, thousands, decimal
     assert stored(bench, load(bench, translated, "local.txt")) == stored(bench, load(bench, PUBLISHED))
 
 
+HYBRID = """
+ Performance counter stats for './matmul':
+
+            1.100,00 msec task-clock                #    1,000 CPUs utilized
+       3.640.000.000      cpu_atom/cycles/          #    3,309 GHz                      (0,68%)
+       4.960.000.000      cpu_core/cycles/          #    4,509 GHz                      (78,79%)
+       4.800.000.000      cpu_atom/instructions/u   #    1,32  insn per cycle           (0,83%)
+      11.050.000.000      cpu_core/instructions/u   #    2,23  insn per cycle           (98,97%)
+     <not counted>        cpu_atom/branches/                                            (0,00%)
+       1.000.000.000      cpu_core/branches/
+
+       1,100500000 seconds time elapsed
+"""
+
+
+def test_kinds_of_cores_are_alternatives_weighted_by_the_time_on_each(bench):
+    done = load(bench, HYBRID)
+    (row,) = stored(bench, done)
+    cycles = (3.64e9 * 0.68 + 4.96e9 * 78.79) / (0.68 + 78.79)
+    assert row["cycles"] == pytest.approx(cycles) and row["cycles"] / row["task-clock"] == pytest.approx(
+        4.4988, abs=1e-4
+    )
+    assert row["instructions"] == pytest.approx((4.8e9 * 0.83 + 11.05e9 * 98.97) / 99.8)
+    assert row["branches"] == 1e9  # the program never was on the other kind
+    assert (row["cpu_atom/cycles/"], row["cpu_core/cycles/"]) == (3.64e9, 4.96e9)
+    assert row["cycles:running_pct"] == pytest.approx(79.47) and row["instructions:running_pct"] == 99.8
+    assert row["cpu_atom/cycles/:running_pct"] == 0.68 and row["cpu_atom/branches/"] is None
+    assert any("cycles, instructions" in note and "each kind of core" in note for note in done.notes)
+
+
+def test_shares_of_one_whole_give_the_sum_of_what_was_really_counted(bench):
+    # The example of perf's documentation of hybrid processors.
+    text = "233066666,,cpu_core/cycles/,9,0.43,,\n604097080,,cpu_atom/cycles/,9,99.57,,\n"
+    (row,) = stored(bench, load(bench, text, "stat.csv"))
+    assert row["cycles"] == pytest.approx(233_066_666 * 0.0043 + 604_097_080 * 0.9957)
+    assert "cycles:running_pct" not in row
+
+
+@pytest.mark.parametrize("share", ["", " (45.00%)"])
+def test_kinds_of_cores_of_a_whole_system_count_at_once_and_add_up(bench, share):
+    text = " Performance counter stats for 'system wide':\n\n"
+    text += f" 6,744,979 cpu_core/cycles/{share}\n 1,965,552 cpu_atom/cycles/{share}\n"
+    text += " 5 cpu_core/branches/\n <not counted> cpu_atom/branches/\n\n 1.0 seconds time elapsed\n"
+    (row,) = stored(bench, load(bench, text))
+    assert row["cycles"] == 6_744_979 + 1_965_552 and row["branches"] is None
+
+
+def test_shares_above_one_whole_say_that_kinds_of_cores_counted_at_once(bench):
+    (row,) = stored(
+        bench, load(bench, "70,,cpu_core/cycles/,9,100.00,,\n30,,cpu_atom/cycles/,9,100.00,,\n", "stat.csv")
+    )
+    assert row["cycles"] == 100
+
+
+def test_kinds_of_cores_without_shares_of_time_have_no_total(bench):
+    line = '{{"counter-value" : "{}", "unit" : "", "event" : "cpu_{}/cycles/"}}\n'
+    done = load(bench, line.format(70, "core") + line.format(30, "atom"), "stat.json")
+    (row,) = stored(bench, done)
+    assert row["cycles"] is None and row["cpu_core/cycles/"] == 70
+    assert any("without the shares of time it is NULL" in note for note in done.notes)
+
+
+def test_units_that_are_no_cores_are_not_combined(bench):
+    text = "7,,uncore_imc_0/cas/,9,100.00,,\n3,,uncore_imc_1/cas/,9,100.00,,\n5,,cycles,9,100.00,,\n"
+    text += "4,,cpu_core/cycles/,9,100.00,,\n"
+    (row,) = stored(bench, load(bench, text, "stat.csv"))
+    assert "cas" not in row and row["cycles"] == 5
+
+
 def test_what_is_not_counted_is_null_with_its_reason(bench):
     text = PUBLISHED.replace("11,573,436,803", "<not supported>").replace("27,428", "<not counted>")
     done = load(bench, text)

@@ -42,6 +42,15 @@ EXPECTED = [
     (2, "dots", 2, FMAC, SAMPLES[2].text, "/src/lines.hip", 16, "issued", True, 60),
     (2, "dots", 2, 0x1D84, SAMPLES[3].text, "/src/lines.h", 7, "dependency", False, 40),
 ]
+# A wave that issued keeps what the file states as its reason.
+RAW = [("dependency", "ALU_DEPENDENCY", 40), ("issued", "NONE", 60), ("memory", "WAITCNT", 900)]
+
+
+def _raw_reasons(bench: Any, done: Any) -> list[Any]:
+    counts: dict[Any, int] = {}
+    for *reason, count in bench.rows(done, "samples", "stall_reason, stall_raw, count"):
+        counts[tuple(reason)] = counts.get(tuple(reason), 0) + count
+    return sorted((*reason, count) for reason, count in counts.items())
 
 
 @pytest.mark.parametrize("kind", ["json", "rocpd"])
@@ -50,6 +59,7 @@ def test_json_and_rocpd_give_the_samples_of_each_launch_configuration(kind: str,
     done = bench.load((as_json if kind == "json" else as_rocpd)(file))
     assert bench.rows(done, "samples", COLUMNS) == EXPECTED
     assert bench.manifest(done).samples == 1000
+    assert _raw_reasons(bench, done) == RAW
     (inlined,) = bench.rows(done, "instructions", "inlined, class", 'inlined IS NOT NULL AND "offset" = 7556')
     assert inlined == ("at /src/lines.hip:17 > at /src/lines.h:10", "valu")
 
@@ -60,6 +70,7 @@ def test_csv_beside_a_trace_tells_the_kernels_and_no_addresses(bench: Any) -> No
     done = bench.load(bench.folder / "in")
     expected = [(*row[:3], None, *row[4:]) for row in EXPECTED]
     assert sorted(bench.rows(done, "samples", COLUMNS)) == sorted(expected)
+    assert _raw_reasons(bench, done) == RAW
     assert done.dispatches == 2
 
 
