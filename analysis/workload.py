@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base.database import connect, speed_up, sql_literal, sql_path
-from .base.kernel_names import matching, names_shortened_to, near_kernels
+from .base.kernel_names import names_shortened_to, near_kernels, select_names
 from .base.problems import BadInput, NotFound
 from .base.text import count_text, names_displayed_as
 from .catalogue.metrics import no_formulas, targets_with_metrics
@@ -265,10 +265,11 @@ class Workload:
     ) -> Selection:
         """Select kernels and dispatches.
 
-        ``kernel`` is a regular expression (RE2) searched in the kernel's name, "#1" (several: "#1,#3") for ranks by
-        total time among the selected dispatches, or a list of exact names. In a workload opened by launch, a pattern
-        selects all configurations of the matching kernels, and so does "#1"; "#1.2" selects one. ``dispatches`` is a
-        list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with similar names if nothing matches.
+        ``kernel`` is a name or else a regular expression (RE2) searched in the kernel's name (see ``select_names``),
+        "#1" (several: "#1,#3") for ranks by total time among the selected dispatches, or a list of exact names. In a
+        workload opened by launch, a pattern selects all configurations of the matching kernels, and so does "#1";
+        "#1.2" selects one. ``dispatches`` is a list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with
+        similar names if nothing matches.
         """
         ranges = dispatch_ids.ranges(dispatches)
         names = self._every_kernel if ranges is None else self._kernels_of(Selection([], True, ranges))
@@ -319,15 +320,12 @@ class Workload:
     @staticmethod
     def _matching(pattern: str, kernels: list[str]) -> list[str]:
         """The kernels with this name, in full or as shown in answers, or else those in which the pattern is found."""
-        # Text with template arguments is more likely a name from an answer than a pattern.
-        if exact := names_displayed_as(pattern, kernels) or ("<" in pattern and names_shortened_to(pattern, kernels)):
-            return exact
         plain = _SUFFIX.sub("", pattern)
         # Anchors apply to names as shown in answers, without the parameters that a profiler writes.
         bare = plain.removeprefix("^").removesuffix("$")
         return (
-            [k for k in kernels if k == plain]
-            or matching(plain, kernels)
+            names_displayed_as(pattern, kernels)
+            or select_names(plain, kernels)
             or names_shortened_to(plain, kernels)
             or names_shortened_to(bare, kernels)
         )

@@ -24,7 +24,7 @@ from ..analysis.engine.evaluation import FigureRequest
 from ..analysis.engine.time_shares import share_pct, shares_by_time
 from ..analysis.rooflines.ceilings import contradicted_facts, empirical_ceilings
 from ..analysis.store.store import Manifest, Store
-from ..analysis.workload import Selection, Workload
+from ..analysis.workload import Workload
 from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.next_calls import next_call
@@ -55,7 +55,7 @@ _FEW = 6
 _LISTED = 12
 """Names of metrics without a row that the text lists."""
 _SHOWN = 4
-By = Literal["kernel", "launch", "operator", "range", "range_name"]
+By = Literal["kernel", "launch", "operator", "range", "range_name", "all"]
 _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range": "range", "range_name": "range_name"}
 
 
@@ -109,7 +109,7 @@ def compute_metrics(
     workload: WorkloadName,
     metrics: Metrics = ["overview"],  # noqa: B006
     kernel: KernelNameInFull = None,
-    by: Annotated[By | None, Field(description="what a row is (ranges: NVTX, ROCTX)")] = None,
+    by: Annotated[By | None, Field(description="a row (ranges: NVTX, ROCTX)")] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
     normalization: _Normalization = "per_kernel",
@@ -135,6 +135,8 @@ def compute_metrics(
         opened.borrow_formulas()
         if opened.arch in catalog.targets_with_metrics():
             metrics, unknown = catalog.known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
+            if kernel is not None and by is None and len(opened.select(kernel, dispatches).kernels) > 1:
+                view = replace(view, by_kernel=True)
         computed = _compute_figures(opened, metrics, view)
     if order_by:
         computed = replace(computed, figures=_largest_first(computed.figures, order_by))
@@ -148,7 +150,7 @@ def compute_metrics(
         totals = (None if f.value is None or not f.metric.norm else f.value * f.n for f in short.figures)
         rows = [[*row, round_number(value)] for row, value in zip(rows, totals, strict=True)]
     return MetricsResult(
-        answer=_answer(manifest, computed.figures, kernel),
+        answer=_answer(computed.figures, _scope(manifest, kernel, computed.kernels)),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -176,9 +178,16 @@ def compute_metrics(
     )
 
 
-def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None) -> str:
+def _scope(manifest: Manifest, kernel: str | None, kernels: int) -> str:
+    """The workload, the kernel, or how many kernels a pattern fits."""
+    if kernel is None:
+        return manifest.name
+    wording = "metrics.kernel" if kernels == 1 else "metrics.kernels"
+    return sentence(wording, kernel=kernel, name=manifest.name, count=kernels)
+
+
+def _answer(figures: list[engine.Figure], scope: str) -> str:
     """State the figure if there is only one, otherwise how many have a value."""
-    scope = manifest.name if kernel is None else f"kernel {kernel} of {manifest.name}"
     valued = [f for f in figures if f.value is not None]
     if 1 < len(figures) <= _FEW and len({f.kernel for f in figures}) == 1 and valued:
         values = ", ".join(f"{f.name} {value_text(f.value, f.unit)}" for f in valued)
@@ -227,9 +236,11 @@ class _Computed:
     numbers: dict[str, str] | None
     """The number that selects each launch configuration, if they are separate."""
     notes: list[str]
-    """Notes on the runs, peaks and ceilings behind the figures, and on the kernels that they cover together."""
+    """Notes on the runs, peaks and ceilings behind the figures."""
     left_out: int
     """The number of ranges without a row."""
+    kernels: int
+    """The number of selected kernels."""
     about: About
 
 
@@ -246,9 +257,9 @@ def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) 
             *_figures_over_several_runs(opened, figures),
             *_of_another_peak(opened, figures),
             *_of_ceilings(opened, figures),
-            *_together(view, selection),
         ],
         launching_ranges.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
+        len(selection.kernels),
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
     )
 
@@ -364,13 +375,6 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
 def _beginning(names: Sequence[str], most: int) -> str:
     """The first ``most`` names, and dots if there are more."""
     return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
-
-
-def _together(view: FigureRequest, selection: Selection) -> Iterator[str]:
-    """A note if one name matches several kernels, which every figure then covers together."""
-    many = len(selection.kernels)
-    if view.kernel is not None and not view.by_kernel and not view.launched_by and many > 1:
-        yield f'kernel= matches {count_text(many, "kernel")}, combined here; by="kernel" shows each.'
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:

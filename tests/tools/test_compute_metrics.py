@@ -275,12 +275,19 @@ def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(s
     assert "profile_command" in " ".join(found.notes) and not found.next
 
 
-def test_a_name_that_fits_several_kernels_says_that_they_are_together(store: Store, shared: Path) -> None:
+def test_a_pattern_that_fits_several_kernels_gives_each_a_row_unless_they_are_asked_for_together(
+    store: Store, shared: Path
+) -> None:
     many = stored(store, shared / "workloads" / "mixbench" / "MI200")
-    found = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double")
-    assert "matches 33 kernels, combined" in " ".join(found.notes)
-    assert "measured ceilings" in " ".join(found.notes), "roofline.csv came with the profile"
-    assert "together" not in " ".join(compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1").notes)
+    each = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double")
+    assert each.answer == "33 of 33 figures of the 33 kernels of mixbench that <double fits have a value."
+    assert len({row["kernel"] for row in records(each.table)}) == 33
+    one = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double", by="all")
+    assert one.answer.startswith("hbm.bw_gbs of the 33 kernels of mixbench that <double fits is ")
+    assert [row["kernel"] for row in records(one.table)] == [None]
+    assert "measured ceilings" in " ".join(one.notes), "roofline.csv came with the profile"
+    first = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1")
+    assert first.answer.startswith("hbm.bw_gbs of kernel #1 of mixbench is ")
 
 
 def test_kernels_are_ordered_by_a_metric_and_counts_are_summed_over_launches(samples: Store) -> None:

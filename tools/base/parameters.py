@@ -87,7 +87,7 @@ KernelName = Annotated[Pattern | None, Field(description="name (RE2) or rank: #1
 """The short description. Only KernelNameInFull explains ranks, to keep the schemas of the other tools short."""
 KernelNameInFull = Annotated[
     Pattern | None,
-    Field(description='name (RE2 pattern), or rank by time: "#1", "#1,#3"; "#1.2": its 2nd launch configuration'),
+    Field(description="name, or pattern (RE2), or ranks by time: #1,#3; #1.2: its 2nd launch configuration"),
 ]
 By = Annotated[Literal["kernel", "launch"], Field(description="launch: configurations apart")]
 Dispatches = Annotated[
