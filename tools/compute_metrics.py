@@ -115,7 +115,7 @@ def compute_metrics(
     normalization: _Normalization = "per_kernel",
     aggregation: _Aggregation = "sum_ratio",
     detail: _Detail = "summary",
-    order_by: Annotated[Reference | None, Field(description="metric; its largest value first")] = None,
+    order_by: Annotated[Reference | None, Field(description="metric; largest first")] = None,
     total: Annotated[bool, Field(description="sums over launches too")] = False,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
     offset: Offset = 0,
