@@ -336,12 +336,7 @@ class Workload:
         plain = _SUFFIX.sub("", pattern)
         # Anchors apply to names as shown in answers, without the parameters that a profiler writes.
         bare = plain.removeprefix("^").removesuffix("$")
-        return (
-            names_displayed_as(pattern, kernels)
-            or select_names(plain, kernels)
-            or names_shortened_to(plain, kernels)
-            or names_shortened_to(bare, kernels)
-        )
+        return select_names(plain, kernels) or names_shortened_to(bare, kernels)
 
     def _kernels_of_ranks(self, numbers: list[str], names: list[str]) -> list[str]:
         """The kernels of these ranks; for a workload opened by launch, configuration 1.2 or all configurations of

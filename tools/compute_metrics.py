@@ -48,7 +48,10 @@ _FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None, 
 _OF_TIME = {"of_time": "%"}
 """The additional column for percentages of cycles that are too low: at least this share of the time."""
 _OF_TIME_NOTE = "of_time: the same as a share of the time, at least."
-_TOTAL_NOTE = "total: the sum over the n launches, in the unit before the slash; null for ratios, which have no sum."
+_TOTAL_NOTE = (
+    "total: the sum over the n launches, in the unit before the slash; null for ratios, which have no sum. order_by "
+    "ranks by it."
+)
 _LEFT_OUT = ("title", "kernel")
 _FEW = 6
 """Figures that the first sentence states one by one."""
@@ -139,7 +142,7 @@ def compute_metrics(
                 view = replace(view, by_kernel=True)
         computed = _compute_figures(opened, metrics, view)
     if order_by:
-        computed = replace(computed, figures=_largest_first(computed.figures, order_by))
+        computed = replace(computed, figures=_largest_first(computed.figures, order_by, total=total))
     manifest = opened.manifest
     checked = check_records.known_checks(store, manifest)
     shown, channels = (computed.figures, None) if view.quartiles else fold_channels(computed.figures, metrics)
@@ -147,8 +150,7 @@ def compute_metrics(
     columns, rows = _table(short, computed, view, checked)
     if total:
         columns["total"] = None
-        totals = (None if f.value is None or not f.metric.norm else f.value * f.n for f in short.figures)
-        rows = [[*row, round_number(value)] for row, value in zip(rows, totals, strict=True)]
+        rows = [[*row, round_number(_sum_launches(f))] for row, f in zip(rows, short.figures, strict=True)]
     return MetricsResult(
         answer=_answer(computed.figures, _scope(manifest, kernel, computed.kernels)),
         workload=manifest.id,
@@ -215,12 +217,19 @@ def _unknown_words(unknown: dict[str, str]) -> Iterator[str]:
         yield f"{len(unknown) - _SHOWN} more words are not metrics of this target."
 
 
-def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Figure]:
-    """Order figures by the value of one metric of their kernel, the largest first; kernels without a value come last.
+def _sum_launches(f: engine.Figure) -> float | None:
+    """The sum of a count or a time over its launches, in the unit of the figure; None for ratios."""
+    is_sum = f.metric.norm or (f.metric.unit == "ns" and f.metric.den is None)
+    return f.value * f.n if is_sum and f.value is not None else None
+
+
+def _largest_first(figures: list[engine.Figure], metric: str, *, total: bool) -> list[engine.Figure]:
+    """Order figures by the value, or the ``total`` if it has one, of one metric of their kernel, the largest first;
+    kernels without a value come last.
 
     Raises BadArgument if it is not one metric, such as a preset.
     """
-    values = {f.kernel: f.value for f in figures if metric in (f.name, f.id)}
+    values = {f.kernel: (total and _sum_launches(f)) or f.value for f in figures if metric in (f.name, f.id)}
     if not values:
         raise BadArgument(f"order_by={metric!r} is not one metric of this GPU", fix="Give a name such as hbm.bw_gbs")
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
@@ -362,7 +371,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
             yield f"{missing} of {count_text(len(figures), 'figure')} {what}."
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {_beginning(odd, 5)}.")
+            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {first_few(odd, 5)}.")
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         yield f"Suspect: {doubt.text}."
     if any(w.code == "no_timing" for w in manifest.warnings):
@@ -370,11 +379,6 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
             "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
             "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
-
-
-def _beginning(names: Sequence[str], most: int) -> str:
-    """The first ``most`` names, and dots if there are more."""
-    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
@@ -395,11 +399,11 @@ def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure])
             f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
             "kernel, because each launch collected only some "
             f"of them; they include differences between launches, such as cold caches or clocks: "
-            f"{_beginning(turns, 3)}."
+            f"{first_few(turns, 3)}."
         )
     elif names := scattered_figures(workload, read):
         combine = count_text(len(names), "figure combines", "figures combine")
-        yield f"{combine} counters of passes whose runs may differ: {_beginning(names, 3)}."
+        yield f"{combine} counters of passes whose runs may differ: {first_few(names, 3)}."
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:

@@ -378,8 +378,7 @@ def select_names(written: str, names: Sequence[str]) -> list[str]:
     matches = matching(written, names)
     parts = _split_list(written)
     if not matches and len(parts) > 1 and all(select_names(part, names) for part in parts):
-        written = "|".join(parts)
-        matches = matching(written, names)
+        return select_names("|".join(parts), names)
     named = {part: _exact_names(part, matches) for part in _split_list(written, "|")}
     chosen = {name for found in named.values() for name in found}
     if chosen and (patterns := [part for part, found in named.items() if not found]):
@@ -391,7 +390,7 @@ def _exact_names(written: str, names: Sequence[str]) -> list[str]:
     """The ``names`` equal to ``written``, or the only one with this short name."""
     # Whole words are examined first because they are found faster than short names.
     whole = re.compile(rf"(?<!\w){re.escape(written)}(?!\w)")
-    candidates = [name for name in names if whole.search(name)] if len(names) > 1 else list(names)
+    candidates = [name for name in names if whole.search(name)]
     same = names_shortened_to(written, candidates)
     return names_displayed_as(written, candidates) or (same if len(same) == 1 else [])
 

@@ -12,6 +12,7 @@ import pytest
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
+from rooflens.tests.comparisons import flop, launches, workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_metrics import compute_metrics
@@ -296,6 +297,15 @@ def test_kernels_are_ordered_by_a_metric_and_counts_are_summed_over_launches(sam
     assert by_name["l2.req"]["total"] == pytest.approx(by_name["l2.req"]["avg"] * by_name["l2.req"]["n"])
     assert by_name["l2.hit_rate_pct"]["total"] is None, "a ratio has no sum"
     assert any(note.startswith("total: ") for note in found.notes)
+
+
+def test_the_time_has_a_total_which_ranks_kernels(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    workload(store, [*launches("often", [100.0] * 9, **flop(1e6)), *launches("long", [300.0], **flop(1e6))], name="w")
+    wanted: dict[str, Any] = {"metrics": ["dispatch.duration_ns"], "order_by": "dispatch.duration_ns"}
+    by_total = records(compute_metrics(store, "w", **wanted, total=True).table)
+    assert [(row["kernel"], row["avg"], row["total"]) for row in by_total] == [("often", 100, 900), ("long", 300, 300)]
+    assert [row["kernel"] for row in records(compute_metrics(store, "w", **wanted).table)] == ["long", "often"]
 
 
 def test_the_kernel_with_the_largest_value_comes_first(shared: Path, tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]
     """
     if selection.ranges is None:
         return []
-    table, named_selection = workload.relation("dispatches"), Selection([], True, selection.ranges)
-    ids = f"SELECT DISTINCT dispatch_id AS id FROM {table} d WHERE {named_selection.condition('d')}"
+    table = workload.relation("dispatches")
+    ids = (
+        f"SELECT DISTINCT dispatch_id AS id FROM {table} d WHERE {Selection([], True, selection.ranges).condition('d')}"
+    )
     present: list[Range] = [
         (low, high)
         for low, high in workload.rows(
