@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base.database import connect, speed_up, sql_literal, sql_path
-from .base.kernel_names import matching, names_shortened_to, near_kernels
+from .base.kernel_names import names_shortened_to, near_kernels, select_names
 from .base.problems import BadInput, NotFound
 from .base.text import count_text, names_displayed_as
 from .catalogue.metrics import no_formulas, targets_with_metrics
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MANY_DISPATCHES = 10_000
 """From this number of dispatches on, a query is worth several threads."""
 _RANKS = re.compile(r"\s*#\d{1,9}(\.\d{1,9})?(\s*,\s*#\d{1,9}(\.\d{1,9})?)*\s*", re.ASCII)
+_SKIP = re.compile(r"\s*skip (\d{1,9})\s*", re.ASCII)
+"""The first launches of each kernel, without knowledge of how the profile numbers launches."""
 KernelUnit = Literal["kernel", "launch"]
 _SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
 
@@ -265,12 +267,13 @@ class Workload:
     ) -> Selection:
         """Select kernels and dispatches.
 
-        ``kernel`` is a regular expression (RE2) searched in the kernel's name, "#1" (several: "#1,#3") for ranks by
-        total time among the selected dispatches, or a list of exact names. In a workload opened by launch, a pattern
-        selects all configurations of the matching kernels, and so does "#1"; "#1.2" selects one. ``dispatches`` is a
-        list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with similar names if nothing matches.
+        ``kernel`` is a name or else a regular expression (RE2) searched in the kernel's name (see ``select_names``),
+        "#1" (several: "#1,#3") for ranks by total time among the selected dispatches, or a list of exact names. In a
+        workload opened by launch, a pattern selects all configurations of the matching kernels, and so does "#1";
+        "#1.2" selects one. ``dispatches`` is a list of dispatch ids or a text such as "0,2,5-9", or "skip 1" for all
+        but the first launch of each kernel. Raises NotFound with similar names if nothing matches.
         """
-        ranges = dispatch_ids.ranges(dispatches)
+        ranges = dispatch_ids.ranges(self._remaining_ids(dispatches))
         names = self._every_kernel if ranges is None else self._kernels_of(Selection([], True, ranges))
         if not names:
             raise NotFound(
@@ -285,6 +288,17 @@ class Workload:
         if isinstance(kernel, str) and not chosen:
             raise NotFound(f"None of the requested dispatches belongs to {kernel[:100]!r}", fix="Omit dispatches")
         return Selection(chosen, False, ranges)
+
+    def _remaining_ids(self, dispatches: str | Sequence[int] | None) -> str | Sequence[int] | None:
+        """The ids that remain if the first launches of each kernel are skipped; otherwise those given."""
+        skip = _SKIP.fullmatch(dispatches) if isinstance(dispatches, str) else None
+        if skip is None:
+            return dispatches
+        position = "dense_rank() OVER (PARTITION BY kernel ORDER BY dispatch_id)"
+        rows = self.rows(f"SELECT dispatch_id FROM {self.relation('dispatches')} QUALIFY {position} > {skip[1]}")
+        if not rows:
+            raise NotFound(f"{dispatches!r} leaves no launch of {self.name!r}", fix="Skip fewer launches")
+        return [number for (number,) in rows]
 
     @cached_property
     def _every_kernel(self) -> list[str]:
@@ -319,18 +333,10 @@ class Workload:
     @staticmethod
     def _matching(pattern: str, kernels: list[str]) -> list[str]:
         """The kernels with this name, in full or as shown in answers, or else those in which the pattern is found."""
-        # Text with template arguments is more likely a name from an answer than a pattern.
-        if exact := names_displayed_as(pattern, kernels) or ("<" in pattern and names_shortened_to(pattern, kernels)):
-            return exact
         plain = _SUFFIX.sub("", pattern)
         # Anchors apply to names as shown in answers, without the parameters that a profiler writes.
         bare = plain.removeprefix("^").removesuffix("$")
-        return (
-            [k for k in kernels if k == plain]
-            or matching(plain, kernels)
-            or names_shortened_to(plain, kernels)
-            or names_shortened_to(bare, kernels)
-        )
+        return select_names(plain, kernels) or names_shortened_to(bare, kernels)
 
     def _kernels_of_ranks(self, numbers: list[str], names: list[str]) -> list[str]:
         """The kernels of these ranks; for a workload opened by launch, configuration 1.2 or all configurations of

@@ -24,7 +24,7 @@ from ..analysis.engine.evaluation import FigureRequest
 from ..analysis.engine.time_shares import share_pct, shares_by_time
 from ..analysis.rooflines.ceilings import contradicted_facts, empirical_ceilings
 from ..analysis.store.store import Manifest, Store
-from ..analysis.workload import Selection, Workload
+from ..analysis.workload import Workload
 from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.next_calls import next_call
@@ -48,14 +48,17 @@ _FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None, 
 _OF_TIME = {"of_time": "%"}
 """The additional column for percentages of cycles that are too low: at least this share of the time."""
 _OF_TIME_NOTE = "of_time: the same as a share of the time, at least."
-_TOTAL_NOTE = "total: the sum over the n launches, in the unit before the slash; null for ratios, which have no sum."
+_TOTAL_NOTE = (
+    "total: the sum over the n launches, in the unit before the slash; null for ratios, which have no sum. order_by "
+    "ranks by it."
+)
 _LEFT_OUT = ("title", "kernel")
 _FEW = 6
 """Figures that the first sentence states one by one."""
 _LISTED = 12
 """Names of metrics without a row that the text lists."""
 _SHOWN = 4
-By = Literal["kernel", "launch", "operator", "range", "range_name"]
+By = Literal["kernel", "launch", "operator", "range", "range_name", "all"]
 _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range": "range", "range_name": "range_name"}
 
 
@@ -109,13 +112,13 @@ def compute_metrics(
     workload: WorkloadName,
     metrics: Metrics = ["overview"],  # noqa: B006
     kernel: KernelNameInFull = None,
-    by: Annotated[By | None, Field(description="what a row is (ranges: NVTX, ROCTX)")] = None,
+    by: Annotated[By | None, Field(description="a row (ranges: NVTX, ROCTX)")] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
     normalization: _Normalization = "per_kernel",
     aggregation: _Aggregation = "sum_ratio",
     detail: _Detail = "summary",
-    order_by: Annotated[Reference | None, Field(description="metric; its largest value first")] = None,
+    order_by: Annotated[Reference | None, Field(description="metric; largest first")] = None,
     total: Annotated[bool, Field(description="sums over launches too")] = False,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
     offset: Offset = 0,
@@ -135,9 +138,11 @@ def compute_metrics(
         opened.borrow_formulas()
         if opened.arch in catalog.targets_with_metrics():
             metrics, unknown = catalog.known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
+            if kernel is not None and by is None and len(opened.select(kernel, dispatches).kernels) > 1:
+                view = replace(view, by_kernel=True)
         computed = _compute_figures(opened, metrics, view)
     if order_by:
-        computed = replace(computed, figures=_largest_first(computed.figures, order_by))
+        computed = replace(computed, figures=_largest_first(computed.figures, order_by, total=total))
     manifest = opened.manifest
     checked = check_records.known_checks(store, manifest)
     shown, channels = (computed.figures, None) if view.quartiles else fold_channels(computed.figures, metrics)
@@ -145,10 +150,9 @@ def compute_metrics(
     columns, rows = _table(short, computed, view, checked)
     if total:
         columns["total"] = None
-        totals = (None if f.value is None or not f.metric.norm else f.value * f.n for f in short.figures)
-        rows = [[*row, round_number(value)] for row, value in zip(rows, totals, strict=True)]
+        rows = [[*row, round_number(_sum_launches(f))] for row, f in zip(rows, short.figures, strict=True)]
     return MetricsResult(
-        answer=_answer(manifest, computed.figures, kernel),
+        answer=_answer(computed.figures, _scope(manifest, kernel, computed.kernels)),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -176,9 +180,16 @@ def compute_metrics(
     )
 
 
-def _answer(manifest: Manifest, figures: list[engine.Figure], kernel: str | None) -> str:
+def _scope(manifest: Manifest, kernel: str | None, kernels: int) -> str:
+    """The workload, the kernel, or how many kernels a pattern fits."""
+    if kernel is None:
+        return manifest.name
+    wording = "metrics.kernel" if kernels == 1 else "metrics.kernels"
+    return sentence(wording, kernel=kernel, name=manifest.name, count=kernels)
+
+
+def _answer(figures: list[engine.Figure], scope: str) -> str:
     """State the figure if there is only one, otherwise how many have a value."""
-    scope = manifest.name if kernel is None else f"kernel {kernel} of {manifest.name}"
     valued = [f for f in figures if f.value is not None]
     if 1 < len(figures) <= _FEW and len({f.kernel for f in figures}) == 1 and valued:
         values = ", ".join(f"{f.name} {value_text(f.value, f.unit)}" for f in valued)
@@ -206,12 +217,19 @@ def _unknown_words(unknown: dict[str, str]) -> Iterator[str]:
         yield f"{len(unknown) - _SHOWN} more words are not metrics of this target."
 
 
-def _largest_first(figures: list[engine.Figure], metric: str) -> list[engine.Figure]:
-    """Order figures by the value of one metric of their kernel, the largest first; kernels without a value come last.
+def _sum_launches(f: engine.Figure) -> float | None:
+    """The sum of a count or a time over its launches, in the unit of the figure; None for ratios."""
+    is_sum = f.metric.norm or (f.metric.unit == "ns" and f.metric.den is None)
+    return f.value * f.n if is_sum and f.value is not None else None
+
+
+def _largest_first(figures: list[engine.Figure], metric: str, *, total: bool) -> list[engine.Figure]:
+    """Order figures by the value, or the ``total`` if it has one, of one metric of their kernel, the largest first;
+    kernels without a value come last.
 
     Raises BadArgument if it is not one metric, such as a preset.
     """
-    values = {f.kernel: f.value for f in figures if metric in (f.name, f.id)}
+    values = {f.kernel: (total and _sum_launches(f)) or f.value for f in figures if metric in (f.name, f.id)}
     if not values:
         raise BadArgument(f"order_by={metric!r} is not one metric of this GPU", fix="Give a name such as hbm.bw_gbs")
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
@@ -227,9 +245,11 @@ class _Computed:
     numbers: dict[str, str] | None
     """The number that selects each launch configuration, if they are separate."""
     notes: list[str]
-    """Notes on the runs, peaks and ceilings behind the figures, and on the kernels that they cover together."""
+    """Notes on the runs, peaks and ceilings behind the figures."""
     left_out: int
     """The number of ranges without a row."""
+    kernels: int
+    """The number of selected kernels."""
     about: About
 
 
@@ -246,9 +266,9 @@ def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) 
             *_figures_over_several_runs(opened, figures),
             *_of_another_peak(opened, figures),
             *_of_ceilings(opened, figures),
-            *_together(view, selection),
         ],
         launching_ranges.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
+        len(selection.kernels),
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
     )
 
@@ -351,7 +371,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
             yield f"{missing} of {count_text(len(figures), 'figure')} {what}."
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {_beginning(odd, 5)}.")
+            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {first_few(odd, 5)}.")
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         yield f"Suspect: {doubt.text}."
     if any(w.code == "no_timing" for w in manifest.warnings):
@@ -359,18 +379,6 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
             "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
             "do not help: profile the program again (profile_command), or import a trace of its kernels."
         )
-
-
-def _beginning(names: Sequence[str], most: int) -> str:
-    """The first ``most`` names, and dots if there are more."""
-    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
-
-
-def _together(view: FigureRequest, selection: Selection) -> Iterator[str]:
-    """A note if one name matches several kernels, which every figure then covers together."""
-    many = len(selection.kernels)
-    if view.kernel is not None and not view.by_kernel and not view.launched_by and many > 1:
-        yield f'kernel= matches {count_text(many, "kernel")}, combined here; by="kernel" shows each.'
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
@@ -391,11 +399,11 @@ def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure])
             f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
             "kernel, because each launch collected only some "
             f"of them; they include differences between launches, such as cold caches or clocks: "
-            f"{_beginning(turns, 3)}."
+            f"{first_few(turns, 3)}."
         )
     elif names := scattered_figures(workload, read):
         combine = count_text(len(names), "figure combines", "figures combine")
-        yield f"{combine} counters of passes whose runs may differ: {_beginning(names, 3)}."
+        yield f"{combine} counters of passes whose runs may differ: {first_few(names, 3)}."
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:

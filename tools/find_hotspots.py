@@ -147,6 +147,12 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     )
 
 
+def _sector_bytes(*sectors: int | None) -> int | None:
+    """The bytes of the known numbers of sectors; None if none is known."""
+    known = [n for n in sectors if n is not None]
+    return SECTOR_BYTES * sum(known) if known else None
+
+
 def _host_place(row: Mapping[str, Any]) -> str:
     """A function with its file and line."""
     if row["file"] is None:
@@ -211,6 +217,7 @@ class _RankingText:
     def _hotspots(self, spots: Sequence[Spot], total: int) -> Table:
         texts = self._texts([spot.line for spot in spots])
         ranking = self.ranking
+        bytes_unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
         columns: dict[str, tuple[str | None, Callable[[Spot], Any]]] = {
             "line": (None, lambda s: self._place(s.line)),
             # If a line has several instructions, the text is shown with the first.
@@ -232,7 +239,8 @@ class _RankingText:
             "waits": (None, self._waits),
             "executed": ("times a wave", lambda s: s.executions),
             "lanes": (None, lambda s: _one(s.lanes)),
-            "excess_bytes": ("bytes", self._excess_bytes),
+            "excess_bytes": (bytes_unit, lambda s: _sector_bytes(s.excess("global"), s.excess("local"))),
+            "moved_bytes": (bytes_unit, lambda s: _sector_bytes(s.count("sectors_global"), s.count("sectors_local"))),
             "lds_excess": ("wavefronts", lambda s: s.excess("lds")),
             "spills": (None, lambda s: "yes" if s.spills else None),
             "loop": (None, self._loop),
@@ -294,10 +302,6 @@ class _RankingText:
             places[name] = places.get(name, 0) + n
         told = [name for name, n in sorted(places.items(), key=lambda item: -item[1]) if n >= least]
         return ", ".join(told[:2]) or None
-
-    def _excess_bytes(self, spot: Spot) -> int | None:
-        known = [n for n in (spot.excess("global"), spot.excess("local")) if n is not None]
-        return SECTOR_BYTES * sum(known) if known else None
 
     def _loop(self, spot: Spot) -> str | None:
         number = self.ranking.loop_of(spot)

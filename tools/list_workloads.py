@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -205,7 +206,6 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
     contents = ""
     if rows and "total_ns" in columns and "calls" in columns:
         records = [dict(zip(columns, row, strict=False)) for row in rows]
-        first = records[0]
         kernels = count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row")
         contents = sentence(
             "workloads.detail_time",
@@ -213,8 +213,13 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
             kernels=kernels,
             time=short_time(sum(one["total_ns"] or 0 for one in records)),
         )
-        if first.get("kernel") and first.get("pct") is not None:
-            contents += sentence("workloads.longest", kernel=short(first["kernel"]), share=first["pct"])
+        # Several rows may be launch configurations of one kernel.
+        shares = Counter[str]()
+        for one in records:
+            shares[one.get("kernel", "")] += one["pct"] or 0
+        kernel, share = shares.most_common(1)[0]
+        if kernel and share:
+            contents += sentence("workloads.longest", kernel=short(kernel), share=share)
     elif manifest.events:
         contents = sentence("workloads.events", events=count_text(manifest.events, "event"))
     elif manifest.samples:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from .database import connect
 from .problems import BadArgument, LimitExceeded, near
-from .text import count_text, displayed_name
+from .text import count_text, displayed_name, names_displayed_as
 
 SHORT = 64
 """The intended maximum number of characters of a short name; parts with little information are omitted first."""
@@ -107,8 +107,9 @@ def names_shortened_to(written: str, names: Iterable[str]) -> list[str]:
 def _all_forms(name: str) -> tuple[str, ...]:
     if behind := _CONFIGURATION.search(name):
         return tuple(form + behind[0] for form in _all_forms(name[: behind.start()]))
-    forms = _forms(name)
-    return (*forms, _leave_out_middle(forms[-1]))
+    forms, plain = _forms(name), _CLONE_SUFFIX.sub("", name[:_LONGEST])
+    functions = (re.split(r"[<(]", text, maxsplit=1)[0] for text in (_without_result(plain), forms[-1]))
+    return (*forms, _leave_out_middle(forms[-1]), plain, *filter(None, functions))
 
 
 def _group_by_form(short_names: dict[str, str]) -> list[list[str]]:
@@ -265,11 +266,11 @@ def _components(text: str) -> list[str]:
     return [c.removesuffix(" const").strip() for c in components if c.strip() not in ("", "const")]
 
 
-def _split_list(text: str) -> list[str]:
-    """Split a list of arguments at its commas."""
+def _split_list(text: str, mark: str = ",") -> list[str]:
+    """Split a list of arguments at its commas, or at another mark."""
     items, begin = [], 0
     for at, letter, depth in _letters(text):
-        if depth == 0 and letter == ",":
+        if depth == 0 and letter == mark:
             items.append(text[begin:at])
             begin = at + 1
     items.append(text[begin:])
@@ -362,6 +363,36 @@ _MOST_QUOTED = 80
 _FIRST_BATCH = 20_000
 """How many characters of names are searched first; the amount then grows while searching is fast."""
 _QUICK_S, _MOST_S = 0.05, 3.0
+
+
+def select_names(written: str, names: Sequence[str]) -> list[str]:
+    """The ``names`` that ``written`` denotes, in their order: those it names exactly, or else those that match it.
+
+    Each alternative of ``a|b`` is looked up by itself: where it is a name, or the short name of a single kernel, it is
+    no pattern, so that ``kernel_1`` does not mean ``kernel_10``. A list ``a,b`` denotes the same if no name has that
+    comma and each part denotes something. Raises as ``matching`` does.
+    """
+    # Text with template arguments is more likely a name from an answer than a pattern.
+    if exact := names_displayed_as(written, names) or ("<" in written and names_shortened_to(written, names)):
+        return exact
+    matches = matching(written, names)
+    parts = _split_list(written)
+    if not matches and len(parts) > 1 and all(select_names(part, names) for part in parts):
+        return select_names("|".join(parts), names)
+    named = {part: _exact_names(part, matches) for part in _split_list(written, "|")}
+    chosen = {name for found in named.values() for name in found}
+    if chosen and (patterns := [part for part, found in named.items() if not found]):
+        chosen.update(matching("|".join(patterns), matches))
+    return [name for name in matches if name in chosen or not chosen]
+
+
+def _exact_names(written: str, names: Sequence[str]) -> list[str]:
+    """The ``names`` equal to ``written``, or the only one with this short name."""
+    # Whole words are examined first because they are found faster than short names.
+    whole = re.compile(rf"(?<!\w){re.escape(written)}(?!\w)")
+    candidates = [name for name in names if whole.search(name)]
+    same = names_shortened_to(written, candidates)
+    return names_displayed_as(written, candidates) or (same if len(same) == 1 else [])
 
 
 def matching(pattern: str, names: Sequence[str]) -> list[str]:

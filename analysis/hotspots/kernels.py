@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 
 from ..base.database import sql_literal
-from ..base.kernel_names import matching
+from ..base.kernel_names import select_names
 from ..base.problems import BadInput, NotFound, near
-from ..base.text import names_displayed_as
 from ..workload import Workload
 
 _SMALL = 20_000
@@ -107,7 +106,7 @@ def select_kernels(available: list[HotKernel], kernel: str | None, name: str) ->
             ]
     else:
         names = [one.kernel for one in available]
-        fitting = set(names_displayed_as(kernel, names) or matching(kernel, names))
+        fitting = set(select_names(kernel, names))
         chosen = [one for one in available if one.kernel in fitting]
     if not chosen:
         numbers = ", ".join(f"#{one.number}" for one in available[:8])

@@ -14,7 +14,7 @@ _MOST_LISTED = 1_000_000
 _MOST_COMPARED = 32
 _HIGHEST = 2**63 - 1
 _RANGE = re.compile(r"\s*(\d{1,30})\s*(?:-\s*(\d{1,30})\s*)?", re.ASCII)
-_EXAMPLE = 'Write ids and ranges such as "0,2,5-9", or omit it for all'
+_EXAMPLE = 'Write ids and ranges such as "0,2,5-9", or "skip 1", or omit it for all'
 
 Range = tuple[int, int]
 """The first and the last id."""
@@ -75,7 +75,7 @@ def _parse_ranges(text: str) -> Iterable[Range]:
             raise BadArgument(
                 f"dispatches {_quote(text)} cannot be read",
                 f"at {_quote(part.strip())}",
-                'Write ids and ranges: "0,2,5-9"',
+                'Write ids and ranges: "0,2,5-9", or "skip 1"',
             )
         low = int(match[1])
         high = int(match[2] or low)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.base import kernel_names
-from rooflens.analysis.base.kernel_names import PATTERN_LENGTH, matching
+from rooflens.analysis.base.kernel_names import PATTERN_LENGTH, matching, select_names
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, near
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -25,6 +25,42 @@ def test_a_pattern_is_searched_anywhere_in_the_name_and_keeps_the_order() -> Non
     assert matching("gemm|axpy", NAMES) == [NAMES[0], NAMES[2]]
     assert matching(r"^copy\(.*\] *$|(?i)NAÏVE", NAMES) == [NAMES[1], NAMES[3]]
     assert matching("absent", NAMES) == matching("x", []) == []
+
+
+TENTHS = [
+    "kernel_10(float*)",
+    "kernel_1(float*) [clone .kd]",
+    "void ns::kernel_2<4, float>(int)",
+    "kernel_12",
+    "ns::kernel_20(int)",
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("kernel_1", [1]),
+        ("kernel_12", [3]),
+        ("kernel_2", [2]),
+        ("ns::kernel_2", [2]),
+        ("kernel_2|kernel_1", [1, 2]),
+        ("kernel_1|kernel_.0", [0, 1, 4]),
+        ("kernel_1,kernel_2", [1, 2]),
+        ("kernel_12, ns::", [2, 3, 4]),
+        ("kernel_1.", [0, 1, 3]),
+        ("kernel_(1|2)", [0, 1, 2, 3, 4]),
+        ("kernel", [0, 1, 2, 3, 4]),
+        ("kernel_1,absent", []),
+    ],
+)
+def test_an_exact_name_is_no_pattern_alone_or_among_alternatives(written: str, meant: list[int]) -> None:
+    assert select_names(written, TENTHS) == [TENTHS[i] for i in meant]
+
+
+def test_a_short_name_of_several_kernels_is_a_pattern() -> None:
+    names = ["gemm<float>(float*)", "gemm<double>(double*)", "gemm_tail(float*)"]
+    assert select_names("gemm", names) == names
+    assert select_names("gemm<float>", names) == names[:1]
 
 
 def test_every_kernel_name_escaped_matches_itself(samples: Store, shared: Path) -> None:

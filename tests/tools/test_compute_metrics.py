@@ -12,6 +12,7 @@ import pytest
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
+from rooflens.tests.comparisons import flop, launches, workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_metrics import compute_metrics
@@ -275,12 +276,19 @@ def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(s
     assert "profile_command" in " ".join(found.notes) and not found.next
 
 
-def test_a_name_that_fits_several_kernels_says_that_they_are_together(store: Store, shared: Path) -> None:
+def test_a_pattern_that_fits_several_kernels_gives_each_a_row_unless_they_are_asked_for_together(
+    store: Store, shared: Path
+) -> None:
     many = stored(store, shared / "workloads" / "mixbench" / "MI200")
-    found = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double")
-    assert "matches 33 kernels, combined" in " ".join(found.notes)
-    assert "measured ceilings" in " ".join(found.notes), "roofline.csv came with the profile"
-    assert "together" not in " ".join(compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1").notes)
+    each = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double")
+    assert each.answer == "33 of 33 figures of the 33 kernels of mixbench that <double fits have a value."
+    assert len({row["kernel"] for row in records(each.table)}) == 33
+    one = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double", by="all")
+    assert one.answer.startswith("hbm.bw_gbs of the 33 kernels of mixbench that <double fits is ")
+    assert [row["kernel"] for row in records(one.table)] == [None]
+    assert "measured ceilings" in " ".join(one.notes), "roofline.csv came with the profile"
+    first = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1")
+    assert first.answer.startswith("hbm.bw_gbs of kernel #1 of mixbench is ")
 
 
 def test_kernels_are_ordered_by_a_metric_and_counts_are_summed_over_launches(samples: Store) -> None:
@@ -289,6 +297,15 @@ def test_kernels_are_ordered_by_a_metric_and_counts_are_summed_over_launches(sam
     assert by_name["l2.req"]["total"] == pytest.approx(by_name["l2.req"]["avg"] * by_name["l2.req"]["n"])
     assert by_name["l2.hit_rate_pct"]["total"] is None, "a ratio has no sum"
     assert any(note.startswith("total: ") for note in found.notes)
+
+
+def test_the_time_has_a_total_which_ranks_kernels(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    workload(store, [*launches("often", [100.0] * 9, **flop(1e6)), *launches("long", [300.0], **flop(1e6))], name="w")
+    wanted: dict[str, Any] = {"metrics": ["dispatch.duration_ns"], "order_by": "dispatch.duration_ns"}
+    by_total = records(compute_metrics(store, "w", **wanted, total=True).table)
+    assert [(row["kernel"], row["avg"], row["total"]) for row in by_total] == [("often", 100, 900), ("long", 300, 300)]
+    assert [row["kernel"] for row in records(compute_metrics(store, "w", **wanted).table)] == ["long", "often"]
 
 
 def test_the_kernel_with_the_largest_value_comes_first(shared: Path, tmp_path: Path) -> None:

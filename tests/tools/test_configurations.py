@@ -66,6 +66,14 @@ def test_kernels_say_how_many_configurations_they_have_and_each_has_a_row_on_req
     assert sum(r["pct"] for r in apart) == pytest.approx(100)
 
 
+def test_the_share_of_a_kernel_is_that_of_all_its_configurations(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    halves = [*rows_of("tile", 1, 65536, 3e5), *rows_of("tile", 1, 6553600, 3e5)]
+    workload(store, [*halves, *rows_of("copy", 1, 131072, 4e5)], name="w")
+    for by in ("kernel", "launch"):
+        assert list_workloads(store, "w", by=by).answer.endswith("of which tile takes 60.0 %.")
+
+
 def test_metrics_of_configurations_are_those_of_their_launches(store: Store) -> None:
     metrics = ["dispatch.duration_ns", "fabric.read_bw_gbs"]
     apart = records(compute_metrics(store, "w", metrics, by="launch").table)

@@ -45,9 +45,12 @@ def test_the_line_of_the_known_bottleneck_is_first(labelled: Store, kernel: str)
 
 
 def test_excess_bytes_are_the_sectors_beyond_the_least_times_32(labelled: Store) -> None:
-    (row,) = rows(find_hotspots(labelled, "labelled", "strided").hotspots)
+    table = find_hotspots(labelled, "labelled", "strided").hotspots
+    (row,) = rows(table)
     # two launches of 2^24 loads of 4 bytes each, eight times: a sector each where 4 would do for 32
     assert row["excess_bytes"] == pytest.approx(2 * 8 * (1 << 24) * 32 * 7 / 8, rel=1e-3)
+    assert row["moved_bytes"] == pytest.approx(row["excess_bytes"] * 8 / 7, rel=1e-3)
+    assert [unit for unit in table.units if unit and unit.startswith("bytes")] == ["bytes, sum over 2 launches"] * 2
 
 
 def test_spills_and_the_loop_that_holds_them_are_told(labelled: Store) -> None:

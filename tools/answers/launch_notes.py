@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...analysis.base.notes import Note
+from ...analysis.base.text import first_few
 from ...analysis.launches import coverage, outliers
 from ...analysis.store.dispatch_ids import Range
 from ...analysis.workload import Selection, Workload
@@ -13,15 +14,20 @@ from ..base.results import NextCall
 from .next_calls import next_call
 
 _FEW = 3
-"""Maximum number of ids whose position among all launches is stated, and of gaps that are listed."""
+"""Maximum number of ranges of launches that are listed, and of gaps."""
 
 
 def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]:
-    """Return notes about the dispatch ids of a selection; none if the selection names no ids."""
+    """Return notes about the dispatch ids of a selection, and on its launches, which are counted within its kernels.
+
+    Profilers number launches from 0 or from 1, so the note states both numbers. None if the selection names no ids.
+    """
     if selection.ranges is None:
         return []
-    table, named_selection = workload.relation("dispatches"), Selection([], True, selection.ranges)
-    ids = f"SELECT DISTINCT dispatch_id AS id FROM {table} d WHERE {named_selection.condition('d')}"
+    table = workload.relation("dispatches")
+    ids = (
+        f"SELECT DISTINCT dispatch_id AS id FROM {table} d WHERE {Selection([], True, selection.ranges).condition('d')}"
+    )
     present: list[Range] = [
         (low, high)
         for low, high in workload.rows(
@@ -29,24 +35,23 @@ def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]
             "GROUP BY island ORDER BY 1"
         )
     ]
-    ((first, last, launches, other),) = workload.rows(
-        "SELECT min(dispatch_id), max(dispatch_id), count(*), "
-        f"count(*) FILTER ({named_selection.condition('d')} AND NOT ({selection.condition('d')})) FROM {table} d"
-    )
     sentences = []
+    ((first, last),) = workload.rows(f"SELECT min(dispatch_id), max(dispatch_id) FROM {table}")
     if gaps := list(_gaps(selection.ranges, present)):
-        more = f" and {len(gaps) - _FEW} more" if len(gaps) > _FEW else ""
-        missing = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in gaps[:_FEW])
-        sentences.append(Note("no_dispatch", f"No dispatch {missing}{more}: ids go from {first} to {last}."))
-    if other:
-        sentences.append(
-            Note("other_kernels", f"Skipped {other} of the dispatches named, which belong to other kernels.")
-        )
-    if first == 0 and sum(high - low + 1 for low, high in present) <= min(_FEW, launches - 1):
-        ids_present = [i for low, high in present for i in range(low, high + 1)]
-        places = [workload.rows(f"SELECT count(*) FROM {table} WHERE dispatch_id <= {i}")[0][0] for i in ids_present]
-        which = " and ".join(f"dispatch {i} is launch {n}" for i, n in zip(ids_present, places, strict=True))
-        sentences.append(Note("first_id", f"Dispatch ids start at 0: {which} of {launches}."))
+        missing = first_few([str(low) if low == high else f"{low}-{high}" for low, high in gaps], _FEW)
+        sentences.append(Note("no_dispatch", f"No dispatch {missing}: ids go from {first} to {last}."))
+    numbered = (
+        f"SELECT dispatch_id AS id, row_number() OVER (ORDER BY dispatch_id) AS n, "
+        f"{selection.condition('d')} AS used FROM {table} d WHERE {replace(selection, ranges=None).condition('d')}"
+    )
+    islands = f"SELECT *, n - row_number() OVER (PARTITION BY used ORDER BY n) AS island FROM ({numbered})"
+    parts: dict[bool, list[str]] = {True: [], False: []}
+    for used, low, high, low_id, high_id in workload.rows(
+        f"SELECT used, min(n), max(n), min(id), max(id) FROM ({islands}) GROUP BY used, island ORDER BY 2"
+    ):
+        parts[used].append(f"{low} (id {low_id})" if low == high else f"{low}-{high} (ids {low_id}-{high_id})")
+    left_out = f"; left out: {first_few(parts[False], _FEW)}" if parts[False] else ""
+    sentences.append(Note("launches", f"Launches used, counted from 1: {first_few(parts[True], _FEW)}{left_out}."))
     return sentences
 
 

@@ -87,14 +87,14 @@ KernelName = Annotated[Pattern | None, Field(description="name (RE2) or rank: #1
 """The short description. Only KernelNameInFull explains ranks, to keep the schemas of the other tools short."""
 KernelNameInFull = Annotated[
     Pattern | None,
-    Field(description='name (RE2 pattern), or rank by time: "#1", "#1,#3"; "#1.2": its 2nd launch configuration'),
+    Field(description="name or RE2 pattern, or ranks by time: #1,#3; #1.2: its 2nd launch configuration"),
 ]
 By = Annotated[Literal["kernel", "launch"], Field(description="launch: configurations apart")]
 Dispatches = Annotated[
     Annotated[list[Annotated[int, Field(ge=0, le=LARGEST_ID)]], Field(max_length=DISPATCH_IDS)]
     | Annotated[str, Field(max_length=DISPATCH_CHARACTERS), AfterValidator(_ids)]
     | None,
-    Field(description='ids: [0, 2] or "0,2,5-9"; default: all'),
+    Field(description="ids: 0,2,5-9; skip 1: not the first of each kernel"),
 ]
 Datatype = Annotated[
     Reference | None,

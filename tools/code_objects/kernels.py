@@ -16,9 +16,9 @@ from typing import Any
 
 import msgpack
 
-from ...analysis.base.kernel_names import matching
+from ...analysis.base.kernel_names import select_names
 from ...analysis.base.problems import BadArgument, BadInput, NotFound, near
-from ...analysis.base.text import count_text, names_displayed_as
+from ...analysis.base.text import count_text
 from ...analysis.catalogue import targets
 from ..base import progress
 from ..base.profile_files import open_regular
@@ -216,7 +216,7 @@ def _matching(kernels: list[CodeKernel], pattern: str | None, name: str) -> list
             raise NotFound(f"There is no kernel {pattern}", f"{name!r} has #1 to #{len(kernels)}")
         return [kernels[number - 1]]
     names = [k.name for k in kernels]
-    matches = set(names_displayed_as(pattern, names) or matching(pattern, names))
+    matches = set(select_names(pattern, names))
     if not matches:
         known = sorted(set(names))
         raise NotFound(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rooflens.tools.list_workloads import list_workloads
+
 A, B = "first(float*, int) [clone .kd]", "second<2, float>(float*) [clone .kd]"
 
 
@@ -181,6 +183,16 @@ def test_replays_with_different_times_are_told(bench):
     folder = bench.workload(SQ_WAVES=[16, 16])
     bench.workload(file="timestamps.csv", Start_Timestamp=[0, 0], End_Timestamp=[7000, 7000])
     assert "30 %" in warned(bench.load(folder), "replay_spread")[0]
+
+
+@pytest.mark.parametrize(("other", "suspect"), [(25_000, False), (40_000, True)])
+def test_times_are_suspect_where_passes_differ_more_than_threefold(bench, other, suspect):
+    folder = bench.workload(SQ_WAVES=[16, 16], Start_Timestamp=[5, 5], End_Timestamp=[10_005, 10_005])
+    bench.workload(file="timestamps.csv", Start_Timestamp=[5, 5], End_Timestamp=[other + 5, other + 5])
+    done = bench.load(folder)
+    assert any("took up to 4 times as long" in text for text in warned(done, "pass_times")) == suspect
+    (time,) = list_workloads(bench.store, done.workload).table.records()
+    assert (time["status"], "4-fold" in (time["reason"] or "")) == (("suspect", True) if suspect else ("ok", False))
 
 
 def test_waves_that_do_not_fit_the_launch_are_flagged(bench):

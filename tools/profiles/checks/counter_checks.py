@@ -205,7 +205,13 @@ def _identities(tables: ImportedTables) -> Iterator[_Instance]:
 def _passes(tables: ImportedTables) -> Iterator[_Instance]:
     times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
     if len(times) > 1:
-        yield _Instance({"replays": count_text(len(times), "replay")}, {"durations": ", ".join(times)})
+        yield _Instance(
+            {"replays": count_text(len(times), "replay")},
+            {
+                "durations": ", ".join(times),
+                "counted": str(bool(tables.merged.passes[0].counters)),
+            },
+        )
 
 
 _LISTS: dict[str, Callable[[ImportedTables], Iterator[_Instance]]] = {
