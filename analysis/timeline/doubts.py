@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ..base.text import count_text, first_few
 from ..catalogue.thresholds import threshold
 from .rules import rules
@@ -52,8 +54,6 @@ def doubts(trace: Trace) -> list[TraceDoubt]:
 
 
 def _about_times(trace: Trace) -> list[TraceDoubt]:
-    import numpy as np
-
     work, limits, doubted = trace.work, rules().limits, list[TraceDoubt]()
     asked = work.a0 != NONE
     share = 100 * float(asked.mean())
@@ -167,8 +167,6 @@ def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
 
     Empty if all have the same number of nodes.
     """
-    import numpy as np
-
     replay, kernel = trace.launches.replay, trace.work.kernel
     if replay is None:
         return []

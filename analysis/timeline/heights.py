@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import inf, prod
 
+import numpy as np
+
 from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
@@ -100,8 +102,6 @@ class Heights:
     def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
         """The numbers of each kernel that does not communicate, and its time within the windows in ns, by its name, the
         longest time first."""
-        import numpy as np
-
         work = self._trace.work
         computes = work.of((COMPUTE,)) & (work.kernel >= 0)
         ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self._windows)
@@ -156,8 +156,6 @@ class Heights:
     def launching_code(self, kernel: str) -> Frame | None:
         """Return the innermost function of the program's own code, or else of a library, that launches most of the time
         of a kernel; for gradients, that of the forward pass. None if it is not known."""
-        import numpy as np
-
         if self._host is None:
             return None
         work, code = self._trace.work, self._host.code

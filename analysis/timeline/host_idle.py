@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .busy import Within
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
@@ -29,7 +31,6 @@ from .idle import CAUSES, DRAINING, Some, attributed_gaps
 from .trace import BLOCKING, NONE, Blocks, Trace, thread_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Ints
@@ -61,8 +62,6 @@ class CodeIdle:
 
 def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     """Return the idle time within the windows by the stack that it is charged to."""
-    import numpy as np
-
     sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
     others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
     rows = [CAUSES.index(cause) for cause in CODE_CAUSES]
@@ -94,8 +93,6 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
 
 def _add(sums: dict[int, Floats], charges: Charges) -> None:
     """Add charges to the sums by stack."""
-    import numpy as np
-
     stacks, where = np.unique(charges.stack, return_inverse=True)
     rows = [np.bincount(where, row, len(stacks)) for row in charges.ns]
     for stack, *values in zip(stacks, *rows, strict=True):
@@ -104,8 +101,6 @@ def _add(sums: dict[int, Floats], charges: Charges) -> None:
 
 def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int, float]]:
     """Return the calls within the windows that wait for the device, by the stack of the span in their middle."""
-    import numpy as np
-
     counts, times = np.zeros(len(code.stacks), dtype=np.int64), np.zeros(len(code.stacks))
     for who, blocks in trace.blocks.items():
         ns = within.ns(blocks.s, blocks.e)
@@ -118,8 +113,6 @@ def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int,
 
 def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
     """Return the ns of each stack within the windows, without the time in calls that wait for the device."""
-    import numpy as np
-
     times = np.zeros(len(code.stacks))
     for who, spans in code.threads.items():
         ns = within.ns(spans.s, spans.e).astype(np.float64)
@@ -153,8 +146,6 @@ class _Charge:
     def of(self, gaps: _ThreadGaps) -> tuple[Charges, Charges]:
         """Return what no code covers, for each gap with the time before the thread began, and what is charged to pieces
         of code."""
-        import numpy as np
-
         some, index, ns = gaps.some, gaps.index, gaps.ns
         g0, g1 = some.start[index], some.end[index]
         until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
@@ -183,8 +174,6 @@ class _Charge:
 
     def _since(self, g0: Ints) -> Ints:
         """Return for each gap the end of the last call before it that requested work; its start if there is none."""
-        import numpy as np
-
         if self.requests is None:
             return g0
         last = np.searchsorted(self.requests, g0, side="right") - 1
@@ -192,8 +181,6 @@ class _Charge:
 
     def _pieces(self, since: Ints, until: Ints) -> _Pieces:
         """Return the parts of the spans that overlap the intervals."""
-        import numpy as np
-
         code = self.code
         gap, span = overlaps(since, until, code)
         return _Pieces(gap, span, np.maximum(code.s[span], since[gap]), np.minimum(code.e[span], until[gap]))
@@ -201,8 +188,6 @@ class _Charge:
     def _blocking_time(self, piece: _Pieces, g0: Ints) -> _Blocked:
         """Return how much of each piece calls of each class block: within the gap, and before it if that is
         harmless."""
-        import numpy as np
-
         nothing = np.zeros(len(piece.gap), dtype=np.int64)
         inside, before = [nothing] * len(BLOCKING), [nothing] * len(BLOCKING)
         if self.blocks is None or not len(piece.gap):
@@ -239,7 +224,5 @@ class _Blocked:
 
 def _or_else(weight: Floats, other: Floats, gap: Ints, gaps: int) -> Floats:
     """Return the weights, and the other ones for gaps in which all weights are zero."""
-    import numpy as np
-
     empty = np.bincount(gap, weight, gaps) == 0
     return np.where(empty[gap], other, weight)

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import tomli
 
 from ..base.database import sql_literal
@@ -103,8 +104,6 @@ def _has_shapes(trace: Trace) -> bool:
 
 def _launching_operators(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
     """Return the device work by operator and arguments, and that of no operator, longest time first."""
-    import numpy as np
-
     con, ranges = trace.workload.cursor, trace.workload.relation("ranges")
     pattern = sql_literal(_data()["kernels"]["tf32"])
     names = [name for (name,) in trace.rows(f"SELECT name FROM tl_kernels WHERE regexp_matches(name, {pattern})")]
@@ -160,8 +159,6 @@ def _operator_around(trace: Trace, launchers: Ints) -> Ints:
     Ranges are numbered outermost first, thread by thread, so that the range around one is the last one before it with
     a smaller depth. Parts of operators (``within`` in operators.toml) count only if no operator is around them.
     """
-    import numpy as np
-
     columns = trace.workload.cursor.execute(
         "SELECT range_id, coalesce(depth, 0) AS depth, coalesce(source, '') = 'torch' AS torch, "
         f"torch AND NOT coalesce(regexp_full_match(name, {sql_literal(_data()['within'])}), false) AS whole "

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..base.problems import BadInput
 from ..store.schema import schema
 from ..workload import Workload
@@ -144,8 +146,6 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
 
     Work of one device that overlaps counts once.
     """
-    import numpy as np
-
     at, work, ahead = np.array(edges, dtype=np.int64), trace.work, trace.ahead(name, classes)
     total = np.zeros(len(at) - 1, dtype=np.int64)
     for _, own in trace.per_lane():
@@ -199,8 +199,6 @@ def _pick_columns(table: str, rows: Sequence[object]) -> list[Row]:
 
 
 def _gaps(trace: Trace) -> list[Row]:
-    import numpy as np
-
     division, numbers = steps(trace), {lane.number: n for n, lane in enumerate(trace.lanes, 1)}
     lanes = {lane.number: lane for lane in trace.lanes}
     starts = np.array(division.starts if division else [], dtype=np.int64)

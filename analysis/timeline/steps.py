@@ -13,6 +13,8 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
 from .busy import ANY
@@ -20,7 +22,6 @@ from .rules import rules
 from .trace import NONE, OF_PROGRAM, Trace, Window, Work
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -248,8 +249,6 @@ def _ends_alike(work: Work, own: slice, starts: Sequence[int]) -> bool:
 
     The layers of a forward pass are followed by other kernels, such as those of a classifier.
     """
-    import numpy as np
-
     before, last = np.searchsorted(work.s[own], starts[-2:])
     kernels = work.kernel[own]
     return bool(np.isin(kernels[last:], kernels[before:last]).all())
@@ -258,8 +257,6 @@ def _ends_alike(work: Work, own: slice, starts: Sequence[int]) -> bool:
 def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
     """Whether steps leave out more idle time of the devices than they contain, not counting what comes before them if
     it is ``setup``. A small share of the span is never too much."""
-    import numpy as np
-
     work, ahead = trace.work, trace.ahead("any", ANY)
     before = np.where(ahead == NONE, work.s, ahead)
     first, end = (starts[0] if setup else int(work.s.min())), int(work.e.max())
@@ -279,8 +276,6 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
 
     Where no request is known, it is the first work that started after that time.
     """
-    import numpy as np
-
     work = trace.work
     mine = np.flatnonzero((work.a0 != NONE) & ((work.pid == pid) if pid is not None else True))
     asked = work.a0
@@ -299,8 +294,6 @@ def _by_kernels(trace: Trace) -> Steps | None:
     It may occur several times per step. A replay of a graph counts as its first kernel, because a step has at least one
     replay.
     """
-    import numpy as np
-
     lane = max(trace.lanes, key=lambda each: each.work)
     own = slice(lane.first, lane.last)
     kernel, outer = trace.work.kernel[own], ~trace.work.node[own]
@@ -318,8 +311,6 @@ def _by_kernels(trace: Trace) -> Steps | None:
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
     """Return the rarest kernel of a sequence that mostly repeats at a constant distance; of several, the first."""
-    import numpy as np
-
     order = np.argsort(kernels, kind="stable")
     of = kernels[order]
     back = of[1:] == of[:-1]

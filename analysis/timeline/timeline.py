@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..base.problems import BadInput
 from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
@@ -250,8 +252,6 @@ def _expected_savings(made: Timeline) -> dict[str, float]:
 
 def _inner_waits(made: Timeline) -> int:
     """Return how often calls that return within the windows wait for work of the devices, beyond once for each step."""
-    import numpy as np
-
     within, code, calls = Within(made.windows), BLOCKING.index("synchronisation"), []
     for blocks in made.trace.blocks.values():
         mine = (blocks.cls == code) & (within.ns(blocks.e - 1, blocks.e) > 0)
