@@ -25,6 +25,7 @@ from ..base.problems import NotFound
 from ..rooflines.ceilings import Ceilings, choose
 from ..workload import Workload
 from .activity_tables import OperatorRow
+from .host_clocks import column_names
 from .rules import rules
 from .trace import Trace, Window
 
@@ -96,10 +97,11 @@ def operators(trace: Trace, windows: Sequence[Window] | None = None) -> Operator
 
 
 def _has_shapes(trace: Trace) -> bool:
-    """Whether any operator has shapes; profiles stored by older versions have no such column."""
+    """Whether any operator has shapes."""
     ranges = trace.workload.relation("ranges")
-    stated = {column[0] for column in trace.workload.cursor.execute(f"FROM {ranges} LIMIT 0").description or []}
-    return "arguments" in stated and bool(trace.rows(f"SELECT 1 FROM {ranges} WHERE arguments IS NOT NULL LIMIT 1"))
+    if "arguments" not in column_names(trace.workload, ranges):
+        return False
+    return bool(trace.rows(f"SELECT 1 FROM {ranges} WHERE arguments IS NOT NULL LIMIT 1"))
 
 
 def _launching_operators(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
@@ -187,12 +189,12 @@ class _OperatorRule(NamedTuple):
     """An entry of operators.toml."""
 
     number: int
-    pattern: re.Pattern[str]
+    pattern: str
     category: str
     unit: str
-    typed: int
     flop: str
     bytes: str
+    typed: int = 1
 
 
 class _CallWork(NamedTuple):
@@ -214,17 +216,12 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _rules() -> list[_OperatorRule]:
-    return [
-        _OperatorRule(
-            number, re.compile(e["pattern"]), e["category"], e["unit"], e.get("typed", 1), e["flop"], e["bytes"]
-        )
-        for number, e in enumerate(_data()["operator"])
-    ]
+    return [_OperatorRule(number, **entry) for number, entry in enumerate(_data()["operator"])]
 
 
 @cache
 def _rule_of(name: str) -> _OperatorRule | None:
-    return next((rule for rule in _rules() if rule.pattern.fullmatch(name)), None)
+    return next((rule for rule in _rules() if re.fullmatch(rule.pattern, name)), None)
 
 
 def _work_of(workload: Workload, launched: Sequence[_Launched]) -> list[_CallWork]:
@@ -435,13 +432,13 @@ def _notes(rows: Sequence[OperatorRow], ceilings: Ceilings | None) -> list[Note]
     for row in rows:
         if row.sizes is None and row.reason:
             lacking[row.reason] = lacking.get(row.reason, 0) + row.ns
-    told = []
+    notes = []
     if lacking:
         parts = "; ".join(f"{100 * ns / total:.3g} % {why}" for why, ns in lacking.items())
-        told.append(Note("operators_uncovered", f"Time of device work without an operator's shapes: {parts}."))
+        notes.append(Note("operators_uncovered", f"Time of device work without an operator's shapes: {parts}."))
     if ceilings and any(row.least_ns is not None for row in rows):
         kind = "measured" if ceilings.kind == "empirical" else "theoretical"
-        told.append(
+        notes.append(
             Note("operator_ceilings", f"The least times of operators use the {kind} ceilings of {ceilings.device}.")
         )
-    return told
+    return notes

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..store.schema import schema
 from ..workload import Workload
-from .host_clocks import on_one_clock
+from .host_clocks import column_names, on_one_clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -337,7 +337,7 @@ def events_of(workload: Workload) -> str:
     if has_timeline(workload):
         return on_one_clock(workload, workload.relation("events"))
     launches = workload.relation("dispatches")
-    stated = {column[0] for column in workload.cursor.execute(f"FROM {launches} LIMIT 0").description or []}
+    stated = column_names(workload, launches)
     made = {"kind": "'kernel'", "name": "kernel", "stream": "queue_id"}
     listed = ", ".join(
         f"{made[name]} AS {name}"
