@@ -18,7 +18,8 @@ do distances that neither calls nor earlier work explain. The threads of a proce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -62,14 +63,7 @@ class ProgramChange:
 
     def __or__(self, other: ProgramChange) -> ProgramChange:
         """Return both changes together."""
-        return ProgramChange(
-            self.stacks | other.stacks,
-            self.copies or other.copies,
-            self.kernels | other.kernels,
-            self.overlapped or other.overlapped,
-            self.launched_together or other.launched_together,
-            self.host | other.host,
-        )
+        return ProgramChange(*map(or_, astuple(self), astuple(other)))
 
 
 PAUSES = "pauses"
@@ -307,10 +301,10 @@ def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) 
 
 def _latest(ends: Ints, group: Ints, times: Ints, asked: Ints) -> Ints:
     """Return for each time the index of the latest of ``ends`` of the asked group until then; -1 if there is none."""
-    found = np.full(len(times), -1)
+    latest = np.full(len(times), -1)
     for each in np.unique(group):
         own, mine = np.flatnonzero(group == each), np.flatnonzero(asked == each)
         order = own[np.argsort(ends[own], kind="stable")]
         last = np.searchsorted(ends[order], times[mine], side="right") - 1
-        found[mine] = np.append(order, -1)[last]
-    return found
+        latest[mine] = np.append(order, -1)[last]
+    return latest

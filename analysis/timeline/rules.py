@@ -60,12 +60,17 @@ class LaunchPatterns:
     capture_end: str
 
 
+HeightName = Literal[
+    "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "latency", "waiting", "unknown"
+]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Cause:
     """A cause of idle time: its description, and the height to which the time is added (None for none)."""
 
     title: str
-    height: str | None
+    height: HeightName | None
 
 
 GainKind = Literal["remove", "overlap", "workers", "pin", "graph"]
