@@ -43,6 +43,11 @@ class Frame(NamedTuple):
     until: int | None = None
     """The line of the next call, for code that ran between two calls of one function."""
 
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """The name of the function and its file, which identify it."""
+        return self.function, self.file
+
 
 Stack = tuple[Frame, ...]
 """Frames, the outermost first."""
@@ -84,13 +89,13 @@ class HostCode:
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
-        found = np.zeros(len(times), dtype=np.int64)
+        numbers = np.zeros(len(times), dtype=np.int64)
         if (spans := self.code_of(pid, thread)) is not None and len(spans.s):
-            found = _numbers_at(spans, times)
+            numbers = _numbers_at(spans, times)
         if sites := self.calls.get((pid, thread)):
             at = np.minimum(np.searchsorted(sites.s, times), len(sites.s) - 1)
-            found = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], found)
-        return found
+            numbers = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], numbers)
+        return numbers
 
     def requesting_stacks(self, work: Work, own: Ints) -> tuple[Ints, Ints]:
         """Return the stack that requested each piece of device work with the indexes ``own``, and if it computes
@@ -105,8 +110,7 @@ class HostCode:
 
     def inner_stacks(self, function: Frame) -> frozenset[int]:
         """Return the numbers of the stacks of a function and of all that it calls."""
-        key = function.function, function.file
-        within = (any((frame.function, frame.file) == key for frame in stack) for stack in self.stacks)
+        within = (any(frame.key == function.key for frame in stack) for stack in self.stacks)
         return frozenset(number for number, inside in enumerate(within) if inside)
 
     @cached_property
@@ -237,7 +241,7 @@ class _CombinedStacks:
         The code that ran lies between the innermost one's lines of the first and of the second call.
         """
         a, b = self.stacks[before], self.stacks[after]
-        same = [(x.function, x.file) == (y.function, y.file) for x, y in zip(a, b, strict=False)]
+        same = [x.key == y.key for x, y in zip(a, b, strict=False)]
         stack = a[: same.index(False) if False in same else len(same)]
         if not stack or (first := stack[-1]).line == (last := b[len(stack) - 1]).line:
             return before if before == after else self._number(stack)
@@ -313,10 +317,10 @@ def _of_torch(trace: Trace) -> HostCode | None:
 
 def _torch_frame(name: str) -> Frame:
     """Return the frame of a name such as ``torch/nn/modules/linear.py(130): forward``."""
-    found = _PYTHON_CALL.fullmatch(name)
-    if not found:
+    call = _PYTHON_CALL.fullmatch(name)
+    if not call:
         return Frame(name, None, None, "python", False)
-    package = _PACKAGE.search(found[1])
+    package = _PACKAGE.search(call[1])
     module = next((part for part in package.groups() if part), None) if package else None
-    module = "python" if module is None and _STANDARD.search(found[1]) else module
-    return Frame(found[3], found[1], int(found[2]), module, module is None)
+    module = "python" if module is None and _STANDARD.search(call[1]) else module
+    return Frame(call[3], call[1], int(call[2]), module, module is None)

@@ -33,7 +33,7 @@ import numpy as np
 
 from .busy import ANY, Within
 from .rules import TimelineLimits, rules
-from .trace import BLOCKING, COPY, HOLDS, NONE, Blocks, Lane, Trace, pieces
+from .trace import BLOCKING, COPY, HOLDS, NONE, Lane, Trace, pieces, thread_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,18 +132,18 @@ class Some:
         ns = self.ns if code is None else np.where(self.main == code, self.ns, 0)
         least = np.partition(ns, -number)[-number] if len(ns) > number else 0
         mine = [*np.flatnonzero(ns > least), *np.flatnonzero(ns == least)[:number]][:number]
-        return [self._gap(int(i)) for i in mine if ns[i]]
-
-    def _gap(self, i: int) -> Gap:
-        pid = int(self.pid[i])
-        return Gap(
-            self.lane,
-            int(self.start[i]),
-            int(self.end[i]),
-            CAUSES[self.main[i]],
-            None if pid == NONE else pid,
-            int(self.ns[i]),
-        )
+        return [
+            Gap(
+                self.lane,
+                int(self.start[i]),
+                int(self.end[i]),
+                CAUSES[self.main[i]],
+                None if self.pid[i] == NONE else int(self.pid[i]),
+                int(self.ns[i]),
+            )
+            for i in mine
+            if ns[i]
+        ]
 
 
 @dataclass(frozen=True)
@@ -325,14 +325,16 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     waited = np.zeros(len(index), dtype=np.int64)
     covered = np.zeros((len(BLOCKING), len(index)), dtype=np.int64)
     calls, drain = np.zeros(len(index), dtype=np.int64), np.full(len(index), -1, dtype=np.int8)
-    for own, blocks in _by_thread(looking.trace, bare.pid[index], bare.thread[index]):
+    for who, own in thread_rows(bare.pid[index], bare.thread[index]):
+        if (blocks := looking.trace.blocks.get(who)) is None:
+            continue
         k0, k1 = (np.searchsorted(blocks.s, at[own], side="right") - 1 for at in (g0, h))
         calls[own] = k1 - k0
         waiting = (k0 >= 0) & (blocks.e[np.maximum(k0, 0)] >= g0[own])
         drain[own] = np.where(waiting, blocks.cls[np.maximum(k0, 0)], -1)
         waited[own] = np.where(waiting, g0[own] - blocks.s[np.maximum(k0, 0)], 0)
         some = np.flatnonzero((k1 > k0) | waiting)
-        mine = np.arange(len(index))[own][some]
+        mine = own[some]
         for code in blocks.classes:
             covered[code, mine] = blocks.until(code, h[mine], k1[some]) - blocks.until(code, g0[mine], k0[some])
     blocked = covered.sum(axis=0)
@@ -355,25 +357,11 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     return [(cause, index[mine], waited[mine]) for cause, mine in drained.items()]
 
 
-def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice, Blocks]]:
-    """Return the indices of the gaps of each thread, with the blocking calls of that thread."""
-    if len(pid) and (pid == pid[0]).all() and (thread == thread[0]).all():
-        own = trace.blocks.get((int(pid[0]), int(thread[0])))
-        return [(slice(None), own)] if own else []
-    order = np.lexsort((thread, pid))
-    new = np.flatnonzero((np.diff(pid[order]) != 0) | (np.diff(thread[order]) != 0)) + 1
-    thread_blocks: list[tuple[Ints | slice, Blocks]] = []
-    for mine in np.split(order, new):
-        if len(mine) and (blocks := trace.blocks.get((int(pid[mine[0]]), int(thread[mine[0]])))):
-            thread_blocks.append((np.sort(mine), blocks))
-    return thread_blocks
-
-
 def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts: dict[str, Ints]) -> None:
     """Attribute the call that requested the next work, and the time from its end to the start of the work."""
     limits, within, (h, q) = looking.limits, looking.within, at
     call, tail = within.ns(h, q), within.ns(q, bare.g1)
-    told = (bare.edge == 0) & (bare.a0 != NONE)
+    asked = (bare.edge == 0) & (bare.a0 != NONE)
     lazy = ~bare.copy & (q - h > limits.lazy_load_ns)
     late = bare.g1 - q > limits.queued_ns
     fresh = q > bare.g0
@@ -389,7 +377,7 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
         ("copies", tail, ~late & fresh & bare.copy & ~bare.node),
         ("launch", tail, ~late & fresh & ~bare.copy & ~bare.node),
     ):
-        where = where & told
+        where = where & asked
         parts[cause][where] += part[where]
 
 

@@ -62,7 +62,7 @@ class Operators:
     notes: Sequence[Note] = ()
 
     @property
-    def examined(self) -> list[OperatorRow]:
+    def shape_rows(self) -> list[OperatorRow]:
         """The operators whose shapes were recorded."""
         return [row for row in self.rows if row.operator is not None and row.sizes is not None]
 

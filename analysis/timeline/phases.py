@@ -108,7 +108,7 @@ def _add_device_work(trace: Trace, made: Sequence[Phase]) -> None:
     requested = requested_work(trace, *map(np.array, columns))
     lengths, groups = trace.work.e - trace.work.s, _operation_groups(trace)
     by_group = [requested.before(np.where(groups == g, lengths, 0)) for g in range(len(OPERATIONS))]
-    known = np.flatnonzero(requested.known).tolist()
+    known = np.flatnonzero(requested.has_work).tolist()
     busy, *by_group = [
         total[requested.last[known]] - total[requested.first[known]] for total in (requested.times(), *by_group)
     ]

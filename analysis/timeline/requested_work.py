@@ -30,17 +30,17 @@ class RequestedWork:
     last: Ints
 
     @property
-    def known(self) -> Flags:
+    def has_work(self) -> Flags:
         """Whether any work of an interval is known."""
         return self.last > self.first
 
     def start(self, otherwise: Ints) -> Ints:
         """Return the start of the work that was requested first, in ns; ``otherwise`` for intervals without work."""
-        return np.where(self.known, np.append(self.trace.work.s[self.order], 0)[self.first], otherwise)
+        return np.where(self.has_work, np.append(self.trace.work.s[self.order], 0)[self.first], otherwise)
 
     def spans(self) -> tuple[Ints, Ints]:
         """Return the first start and the last end of the work of the intervals whose work is known, in ns."""
-        work, known = self.trace.work, self.known
+        work, known = self.trace.work, self.has_work
         bounds = np.stack([self.first[known], self.last[known]], axis=1).ravel()
         if not len(bounds):
             return bounds, bounds

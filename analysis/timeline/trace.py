@@ -304,6 +304,8 @@ def pieces(first: int, last: int) -> Iterator[slice]:
 
 def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
     """Return each process and thread with the indexes of its rows."""
+    if len(pid) and is_same(pid) and is_same(thread):
+        return [((int(pid[0]), int(thread[0])), np.arange(len(pid)))]
     threads = [(int(number), np.flatnonzero(thread == number)) for number in np.unique(thread)]
     rows = [((int(p), number), own[pid[own] == p]) for number, own in threads for p in np.unique(pid[own])]
     return sorted(rows, key=itemgetter(0))

@@ -7,7 +7,6 @@ pass over ten million events takes some tenths of a second, so there are only tw
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +39,7 @@ from .trace import (
     is_same,
     pieces,
     ranges_of,
+    thread_rows,
     usable_events,
 )
 
@@ -327,20 +327,13 @@ def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], 
     )
     blocking = (call >= 0) & (call != code(PROFILER))
     at = np.flatnonzero(blocking[events.g])
-    threads, owner = np.unique(np.stack([seen.groups.pid, seen.groups.thread]), axis=1, return_inverse=True)
-    of = owner.ravel()[events.g[at]]
-    order = np.lexsort((-events.e[at], events.s[at], of))
-    at, of = at[order], of[order]
-    s, e, cls = events.s[at], events.e[at], call[events.g[at]]
+    at = at[np.lexsort((-events.e[at], events.s[at]))]
+    g = events.g[at]
     blocks = {}
-    for first, last in pairwise([0, *(np.flatnonzero(np.diff(of)) + 1), len(s)]):
-        if first == last:
-            continue
-        ends = np.maximum.accumulate(e[first:last])
-        outer = np.concatenate([[True], s[first + 1 : last] >= ends[:-1]])
-        pid, thread = threads[:, of[first]]
-        own = slice(first, last)
-        blocks[int(pid), int(thread)] = Blocks(s[own][outer], e[own][outer], cls[own][outer])
+    for who, own in thread_rows(seen.groups.pid[g], seen.groups.thread[g]):
+        s, e = events.s[at[own]], events.e[at[own]]
+        outer = np.append(True, s[1:] >= np.maximum.accumulate(e)[:-1])
+        blocks[who] = Blocks(s[outer], e[outer], call[g[own]][outer])
     return blocks, profiler[:_MANY]
 
 

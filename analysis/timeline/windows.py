@@ -76,7 +76,7 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
         raise BadArgument(f"{name!r} matches more than {_MOST_RANGES} ranges", fix="Name a range that encloses them")
     pid, start, end = np.array(rows, dtype=np.int64).T
     requested = requested_work(trace, pid, start, end)
-    if not requested.known.any():
+    if not requested.has_work.any():
         return ChosenWindows(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
     begun, finished = (at.tolist() for at in requested.spans())
     return ChosenWindows(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
