@@ -119,19 +119,19 @@ class Waits:
         Returns which pieces were spread, the charges of others, and the parts that stay.
         """
         length = np.maximum(charges.end - charges.start, 1).astype(np.float64)
-        found = []
+        pieces = []
         total = np.zeros(len(charges.stack))
         for code in others:
             piece, span = overlaps(charges.start, charges.end, code)
             start, end = np.maximum(code.s[span], charges.start[piece]), np.minimum(code.e[span], charges.end[piece])
             weight = (end - start) / length[piece]
             total += np.bincount(piece, weight, len(total))
-            found.append((piece, code.stack[span], start, end, weight))
+            pieces.append((piece, code.stack[span], start, end, weight))
         taken = total > 0
         share = np.divide(1.0, np.where(taken, total + keep, 1.0))
         made = [
             Charges(stack, start, end, charges.ns[:, piece] * (weight * share[piece]))
-            for piece, stack, start, end, weight in found
+            for piece, stack, start, end, weight in pieces
         ]
         own = charges[taken]
         return taken, made, Charges(own.stack, own.start, own.end, own.ns * (keep * share[taken]))

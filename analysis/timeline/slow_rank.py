@@ -122,15 +122,15 @@ def _explain_slow_rank(
         why = "uneven_work"
     elif slower >= _MOST * excess:
         why = "slower_launches" if counted.work is None else "slow_device"
-    said = rules().ranks[why]
+    texts = rules().ranks[why]
     host = _hosts(workload).get(slowest)
-    claim = said.claim.format_map({
+    claim = texts.claim.format_map({
         "rank": f"rank {slowest}" + (f" on {host}" if host else ""),
         "pct": f"{100 * (own / others - 1):.3g}",
         "what": "its kernels" if kernel is None else "this kernel",
     })  # fmt: skip
     return SlowRank(
-        slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, said.advice, kernel
+        slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, texts.advice, kernel
     )
 
 
@@ -161,8 +161,8 @@ def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted
     if not workload.has("counters"):
         return _Counted(None, [])
     collected, words, work = set(workload.manifest.counters), [], None
-    for what, names in rules().rank_counters.items():
-        name = next((n for n in names if n in collected), None)
+    for what, counters in rules().rank_counters.items():
+        name = next((n for n in counters.names if n in collected), None)
         if name is None:
             continue
         column = sql_name(name)
@@ -177,7 +177,7 @@ def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted
         own, other = rows[0]
         if not own or not other:
             continue
-        words.append(f"{name} per launch: {100 * own / other:.4g} % of the others' ({rules().rank_words[what]})")
+        words.append(f"{name} per launch: {100 * own / other:.4g} % of the others' ({counters.words})")
         work = own / other if what == "work" else work
     return _Counted(work, words)
 
@@ -310,10 +310,10 @@ def late_rank(workload: Workload, ranks: Balance | None) -> LateRank | None:
         return None if slow is None else LateRank(slow.claim, slow.evidence, slow.advice)
     if ranks.last is None:
         return None
-    said = rules().ranks["late_host"]
-    claim = said.claim.format(rank=late.name, own=late.each_computes / 1e6, mean=ranks.mean / 1e6)
+    texts = rules().ranks["late_host"]
+    claim = texts.claim.format(rank=late.name, own=late.each_computes / 1e6, mean=ranks.mean / 1e6)
     idle = 100 * late.idle / late.devices / ranks.wall
-    return LateRank(_begun(claim), [f"{late.name}: idle for {idle:.3g} % of the time"], said.advice)
+    return LateRank(_begun(claim), [f"{late.name}: idle for {idle:.3g} % of the time"], texts.advice)
 
 
 def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:

@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def _computed(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[Row]]:
+def _table(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[Row]]:
     """Return a function that computes the rows for a workload; none without device work, or without usable times."""
 
     @wraps(rows)
-    def table(workload: Workload) -> list[Row]:
+    def compute(workload: Workload) -> list[Row]:
         try:
             trace = prepare(workload)
         except BadInput:
             return []
         return [{"workload": workload.id, **row} for row in rows(trace)]
 
-    return table
+    return compute
 
 
-@_computed
+@_table
 def step_rows(trace: Trace) -> list[Row]:
     """Return the complete steps of a program with the time of each part, as sums over all devices.
 
@@ -92,7 +92,7 @@ def step_rows(trace: Trace) -> list[Row]:
     ]
 
 
-@_computed
+@_table
 def phase_rows(trace: Trace) -> list[Row]:
     """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
     return [
@@ -135,7 +135,7 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
     return total
 
 
-@_computed
+@_table
 def lane_rows(trace: Trace) -> list[Row]:
     """Return the time of each part for every device; empty if there is no device work."""
     times = busy(trace, Within([trace.whole]))
@@ -161,7 +161,7 @@ def lane_rows(trace: Trace) -> list[Row]:
     ]
 
 
-@_computed
+@_table
 def operator_rows(trace: Trace) -> list[Row]:
     """Return the operators of PyTorch by shapes and types, against their roofline; empty if no shapes were recorded.
 
@@ -170,7 +170,7 @@ def operator_rows(trace: Trace) -> list[Row]:
     return _pick_columns("operators", operators(trace).rows)
 
 
-@_computed
+@_table
 def collective_rows(trace: Trace) -> list[Row]:
     """Return the collectives by kind and size, with their bandwidths; empty if the trace states none."""
     return _pick_columns("collectives", collectives(trace))
@@ -182,7 +182,7 @@ def _pick_columns(table: str, rows: Sequence[object]) -> list[Row]:
     return [{name: getattr(row, name) for name in names} for row in rows]
 
 
-@_computed
+@_table
 def gap_rows(trace: Trace) -> list[Row]:
     """Return the parts of all gaps: one row for each cause to which a part of a gap is attributed.
 

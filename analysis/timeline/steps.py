@@ -130,11 +130,11 @@ def repetitions(trace: Trace) -> Steps | None:
     step may have many.
     """
     if named := named_range(trace):
-        return _best(_by_range(trace, f"{_NAMED} AND level = {named.level}", named=True))
-    return _best(chain(_by_range(trace, _OWN), _by_kernels(trace), _by_range(trace, _OPERATORS)))
+        return _best_steps(_by_range(trace, f"{_NAMED} AND level = {named.level}", named=True))
+    return _best_steps(chain(_by_range(trace, _OWN), _by_kernels(trace), _by_range(trace, _OPERATORS)))
 
 
-def _best(candidates: Iterable[Steps]) -> Steps | None:
+def _best_steps(candidates: Iterable[Steps]) -> Steps | None:
     """Return the first steps that stand for the program, or else those that cover most of its time."""
     rejected: list[Steps] = []
     for one in candidates:

@@ -151,11 +151,11 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     over_all = busy(trace, Within([trace.whole]))
     whole = sum(over_all.values(), Busy(0))
     lanes = busy(trace, within)
-    found_gaps = idle.find(trace, within)
-    by_cause, longest = found_gaps.causes, found_gaps.longest(asked.top_n)
+    all_gaps = idle.find(trace, within)
+    by_cause, longest = all_gaps.causes, all_gaps.longest(asked.top_n)
     per_cause = _GAPS if trace.calls <= _MANY else _FEW_GAPS
     groups = [[gap] for gap in longest]
-    groups += [found_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
+    groups += [all_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
     edges = _edges(trace)
     *done, start, end = host_activity.doing(trace, [*groups, *([edge] for edge in edges)])
     gaps = list(zip(longest, done, strict=False))
@@ -172,7 +172,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         causes=causes,
         gaps=gaps,
         edges=[(edge, did) for edge, did in zip(edges, (start, end), strict=True) if edge.ns > 0],
-        all_gaps=found_gaps,
+        all_gaps=all_gaps,
         by_launch=selection.requested is not None,
         kernels=kernels,
         total_kernels=total_kernels,

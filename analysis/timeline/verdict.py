@@ -180,21 +180,21 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
 
 def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWindow) -> ApplicationFinding:
     """Return the finding on a height."""
-    said = rules().heights[name]
+    texts = rules().heights[name]
     advice = [
         line
-        for one in said.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
+        for one in texts.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
         for line in _in_order(one, trace, window)
     ]
     return ApplicationFinding(
         name,
         savings.share,
-        said.claim.format(share=savings.share, window=window.text),
+        texts.claim.format(share=savings.share, window=window.text),
         # A timeline does not show how much faster kernels could become.
         None if name in ("gpu", "unknown") else savings.bound,
         window.evidence.get(name, []),
         [line.text + savings.gain(line.gain).text for line in advice],
-        said.falsify,
+        texts.falsify,
         [savings.gain(line.gain) for line in advice],
     )
 
