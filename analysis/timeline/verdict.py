@@ -12,7 +12,8 @@ from ..store.manifest import PcieLink
 from .activity_tables import CopyRow
 from .busy import Busy
 from .idle import Idle
-from .rules import AdviceLine, GainKind, HeightName, rules
+from .rules import AdviceLine, GainKind, rules
+from .rules import HeightName as HeightName
 from .trace import Trace, has_timeline
 
 HEIGHTS: tuple[HeightName, ...] = (

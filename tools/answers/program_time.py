@@ -6,9 +6,8 @@ from ...analysis.base.kernel_names import short
 from ...analysis.base.text import short_time
 from ...analysis.timeline.heights import Heights
 from ...analysis.timeline.host_findings import name, title
-from ...analysis.timeline.rules import HeightName
 from ...analysis.timeline.timeline import Timeline
-from ...analysis.timeline.verdict import shares
+from ...analysis.timeline.verdict import HeightName, shares
 from .sentences import sentence
 
 _ROWS = 3
