@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .busy import Busy, Within
 from .requested_work import RequestedWork, requested_work
 from .rules import rules
@@ -134,8 +136,6 @@ def kernels(
 
     Launches that are partly outside a window count with the part inside. With ``requested``, only its work counts.
     """
-    import numpy as np
-
     mine = np.flatnonzero((trace.work.kernel >= 0) & (True if requested is None else requested.of_any()))
     s, e, of = trace.work.s[mine], trace.work.e[mine], trace.work.kernel[mine]
     calls, ns = (np.bincount(of, amounts) for amounts in (within.windows_touched(s, e), within.ns(s, e)))
@@ -166,8 +166,6 @@ def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
 
 def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[TimelineFigure]:
     """Return the figures on kernels, launches and the queue."""
-    import numpy as np
-
     work, total = trace.work, sum(busy.values(), Busy(0))
     ns = within.ns(work.s, work.e)
     kernel = work.of((COMPUTE, COMMUNICATION)) & (ns > 0)
@@ -191,8 +189,6 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
     ``device_us_per_launch`` is the mean time of the kernels that one call starts: one kernel, or all nodes of a graph.
     The launch-bound index is the host's time per launch divided by it; at most about 1 if the device is kept busy.
     """
-    import numpy as np
-
     work, replay = trace.work, trace.launches.replay
     asked = np.flatnonzero((work.a0 != NONE) & (ns > 0))
     if not len(asked):
@@ -246,8 +242,6 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow
     """
     if not trace.ranges:
         return []
-    import numpy as np
-
     own = "coalesce(source, '') NOT IN ('torch', 'python')"
     read: dict[str, Any] = trace.workload.cursor.execute(
         f"SELECT name, coalesce(pid, {NONE}) AS pid, any_value(source) AS source, bool_or({own}) AS own, "

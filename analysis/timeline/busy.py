@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from ..catalogue.thresholds import threshold
 from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Trace, Window, pieces
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Ints
@@ -87,8 +88,6 @@ class Within:
     """Computes how much of an interval is within disjoint windows, from the window time before each of its ends."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
-        import numpy as np
-
         self.windows = windows
         self.edges: Ints = np.array([t for w in windows for t in w], dtype=np.int64)
         lengths = np.array([w.end - w.start for w in windows], dtype=np.int64)
@@ -101,8 +100,6 @@ class Within:
 
     def until(self, at: Ints) -> Ints:
         """Return the window time before each time, in ns."""
-        import numpy as np
-
         if len(self.windows) == 1:
             start, end = self.windows[0]
             return np.clip(at, start, end) - start
@@ -114,8 +111,6 @@ class Within:
 
     def windows_touched(self, start: Ints, end: Ints) -> Ints:
         """Return the number of windows that each interval overlaps."""
-        import numpy as np
-
         if len(self.windows) == 1:
             first, last = self.windows[0]
             return np.asarray((start < last) & (end > first), dtype=np.int64)
@@ -124,16 +119,12 @@ class Within:
 
     def ns(self, start: Ints, end: Ints) -> Ints:
         """Return the ns of [start, end] within the windows; 0 if the end is before the start."""
-        import numpy as np
-
         covered: Ints = np.maximum(0, self.until(end) - self.until(start))
         return covered
 
 
 def busy(trace: Trace, within: Within) -> dict[int, Busy]:
     """Return the times of every lane by its number."""
-    import numpy as np
-
     work = trace.work
 
     def union(lane: slice, name: str, classes: Sequence[int]) -> int:
@@ -192,8 +183,6 @@ def program_ceiling(trace: Trace, window: Window, roofs: Mapping[str, float], *,
 
     ``roofs`` maps names of kernels to the least time of their work, as a share of the measured time.
     """
-    import numpy as np
-
     wall = window.end - window.start
     numbers = [int(n) for n in np.unique(trace.work.kernel) if n >= 0]
     share = np.ones(max(numbers, default=-1) + 2)
@@ -219,8 +208,6 @@ def _longest_chain(start: Ints, end: Ints, lengths: NDArray[np.float64]) -> floa
 
     Each operation begins where the longest chain of those that ended before it ends, and takes the given length.
     """
-    import numpy as np
-
     ends, e, length = np.argsort(end, kind="stable").tolist(), end.tolist(), lengths.tolist()
     finished, done, longest = 0, [0.0] * len(e), 0.0
     for i, begin in enumerate(start.tolist()):

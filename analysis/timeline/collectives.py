@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import tomli
 
 from ..base.text import count_text
+from .host_clocks import column_names
 from .trace import Trace, Window
 
 _LONGEST = 60
@@ -67,19 +68,20 @@ class CollectiveRow:
         return 100 * self.waited_ns / self.ns if self.waited_ns is not None and self.ns else None
 
     def _rate(self, size: float | None) -> float | None:
-        known = size is not None and self.transfer_ns and self.status != "undefined"
-        return size * self.calls / self.transfer_ns if known and size is not None else None
+        if size is None or not self.transfer_ns or self.status == "undefined":
+            return None
+        return size * self.calls / self.transfer_ns
 
 
 class _CollectiveKind(NamedTuple):
     """An entry of collectives.toml."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     bytes: str
     factor: float
-    others: bool
-    alone: bool
+    others: bool = False
+    alone: bool = False
 
 
 @cache
@@ -89,12 +91,7 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _kinds() -> list[_CollectiveKind]:
-    return [
-        _CollectiveKind(
-            e["name"], re.compile(e["pattern"]), e["bytes"], e["factor"], e.get("others", False), e.get("alone", False)
-        )
-        for e in _data()["kind"]
-    ]
+    return [_CollectiveKind(**entry) for entry in _data()["kind"]]
 
 
 def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[CollectiveRow]:
@@ -102,7 +99,7 @@ def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[C
 
     Empty if the trace states none. A collective counts for a window by the start of its first kernel.
     """
-    if not trace.communicates or not _has_arguments(trace):
+    if not trace.communicates or "arguments" not in column_names(trace.workload, trace.events):
         return []
     texts = trace.rows(
         f"SELECT DISTINCT arguments FROM {trace.events} WHERE kind = 'kernel' AND arguments IS NOT NULL "
@@ -140,12 +137,6 @@ SELECT name AS collective, kind, type, bytes, ranks AS group_size, max(recorded)
 """SQL: the n-th collective of a group is the same one on all ranks if they have equally many of them."""
 
 
-def _has_arguments(trace: Trace) -> bool:
-    """Whether events have the column; profiles stored by older versions have not."""
-    stated = trace.workload.cursor.execute(f"FROM {trace.events} LIMIT 0").description or []
-    return "arguments" in {column[0] for column in stated}
-
-
 def _facts(text: str) -> dict[str, Any] | None:
     """Return the facts of a collective from the column ``arguments``; None if it is not such a text."""
     try:
@@ -158,7 +149,7 @@ def _facts(text: str) -> dict[str, Any] | None:
     name, element = (
         str(stated.get(key) or "")[:_LONGEST].encode(errors="replace").decode() for key in ("collective", "type")
     )
-    kind = next((kind for kind in _kinds() if kind.pattern.fullmatch(name)), None)
+    kind = next((kind for kind in _kinds() if re.fullmatch(kind.pattern, name)), None)
     ranks, sent, received = (_whole(stated.get(key), most) for key, most in _COUNTS.items())
     size, moved, reason = _sizes(kind, element, (sent, received, ranks), str(stated.get("split") or ""))
     return {
@@ -199,15 +190,12 @@ def _row(sums: dict[str, Any]) -> CollectiveRow:
     """Return the row of one kind and size, with the status of its bandwidths."""
     matched, alone, reason = sums.pop("matched"), sums.pop("alone"), sums.pop("reason")
     recorded, ranks = sums["recorded"], sums["group_size"]
-    status: Literal["ok", "suspect", "undefined"] = "undefined" if reason else "suspect"
     if reason:
-        pass
-    elif alone:
+        return CollectiveRow(**sums, status="undefined", reason=reason)
+    if alone:
         reason = "the time includes waiting for the other rank"
     elif not matched:
         reason = "the ranks have different numbers of them: the time may include waiting for others"
     elif recorded < ranks:
         reason = f"{recorded} of {count_text(ranks, 'rank')} recorded: the time may include waiting for the others"
-    else:
-        status = "ok"
-    return CollectiveRow(**sums, status=status, reason=reason)
+    return CollectiveRow(**sums, status="suspect" if reason else "ok", reason=reason)

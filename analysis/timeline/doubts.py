@@ -8,8 +8,11 @@ devices that fall silent, and correlation ids that are far apart.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from ..base.text import count_text, first_few
 from ..catalogue.thresholds import threshold
@@ -40,21 +43,20 @@ class TraceDoubt:
 
 def doubts(trace: Trace) -> list[TraceDoubt]:
     """Return all doubts about a trace."""
-    return [
-        *_about_times(trace),
-        *_held_kernels(trace),
-        *_lost_launches(trace),
-        *_silent_streams(trace),
-        *_lost_nodes(trace),
-        *_silent_devices(trace),
-        *_sampling_doubts(trace),
-    ]
+    checks = (
+        _about_times,
+        _held_kernels,
+        _lost_launches,
+        _silent_streams,
+        _lost_nodes,
+        _silent_devices,
+        _sampling_doubts,
+    )
+    return [doubt for check in checks for doubt in check(trace)]
 
 
-def _about_times(trace: Trace) -> list[TraceDoubt]:
-    import numpy as np
-
-    work, limits, doubted = trace.work, rules().limits, list[TraceDoubt]()
+def _about_times(trace: Trace) -> Iterator[TraceDoubt]:
+    work, limits = trace.work, rules().limits
     asked = work.a0 != NONE
     share = 100 * float(asked.mean())
     early = asked & (work.s < work.a0)
@@ -64,21 +66,20 @@ def _about_times(trace: Trace) -> list[TraceDoubt]:
             f"{part:.0f} % of the device's work starts before the call that launched it (by {ahead / 1e3:.3g} us, "
             "median): the clocks of host and device differ, so the causes of idle time are uncertain."
         )
-        doubted.append(TraceDoubt("clocks_differ", "causes", text))
+        yield TraceDoubt("clocks_differ", "causes", text)
     if trace.calls and 100 - share >= limits.unasked_pct:
         text = (
             f"{100 - share:.0f} % of the device's work has no recorded host call (no call with its correlation id), "
             "so the cause of the idle time before it is unknown."
         )
-        doubted.append(TraceDoubt("not_asked_for", "causes", text))
+        yield TraceDoubt("not_asked_for", "causes", text)
     kernels = work.of((COMPUTE, COMMUNICATION))
     if kernels.any() and (none := 100 * float((work.e == work.s)[kernels].mean())) >= limits.instant_pct:
         text = f"{none:.0f} % of the kernels have zero duration in the profile: the device is busier than reported."
-        doubted.append(TraceDoubt("no_length", "busy", text))
-    return doubted
+        yield TraceDoubt("no_length", "busy", text)
 
 
-def _held_kernels(trace: Trace) -> list[TraceDoubt]:
+def _held_kernels(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt the times of kernels that ran while the kernel driver handled page faults or had evicted the queues."""
     held = running = 0
     for lane, own in trace.per_lane():
@@ -89,21 +90,21 @@ def _held_kernels(trace: Trace) -> list[TraceDoubt]:
             if hold := trace.holds.get((lane.number, cause)):
                 held += int(hold.within_gaps(lambda a, b: b - a, s, e).sum())
     if not running or 100 * held / running < _HELD_PCT:
-        return []
+        return
     text = (
         "The kernel driver handled page faults, moved pages or had evicted the queues during "
         f"{100 * held / running:.3g} % of the time of all kernels ({held / 1e6:.4g} ms): these kernels waited for "
         "memory. Prefetch what they touch, or allocate it on the device, before judging them."
     )
-    return [TraceDoubt("page_faults", "busy", text)]
+    yield TraceDoubt("page_faults", "busy", text)
 
 
-def _lost_launches(trace: Trace) -> list[TraceDoubt]:
+def _lost_launches(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt a trace in which launches have no work on the device, with the time in which they were made."""
     launches = trace.launches
     lost = launches.lost
     if lost is None or not len(lost) or 100 * len(lost) / launches.calls < _LOST_PCT:
-        return []
+        return
     start = trace.whole.start
     text = f"{len(lost)} of {count_text(launches.calls, 'launch')} ({100 * len(lost) / launches.calls:.3g} %)"
     if launches.lost_replays:
@@ -117,14 +118,14 @@ def _lost_launches(trace: Trace) -> list[TraceDoubt]:
         text += f"between {(lost[0] - start) / 1e6:.4g} and {(lost[-1] - start) / 1e6:.4g} ms"
     if launches.lost_threads > 1:
         text += f", by {launches.lost_threads} threads"
-    return [TraceDoubt("lost_launches", "events", f"{text}. The device is busier than the trace shows.")]
+    yield TraceDoubt("lost_launches", "events", f"{text}. The device is busier than the trace shows.")
 
 
-def _silent_streams(trace: Trace) -> list[TraceDoubt]:
+def _silent_streams(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt a trace in which a stream has no work for its last launches."""
     silent = [s for s in trace.launches.silent if s.lost >= _FEWEST and 100 * s.lost / s.launches >= _SILENT_STREAM]
     if not silent:
-        return []
+        return
     silent.sort(key=lambda s: (-s.lost, s.stream))
     words = [
         f"stream {one.stream} ({one.lost} of {count_text(one.launches, 'launch')}, from "
@@ -134,10 +135,10 @@ def _silent_streams(trace: Trace) -> list[TraceDoubt]:
     text = f"{count_text(len(silent), 'stream falls', 'streams fall')} silent although work was launched to "
     text += f"{'it' if len(silent) == 1 else 'them'}: {first_few(words, _NAMED)}. "
     text += "The device is busier than the trace shows."
-    return [TraceDoubt("silent_streams", "events", text)]
+    yield TraceDoubt("silent_streams", "events", text)
 
 
-def _lost_nodes(trace: Trace) -> list[TraceDoubt]:
+def _lost_nodes(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt a trace in which replays of a graph have fewer nodes than most replays of the same graph."""
     families = _replays(trace)
     lost = short = 0
@@ -153,13 +154,13 @@ def _lost_nodes(trace: Trace) -> list[TraceDoubt]:
             where.append(int(trace.work.s[first]))
     expected = lost + sum(size * times for size, times, *_ in families)
     if not lost or 100 * lost / expected < _LOST_PCT:
-        return []
+        return
     text = (
         f"{lost} of {expected} nodes of graphs are missing ({100 * lost / expected:.3g} %): {short} of "
         f"{count_text(sum(times for _, times, *_ in families), 'replay')} have fewer nodes than the others, the first "
         f"at {(min(where) - trace.whole.start) / 1e6:.4g} ms. The device is busier than the trace shows."
     )
-    return [TraceDoubt("lost_nodes", "events", text)]
+    yield TraceDoubt("lost_nodes", "events", text)
 
 
 def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
@@ -167,8 +168,6 @@ def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
 
     Empty if all have the same number of nodes.
     """
-    import numpy as np
-
     replay, kernel = trace.launches.replay, trace.work.kernel
     if replay is None:
         return []
@@ -187,33 +186,33 @@ def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
     return families
 
 
-def _silent_devices(trace: Trace) -> list[TraceDoubt]:
+def _silent_devices(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt a trace in which some devices stop working long before most others, or start long after them."""
     if len(trace.lanes) < 2:
-        return []
+        return
     work = trace.work
     spans = [(int(work.s[lane.first]), int(work.e[lane.first : lane.last].max())) for lane in trace.lanes]
     start, end = min(s for s, _ in spans), max(e for _, e in spans)
     shares = sorted((e - s) / max(end - start, 1) for s, e in spans)
     silent = [(lane, s, e) for lane, (s, e) in zip(trace.lanes, spans, strict=True) if e - s < _SILENT * (end - start)]
     if not silent or shares[len(shares) // 2] < 1 - _SILENT / 2:
-        return []
+        return
     lane, s, e = silent[0]
     text = (
         f"{len(silent)} of {count_text(len(spans), 'device')} work during a part of the trace only: "
         f"{lane_name(lane.rank, lane.device)} from {(s - trace.whole.start) / 1e6:.4g} to "
         f"{(e - trace.whole.start) / 1e6:.4g} ms. Records may be missing."
     )
-    return [TraceDoubt("silent_devices", "events", text)]
+    yield TraceDoubt("silent_devices", "events", text)
 
 
-def _sampling_doubts(trace: Trace) -> list[TraceDoubt]:
+def _sampling_doubts(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt a trace whose calls are far apart by their ids, although a profiler numbers all calls."""
     spacing = trace.launches.spacing
     if spacing is None or spacing < _SAMPLED_IDS:
-        return []
+        return
     text = (
         f"The correlation ids of successive host calls are {spacing:.3g} apart on average: the trace is a sample, or "
         "most calls were not recorded. Idle time may be work that is missing."
     )
-    return [TraceDoubt("sampled", "events", text)]
+    yield TraceDoubt("sampled", "events", text)

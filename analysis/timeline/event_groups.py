@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..base.database import sql_literal
 from ..base.problems import BadInput
 from ..workload import Workload
@@ -34,7 +36,6 @@ from .trace import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Flags, Ints
@@ -173,8 +174,6 @@ def _groups(workload: Workload) -> Groups:
 
 def read(workload: Workload, seen: Seen) -> Events:
     """Read all usable events."""
-    import numpy as np
-
     alike = " AND ".join(f"e.{column} IS NOT DISTINCT FROM tl_groups.{column}" for column in _ALIKE)
     columns = {"s": f"coalesce(start_ns, {NONE})", "e": f"coalesce(end_ns, {NONE})", "g": "g"}
     if seen.calls:
@@ -190,8 +189,6 @@ def read(workload: Workload, seen: Seen) -> Events:
 
 def _arrays(workload: Workload, columns: Mapping[str, str], source: str) -> dict[str, Any]:
     """Return SQL expressions without NULL as arrays, by name."""
-    import numpy as np
-
     listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
     fetched = workload.cursor.execute(f"SELECT {listed} FROM {source}").fetchnumpy()
     return {name: np.ascontiguousarray(np.ma.getdata(fetched[name])) for name in columns}
@@ -199,8 +196,6 @@ def _arrays(workload: Workload, columns: Mapping[str, str], source: str) -> dict
 
 def same(value: int, count: int) -> Ints:
     """Return a read-only column that repeats one value without using memory."""
-    import numpy as np
-
     return np.broadcast_to(np.int64(value), count)
 
 

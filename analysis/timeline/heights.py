@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import inf, prod
 
+import numpy as np
+
 from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .host_code import Frame
 from .host_findings import HostFindings, callers, say_once, title
 from .replay import NO_CHANGE, PAUSES, ProgramChange, Replay
+from .rules import HeightName
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
 from .trace_loading import prepare
-from .verdict import AdviceGain, ApplicationFinding, HeightName, speedup
+from .verdict import AdviceGain, ApplicationFinding, speedup
 
 WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
 """The speed-up of the program from which on its kernels are worth counting."""
@@ -76,8 +79,11 @@ class Heights:
 
     def speedup(self, change: ProgramChange) -> float | None:
         """Return how many times as fast the program becomes by a change; None if nothing would remain."""
+        return speedup(self._saved_pct(change))
+
+    def _saved_pct(self, change: ProgramChange) -> float:
         wall = self._replay.wall_ns()
-        return speedup(100 * (wall - self._replay.wall_ns(change)) / max(wall, 1))
+        return 100 * (wall - self._replay.wall_ns(change)) / max(wall, 1)
 
     def without(self, height: HeightName) -> ProgramChange | None:
         """Return the program without what the devices wait for at a height; None if no replay shows it."""
@@ -93,15 +99,12 @@ class Heights:
         inside = sum(int(((work.s < w.end) & (work.e > w.start)).sum()) for w in self._windows)
         if change is None or inside > MOST_REPLAYED:
             return None
-        wall = self._replay.wall_ns()
-        return 100 * (wall - self._replay.wall_ns(change)) / max(wall, 1)
+        return self._saved_pct(change)
 
     @cached_property
     def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
         """The numbers of each kernel that does not communicate, and its time within the windows in ns, by its name, the
         longest time first."""
-        import numpy as np
-
         work = self._trace.work
         computes = work.of((COMPUTE,)) & (work.kernel >= 0)
         ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self._windows)
@@ -156,8 +159,6 @@ class Heights:
     def launching_code(self, kernel: str) -> Frame | None:
         """Return the innermost function of the program's own code, or else of a library, that launches most of the time
         of a kernel; for gradients, that of the forward pass. None if it is not known."""
-        import numpy as np
-
         if self._host is None:
             return None
         work, code = self._trace.work, self._host.code

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from .busy import merge_windows
 from .idle import Gap
 from .trace import Trace
 
@@ -39,7 +40,7 @@ def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
         return [NOTHING for _ in groups]
     values = ", ".join(f"({n}, {g.start}, {g.end}, {-1 if g.pid is None else g.pid})" for n, g in listed)
     sources = []
-    for spans in _conditions(_merge_gaps(listed)):
+    for spans in _conditions(merge_windows((gap.start, gap.end) for _, gap in listed)):
         sources.append(
             f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid, 0 AS place "
             f"FROM {trace.events} WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
@@ -75,12 +76,12 @@ def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
     around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
     others = [o for o in operations if o.source in _FRAMEWORK and o.ns >= _LEAST * total][:50]
     # Skip operators that enclose another one with about the same time, because the inner one is more specific.
-    told = [
+    innermost = [
         (o.name, o.ns)
         for o in others
         if o.depth == _CALLED or not any(i.depth > o.depth and i.ns >= 0.8 * o.ns for i in others)
     ]
-    return Doing(None if around is None else around.path, told[:_OPERATIONS])
+    return Doing(None if around is None else around.path, innermost[:_OPERATIONS])
 
 
 def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:
@@ -93,14 +94,3 @@ def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:
         return [" OR ".join(touching)]
     before = [f" AND start_ns >= {end}" for _, end in spans]
     return [own + behind for own, behind in zip(touching, ["", *before], strict=False)]
-
-
-def _merge_gaps(listed: Sequence[tuple[int, Gap]]) -> list[tuple[int, int]]:
-    """Return the gaps as disjoint intervals."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted((g.start, g.end) for _, g in listed):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged

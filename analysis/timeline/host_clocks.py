@@ -88,6 +88,11 @@ def on_one_clock(workload: Workload, events: str) -> str:
     )
 
 
+def column_names(workload: Workload, relation: str) -> set[str]:
+    """Return the columns of a relation; profiles stored by older versions lack some."""
+    return {column[0] for column in workload.cursor.execute(f"FROM {relation} LIMIT 0").description or []}
+
+
 def _processes(workload: Workload) -> list[Process]:
     rows = workload.rows(f"SELECT DISTINCT rank, host FROM {workload.relation('ranks')} ORDER BY ALL NULLS LAST")
     return [(rank, host) for rank, host in rows]
@@ -128,7 +133,7 @@ def _grouped_kernels_sql(workload: Workload, number: Mapping[Process, int]) -> s
     source = workload.relation("events" if workload.has("events") else "dispatches")
     kernels = "kind = 'kernel'" if workload.has("events") else "true"
     name = "name" if workload.has("events") else "kernel"
-    stated = {column[0] for column in workload.cursor.execute(f"FROM {source} LIMIT 0").description or []}
+    stated = column_names(workload, source)
     columns = {"rank": "INTEGER", "host": "VARCHAR"}
     where = ", ".join(c if c in stated else f"NULL::{kind} AS {c}" for c, kind in columns.items())
     rows = ", ".join(f"({_sql(rank)}, {_sql(host)}, {n})" for (rank, host), n in number.items())

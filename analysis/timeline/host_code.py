@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from .trace import Trace, Work, thread_rows
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ class Frame(NamedTuple):
     """The source line, if it is known."""
     until: int | None = None
     """The line of the next call, for code that ran between two calls of one function."""
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """The name of the function and its file, which identify it."""
+        return self.function, self.file
 
 
 Stack = tuple[Frame, ...]
@@ -82,21 +89,17 @@ class HostCode:
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
-        import numpy as np
-
-        found = np.zeros(len(times), dtype=np.int64)
+        numbers = np.zeros(len(times), dtype=np.int64)
         if (spans := self.code_of(pid, thread)) is not None and len(spans.s):
-            found = _numbers_at(spans, times)
+            numbers = _numbers_at(spans, times)
         if sites := self.calls.get((pid, thread)):
             at = np.minimum(np.searchsorted(sites.s, times), len(sites.s) - 1)
-            found = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], found)
-        return found
+            numbers = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], numbers)
+        return numbers
 
     def requesting_stacks(self, work: Work, own: Ints) -> tuple[Ints, Ints]:
         """Return the stack that requested each piece of device work with the indexes ``own``, and if it computes
         gradients, that of the forward pass; 0 where they are not known."""
-        import numpy as np
-
         stacks, forward = np.zeros((2, len(own)), dtype=np.int64)
         for who, mine in thread_rows(work.pid[own], work.thread[own]):
             asked = work.a0[own[mine]]
@@ -107,22 +110,17 @@ class HostCode:
 
     def inner_stacks(self, function: Frame) -> frozenset[int]:
         """Return the numbers of the stacks of a function and of all that it calls."""
-        key = function.function, function.file
-        within = (any((frame.function, frame.file) == key for frame in stack) for stack in self.stacks)
+        within = (any(frame.key == function.key for frame in stack) for stack in self.stacks)
         return frozenset(number for number, inside in enumerate(within) if inside)
 
     @cached_property
     def _has_sources(self) -> Flags:
         """For each stack, whether the source file of any frame is known: not where native code has no symbols."""
-        import numpy as np
-
         return np.array([any(frame.file for frame in stack) for stack in self.stacks])
 
 
 def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints]:
     """Return each pair of an interval and a span that overlap, as their indexes, in the order of the intervals."""
-    import numpy as np
-
     first = np.searchsorted(code.e, since, side="right")
     count = np.maximum(np.searchsorted(code.s, until, side="left") - first, 0)
     interval = np.repeat(np.arange(len(since)), count)
@@ -140,8 +138,6 @@ def host_code(trace: Trace) -> HostCode | None:
 
 def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode]:
     """Return the operators of each thread that compute gradients, with the code that called the forward pass."""
-    import numpy as np
-
     names = ("pid", "thread", "start_ns", "end_ns", "forward_thread", "forward_ns")
     pid, thread, start, end, caller, called = _columns(trace, names, f"{trace.ranges} WHERE forward_ns IS NOT NULL")
     stack = np.zeros(len(pid), dtype=np.int64)
@@ -181,8 +177,6 @@ def _read_code(trace: Trace) -> HostCode:
 
 def _columns(trace: Trace, names: Sequence[str], source: str) -> list[Ints]:
     """Return columns of the rows of ``source`` whose process and thread are known, in the order of the first three."""
-    import numpy as np
-
     rows = trace.workload.cursor.execute(
         f"SELECT {', '.join(names)} FROM {source} AND pid IS NOT NULL AND thread IS NOT NULL ORDER BY 1, 2, 3"
     ).fetchnumpy()
@@ -198,8 +192,6 @@ def _thread_stacks(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int],
 
 def _spans(start: Ints, end: Ints, stack: Ints) -> ThreadCode:
     """Return spans, each of which ends at the latest where the next one starts."""
-    import numpy as np
-
     return ThreadCode(start, np.minimum(end, np.append(start[1:], end[-1:])), stack)
 
 
@@ -216,8 +208,6 @@ class _CombinedStacks:
 
         Threads of automatic differentiation in PyTorch work for the first one, which waits for them meanwhile.
         """
-        import numpy as np
-
         helpers = {}
         for who, spans in threads.items():
             first = threads.get((who[0], who[0]))
@@ -238,8 +228,6 @@ class _CombinedStacks:
     def native_code(self, start: Ints, end: Ints, stack: Ints) -> ThreadCode:
         """Return the spans of a thread that was not sampled: in a call its stack, and between two calls what both
         stacks share."""
-        import numpy as np
-
         pairs, which = np.unique(np.stack([stack[:-1], stack[1:]]), axis=1, return_inverse=True)
         shared = np.array([self._common_stack(int(a), int(b)) for a, b in pairs.T], dtype=np.int64)
         between = np.append(shared[which.ravel()], 0)
@@ -253,7 +241,7 @@ class _CombinedStacks:
         The code that ran lies between the innermost one's lines of the first and of the second call.
         """
         a, b = self.stacks[before], self.stacks[after]
-        same = [(x.function, x.file) == (y.function, y.file) for x, y in zip(a, b, strict=False)]
+        same = [x.key == y.key for x, y in zip(a, b, strict=False)]
         stack = a[: same.index(False) if False in same else len(same)]
         if not stack or (first := stack[-1]).line == (last := b[len(stack) - 1]).line:
             return before if before == after else self._number(stack)
@@ -270,8 +258,6 @@ class _CombinedStacks:
 
 def _join_threads(first: ThreadCode, then: ThreadCode) -> ThreadCode:
     """Return the spans of one thread until those of another one begin, and then these."""
-    import numpy as np
-
     if not len(then.s):
         return first
     n = int(np.searchsorted(first.s, then.s[0]))
@@ -281,16 +267,12 @@ def _join_threads(first: ThreadCode, then: ThreadCode) -> ThreadCode:
 
 def _numbers_at(code: ThreadCode, times: Ints) -> Ints:
     """Return the number of the stack at each time; 0 where there is none."""
-    import numpy as np
-
     at = np.maximum(np.searchsorted(code.s, times, side="right") - 1, 0)
     return np.where((code.s[at] <= times) & (times < code.e[at]), code.stack[at], 0)
 
 
 def _of_torch(trace: Trace) -> HostCode | None:
     """Return the Python calls of a trace of torch.profiler as spans of their innermost call."""
-    import numpy as np
-
     calls = trace.rows(
         "SELECT coalesce(pid, -1), coalesce(thread, -1), start_ns, end_ns, name "
         f"FROM {trace.ranges} WHERE source = 'python' ORDER BY 1, 2, 3, 4 DESC LIMIT {_MOST_CALLS}"
@@ -335,10 +317,10 @@ def _of_torch(trace: Trace) -> HostCode | None:
 
 def _torch_frame(name: str) -> Frame:
     """Return the frame of a name such as ``torch/nn/modules/linear.py(130): forward``."""
-    found = _PYTHON_CALL.fullmatch(name)
-    if not found:
+    call = _PYTHON_CALL.fullmatch(name)
+    if not call:
         return Frame(name, None, None, "python", False)
-    package = _PACKAGE.search(found[1])
+    package = _PACKAGE.search(call[1])
     module = next((part for part in package.groups() if part), None) if package else None
-    module = "python" if module is None and _STANDARD.search(found[1]) else module
-    return Frame(found[3], found[1], int(found[2]), module, module is None)
+    module = "python" if module is None and _STANDARD.search(call[1]) else module
+    return Frame(call[3], call[1], int(call[2]), module, module is None)

@@ -13,9 +13,9 @@ from .host_code import Frame, HostCode, host_code
 from .host_idle import CODE_CAUSES, code_idle
 from .hot_code import HotCode, HotCodes, hot_codes
 from .replay import ProgramChange, Replay
-from .rules import rules
+from .rules import HeightName, rules
 from .trace import Trace, Window
-from .verdict import AdviceGain, HeightName, speedup
+from .verdict import AdviceGain, speedup
 
 _IN_CLAIM, _ROWS, _ADVICE = 3, 5, 3
 _LEAST_SHARE = 0.05

@@ -18,9 +18,11 @@ the host had.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from .busy import Within
 from .host_code import HostCode, ThreadCode, overlaps
@@ -29,7 +31,6 @@ from .idle import CAUSES, DRAINING, Some, attributed_gaps
 from .trace import BLOCKING, NONE, Blocks, Trace, thread_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Ints
@@ -61,8 +62,6 @@ class CodeIdle:
 
 def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     """Return the idle time within the windows by the stack that it is charged to."""
-    import numpy as np
-
     sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
     others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
     rows = [CAUSES.index(cause) for cause in CODE_CAUSES]
@@ -74,12 +73,11 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
         for who, mine in thread_rows(some.pid[kept], some.thread[kept]):
             recorded = code.code_of(*who)
-            gaps = _ThreadGaps(some, np.flatnonzero(kept)[mine], own[:, mine])
             if recorded is None:
-                sums[0] += gaps.ns.sum(axis=1)
+                sums[0] += own[:, mine].sum(axis=1)
                 continue
             charge = _Charge(recorded, trace.blocks.get(who), trace.requests.get(who))
-            before, charges = charge.of(gaps)
+            before, charges = charge.divide(some, np.flatnonzero(kept)[mine], own[:, mine])
             explained, others_before = waits.charge_first_process(who, before)
             sums[0] += before[~explained].ns.sum(axis=1)
             for one in others_before:
@@ -94,8 +92,6 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
 
 def _add(sums: dict[int, Floats], charges: Charges) -> None:
     """Add charges to the sums by stack."""
-    import numpy as np
-
     stacks, where = np.unique(charges.stack, return_inverse=True)
     rows = [np.bincount(where, row, len(stacks)) for row in charges.ns]
     for stack, *values in zip(stacks, *rows, strict=True):
@@ -104,8 +100,6 @@ def _add(sums: dict[int, Floats], charges: Charges) -> None:
 
 def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int, float]]:
     """Return the calls within the windows that wait for the device, by the stack of the span in their middle."""
-    import numpy as np
-
     counts, times = np.zeros(len(code.stacks), dtype=np.int64), np.zeros(len(code.stacks))
     for who, blocks in trace.blocks.items():
         ns = within.ns(blocks.s, blocks.e)
@@ -118,8 +112,6 @@ def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int,
 
 def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
     """Return the ns of each stack within the windows, without the time in calls that wait for the device."""
-    import numpy as np
-
     times = np.zeros(len(code.stacks))
     for who, spans in code.threads.items():
         ns = within.ns(spans.s, spans.e).astype(np.float64)
@@ -134,15 +126,6 @@ def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
 
 
 @dataclass(frozen=True)
-class _ThreadGaps:
-    """Some gaps of one thread, with the ns of each cause (rows, as in ``CODE_CAUSES``) by gap."""
-
-    some: Some
-    index: Ints
-    ns: Floats
-
-
-@dataclass(frozen=True)
 class _Charge:
     """The code of a thread, its blocking calls, and the ends of the calls with which it requested device work."""
 
@@ -150,12 +133,12 @@ class _Charge:
     blocks: Blocks | None
     requests: Ints | None
 
-    def of(self, gaps: _ThreadGaps) -> tuple[Charges, Charges]:
-        """Return what no code covers, for each gap with the time before the thread began, and what is charged to pieces
-        of code."""
-        import numpy as np
+    def divide(self, some: Some, index: Ints, ns: Floats) -> tuple[Charges, Charges]:
+        """Divide the ns of each cause (rows, as in ``CODE_CAUSES``) in some gaps of the thread.
 
-        some, index, ns = gaps.some, gaps.index, gaps.ns
+        Returns what no code covers, for each gap with the time before the thread began, and what is charged to pieces
+        of code.
+        """
         g0, g1 = some.start[index], some.end[index]
         until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
         since = self._since(g0)
@@ -163,14 +146,15 @@ class _Charge:
         running_ns = sum(ns[CODE_CAUSES.index(cause)] for cause in _RUNNING)
         existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
         piece = self._pieces(since, until)
-        blocked = self._blocking_time(piece, g0)
-        length = np.maximum(piece.end - piece.start - sum(blocked.before), 0).astype(np.float64)
-        running = np.maximum(length - sum(blocked.inside), 0)
+        inside, ahead = self._blocking_time(piece, g0)
+        length = np.maximum(piece.end - piece.start - ahead.sum(axis=0), 0).astype(np.float64)
+        running = np.maximum(length - inside.sum(axis=0), 0)
         charged = np.zeros((len(CODE_CAUSES), len(piece.gap)))
         lost = np.zeros_like(ns)
         for row, cause in enumerate(CODE_CAUSES):
-            weight = running if cause in _RUNNING else blocked.inside[BLOCKING.index(cause)]
-            weight = _or_else(weight.astype(np.float64), length, piece.gap, len(index))
+            weight = running if cause in _RUNNING else inside[BLOCKING.index(cause)].astype(np.float64)
+            unweighted = np.bincount(piece.gap, weight, len(index)) == 0
+            weight = np.where(unweighted[piece.gap], length, weight)
             totals = np.bincount(piece.gap, weight, len(index))
             share = np.divide(weight, totals[piece.gap], out=np.zeros_like(weight), where=totals[piece.gap] > 0)
             known = np.where(totals > 0, existing if cause in _RUNNING else 1.0, 0.0)
@@ -183,8 +167,6 @@ class _Charge:
 
     def _since(self, g0: Ints) -> Ints:
         """Return for each gap the end of the last call before it that requested work; its start if there is none."""
-        import numpy as np
-
         if self.requests is None:
             return g0
         last = np.searchsorted(self.requests, g0, side="right") - 1
@@ -192,21 +174,16 @@ class _Charge:
 
     def _pieces(self, since: Ints, until: Ints) -> _Pieces:
         """Return the parts of the spans that overlap the intervals."""
-        import numpy as np
-
         code = self.code
         gap, span = overlaps(since, until, code)
         return _Pieces(gap, span, np.maximum(code.s[span], since[gap]), np.minimum(code.e[span], until[gap]))
 
-    def _blocking_time(self, piece: _Pieces, g0: Ints) -> _Blocked:
-        """Return how much of each piece calls of each class block: within the gap, and before it if that is
-        harmless."""
-        import numpy as np
-
-        nothing = np.zeros(len(piece.gap), dtype=np.int64)
-        inside, before = [nothing] * len(BLOCKING), [nothing] * len(BLOCKING)
+    def _blocking_time(self, piece: _Pieces, g0: Ints) -> tuple[Ints, Ints]:
+        """Return how much of each piece calls of each class (rows, as in ``BLOCKING``) block: within the gap, and
+        before it if that is harmless."""
+        inside, before = np.zeros((2, len(BLOCKING), len(piece.gap)), dtype=np.int64)
         if self.blocks is None or not len(piece.gap):
-            return _Blocked(inside, before)
+            return inside, before
         middle = np.clip(g0[piece.gap], piece.start, piece.end)
         a, m, b = (np.searchsorted(self.blocks.s, at, side="right") - 1 for at in (piece.start, middle, piece.end))
         for code in self.blocks.classes:
@@ -216,7 +193,7 @@ class _Charge:
             inside[code] = at_end - at_middle
             if code in _HARMLESS:
                 before[code] = at_middle - at_start
-        return _Blocked(inside, before)
+        return inside, before
 
 
 @dataclass(frozen=True)
@@ -227,19 +204,3 @@ class _Pieces:
     span: Ints
     start: Ints
     end: Ints
-
-
-@dataclass(frozen=True)
-class _Blocked:
-    """The ns of each piece that calls of each class of BLOCKING block."""
-
-    inside: Sequence[Ints]
-    before: Sequence[Ints]
-
-
-def _or_else(weight: Floats, other: Floats, gap: Ints, gaps: int) -> Floats:
-    """Return the weights, and the other ones for gaps in which all weights are zero."""
-    import numpy as np
-
-    empty = np.bincount(gap, weight, gaps) == 0
-    return np.where(empty[gap], other, weight)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from .host_code import HostCode, Stack, ThreadCode, overlaps
 from .host_rules import host_rules
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Flags, Ints
@@ -57,15 +58,11 @@ class Waits:
     @cached_property
     def waiting(self) -> Flags:
         """For each stack, whether it waits."""
-        import numpy as np
-
         return np.array([bool(stack) and is_waiting(stack) for stack in self.code.stacks])
 
     @cached_property
     def for_process(self) -> Flags:
         """For each stack, whether it waits for another process."""
-        import numpy as np
-
         pattern = host_rules().waits_processes
         return np.array([any(f.file and pattern.search(f.file) for f in stack) for stack in self.code.stacks])
 
@@ -121,22 +118,20 @@ class Waits:
 
         Returns which pieces were spread, the charges of others, and the parts that stay.
         """
-        import numpy as np
-
         length = np.maximum(charges.end - charges.start, 1).astype(np.float64)
-        found = []
+        pieces = []
         total = np.zeros(len(charges.stack))
         for code in others:
             piece, span = overlaps(charges.start, charges.end, code)
             start, end = np.maximum(code.s[span], charges.start[piece]), np.minimum(code.e[span], charges.end[piece])
             weight = (end - start) / length[piece]
             total += np.bincount(piece, weight, len(total))
-            found.append((piece, code.stack[span], start, end, weight))
+            pieces.append((piece, code.stack[span], start, end, weight))
         taken = total > 0
         share = np.divide(1.0, np.where(taken, total + keep, 1.0))
         made = [
             Charges(stack, start, end, charges.ns[:, piece] * (weight * share[piece]))
-            for piece, stack, start, end, weight in found
+            for piece, stack, start, end, weight in pieces
         ]
         own = charges[taken]
         return taken, made, Charges(own.stack, own.start, own.end, own.ns * (keep * share[taken]))

@@ -107,6 +107,10 @@ class _Charged:
         return self.path[depth].function if depth < len(self.path) else self.below
 
 
+def _idle_ns(charged: Iterable[_Charged]) -> float:
+    return sum(float(one.ns.sum()) for one in charged)
+
+
 def path_of(stack: Stack) -> tuple[Stack, str | None]:
     """Return the frames of a stack without frameworks and repetitions, and the first framework function below them that
     does not only wrap another one.
@@ -116,7 +120,7 @@ def path_of(stack: Stack) -> tuple[Stack, str | None]:
     kept = [at for at, frame in enumerate(stack) if not is_framework(frame)]
     path: list[Frame] = []
     for at in kept or [0]:
-        if path and (path[-1].function, path[-1].file) == (stack[at].function, stack[at].file):
+        if path and path[-1].key == stack[at].key:
             path.pop()
         path.append(stack[at])
     inner = stack[(kept[-1] if kept else 0) + 1 :]
@@ -188,12 +192,12 @@ def _with_whole_models(charged: Sequence[_Charged]) -> list[_Charged]:
     kept: list[_Charged] = []
     for one in charged:
         is_launching = one.model < len(one.path) and one.ns[_LAUNCH] >= one.ns.sum() / 2
-        key = tuple((frame.function, frame.file) for frame in one.path[: one.model + 1])
+        key = tuple(frame.key for frame in one.path[: one.model + 1])
         (models[key] if is_launching else kept).append(one)
     for stacks in models.values():
         inside, depth = stacks, stacks[0].model + 1
-        least = _MOST_OF_MODEL * sum(float(one.ns.sum()) for one in stacks)
-        while inside and sum(float(one.ns.sum()) for one in inside) >= least:
+        least = _MOST_OF_MODEL * _idle_ns(stacks)
+        while inside and _idle_ns(inside) >= least:
             common, deepest = inside, depth
             first = _most((one.function(depth), one.ns.sum()) for one in inside if depth < len(one.path))[:1]
             inside = [one for one in inside if depth < len(one.path) and one.function(depth) in first]
@@ -209,14 +213,14 @@ def _rows(charged: Sequence[_Charged], depth: int, least: float) -> tuple[list[H
     groups: dict[tuple[str, str | None] | None, list[_Charged]] = defaultdict(list)
     for one in charged:
         frame = one.path[depth] if depth < len(one.path) else None
-        groups[None if frame is None else (frame.function, frame.file)].append(one)
+        groups[frame and frame.key].append(one)
     rest = groups.pop(None, [])
     for group in groups.values():
-        if sum(one.ns.sum() for one in group) >= least:
+        if _idle_ns(group) >= least:
             below, group = _rows(group, depth + 1, least)
             rows += below
         rest += group
-    if depth and sum(one.ns.sum() for one in rest) >= least:
+    if depth and _idle_ns(rest) >= least:
         return [*rows, _row(rest, depth)], []
     return rows, rest
 
@@ -225,9 +229,8 @@ def _unite(rows: Sequence[HotCode]) -> list[HotCode]:
     """Return the rows, those of one function as one row: that with most of the time says who calls it."""
     united: dict[tuple[str, str | None], HotCode] = {}
     for row in sorted(rows, key=lambda row: -row.idle_ns):
-        key = row.frame.function, row.frame.file
-        first = united.get(key)
-        united[key] = (
+        first = united.get(row.frame.key)
+        united[row.frame.key] = (
             row
             if first is None
             else replace(
@@ -265,9 +268,8 @@ def _row(charged: Sequence[_Charged], depth: int) -> HotCode:
 
 def _via(charged: Sequence[_Charged]) -> Via:
     """Return why most of the time is charged."""
-    total = sum(float(one.ns.sum()) for one in charged)
-    found: list[Via] = [via for via in charged[0].held if sum(one.held[via] for one in charged) > total / 2]
-    return found[0] if found else "self"
+    half = _idle_ns(charged) / 2
+    return next((via for via in charged[0].held if sum(one.held[via] for one in charged) > half), "self")
 
 
 def _most(weights: Iterable[tuple[Any, float]]) -> list[Any]:

@@ -29,12 +29,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .busy import ANY, Within
 from .rules import TimelineLimits, rules
-from .trace import BLOCKING, COPY, HOLDS, NONE, Blocks, Lane, Trace, pieces
+from .trace import BLOCKING, COPY, HOLDS, NONE, Lane, Trace, pieces, thread_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Flags, Ints
@@ -51,8 +52,6 @@ def launch_ns(trace: Trace) -> float | None:
     that blocks until its kernel ends counts like any other. Launches on a busy device are ignored, because they wait
     while the queue is full.
     """
-    import numpy as np
-
     work, ahead = trace.work, trace.ahead("any", ANY)
     idle = (ahead != NONE) & (work.a0 != NONE) & (work.a0 >= ahead) & (work.cls != COPY)
     if np.count_nonzero(idle) < _LAUNCHES:
@@ -130,23 +129,21 @@ class Some:
 
     def longest(self, number: int, code: int | None) -> list[Gap]:
         """Return the longest gaps, of one main cause or of all; of equally long ones, the first."""
-        import numpy as np
-
         ns = self.ns if code is None else np.where(self.main == code, self.ns, 0)
         least = np.partition(ns, -number)[-number] if len(ns) > number else 0
         mine = [*np.flatnonzero(ns > least), *np.flatnonzero(ns == least)[:number]][:number]
-        return [self._gap(int(i)) for i in mine if ns[i]]
-
-    def _gap(self, i: int) -> Gap:
-        pid = int(self.pid[i])
-        return Gap(
-            self.lane,
-            int(self.start[i]),
-            int(self.end[i]),
-            CAUSES[self.main[i]],
-            None if pid == NONE else pid,
-            int(self.ns[i]),
-        )
+        return [
+            Gap(
+                self.lane,
+                int(self.start[i]),
+                int(self.end[i]),
+                CAUSES[self.main[i]],
+                None if self.pid[i] == NONE else int(self.pid[i]),
+                int(self.ns[i]),
+            )
+            for i in mine
+            if ns[i]
+        ]
 
 
 @dataclass(frozen=True)
@@ -167,8 +164,6 @@ class Gaps:
 
     def of(self, lane: int, cause: str) -> tuple[Ints, Ints]:
         """Return the starts and ends of a lane's gaps with this main cause, in order."""
-        import numpy as np
-
         code = CAUSES.index(cause)
         mine = [(some.start[some.main == code], some.end[some.main == code]) for some in self.some if some.lane == lane]
         start, end = (np.concatenate(column) for column in zip(*mine, strict=True))
@@ -204,8 +199,6 @@ class _Looking:
 
 def find(trace: Trace, within: Within) -> Gaps:
     """Return all idle time within the windows, by cause."""
-    import numpy as np
-
     # The gaps of one lane are disjoint, so their sum fits into 64 bits; the sum over many lanes may not.
     sums = [0] * len(CAUSES)
     count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
@@ -246,8 +239,6 @@ def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
 def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Some, Ints]:
     """Return the gaps before the work ``own`` of a lane, or before its first and after its last work, and the ns of
     each cause by gap."""
-    import numpy as np
-
     trace, within = looking.trace, looking.within
     bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
     ns, main, parts = _share_causes(looking, lane, bare)
@@ -264,8 +255,6 @@ def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Som
 
 def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
     """Return the gaps before the work ``own`` of a lane that touch the windows."""
-    import numpy as np
-
     work, ahead = trace.work, trace.ahead("any", ANY)
     at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + own.start
     at = at[within.ns(ahead[at], work.s[at]) > 0]
@@ -284,8 +273,6 @@ def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
 
 def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
     """Return the gaps before the first and after the last work of a lane."""
-    import numpy as np
-
     work, ahead = trace.work, trace.ahead("any", ANY)
     last = max(int(ahead[lane.last - 1]), int(work.e[lane.last - 1]))
     g0, g1 = np.array([trace.whole.start, last]), np.array([work.s[lane.first], trace.whole.end])
@@ -306,8 +293,6 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
 
 def _share_causes(looking: _Looking, lane: Lane, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
     """Return the ns of each gap within the windows, its main cause, and the ns by cause and gap."""
-    import numpy as np
-
     ns = looking.within.ns(bare.g0, bare.g1)
     h = np.clip(bare.a0, bare.g0, bare.g1)
     q = np.clip(np.maximum(bare.a0, bare.a1), bare.g0, bare.g1)
@@ -333,8 +318,6 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     Returns, by cause, the gaps at whose start the host was in a call that waits, and how long it had been waiting:
     without the wait, it would have done that much of its next work during that time.
     """
-    import numpy as np
-
     index = np.flatnonzero((bare.edge == 0) & (bare.a0 != NONE) & (h > bare.g0))
     if not len(index):
         return []
@@ -342,14 +325,16 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     waited = np.zeros(len(index), dtype=np.int64)
     covered = np.zeros((len(BLOCKING), len(index)), dtype=np.int64)
     calls, drain = np.zeros(len(index), dtype=np.int64), np.full(len(index), -1, dtype=np.int8)
-    for own, blocks in _by_thread(looking.trace, bare.pid[index], bare.thread[index]):
+    for who, own in thread_rows(bare.pid[index], bare.thread[index]):
+        if (blocks := looking.trace.blocks.get(who)) is None:
+            continue
         k0, k1 = (np.searchsorted(blocks.s, at[own], side="right") - 1 for at in (g0, h))
         calls[own] = k1 - k0
         waiting = (k0 >= 0) & (blocks.e[np.maximum(k0, 0)] >= g0[own])
         drain[own] = np.where(waiting, blocks.cls[np.maximum(k0, 0)], -1)
         waited[own] = np.where(waiting, g0[own] - blocks.s[np.maximum(k0, 0)], 0)
         some = np.flatnonzero((k1 > k0) | waiting)
-        mine = np.arange(len(index))[own][some]
+        mine = own[some]
         for code in blocks.classes:
             covered[code, mine] = blocks.until(code, h[mine], k1[some]) - blocks.until(code, g0[mine], k0[some])
     blocked = covered.sum(axis=0)
@@ -372,27 +357,11 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     return [(cause, index[mine], waited[mine]) for cause, mine in drained.items()]
 
 
-def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice, Blocks]]:
-    """Return the indices of the gaps of each thread, with the blocking calls of that thread."""
-    import numpy as np
-
-    if len(pid) and (pid == pid[0]).all() and (thread == thread[0]).all():
-        own = trace.blocks.get((int(pid[0]), int(thread[0])))
-        return [(slice(None), own)] if own else []
-    order = np.lexsort((thread, pid))
-    new = np.flatnonzero((np.diff(pid[order]) != 0) | (np.diff(thread[order]) != 0)) + 1
-    thread_blocks: list[tuple[Ints | slice, Blocks]] = []
-    for mine in np.split(order, new):
-        if len(mine) and (blocks := trace.blocks.get((int(pid[mine[0]]), int(thread[mine[0]])))):
-            thread_blocks.append((np.sort(mine), blocks))
-    return thread_blocks
-
-
 def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts: dict[str, Ints]) -> None:
     """Attribute the call that requested the next work, and the time from its end to the start of the work."""
     limits, within, (h, q) = looking.limits, looking.within, at
     call, tail = within.ns(h, q), within.ns(q, bare.g1)
-    told = (bare.edge == 0) & (bare.a0 != NONE)
+    asked = (bare.edge == 0) & (bare.a0 != NONE)
     lazy = ~bare.copy & (q - h > limits.lazy_load_ns)
     late = bare.g1 - q > limits.queued_ns
     fresh = q > bare.g0
@@ -408,14 +377,12 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
         ("copies", tail, ~late & fresh & bare.copy & ~bare.node),
         ("launch", tail, ~late & fresh & ~bare.copy & ~bare.node),
     ):
-        where = where & told
+        where = where & asked
         parts[cause][where] += part[where]
 
 
 def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> None:
     """Charge the profiler's own work within gaps to the profiler, and subtract it from other causes, first launches."""
-    import numpy as np
-
     paying = ("launch", "module_load", "synchronisation", "host")
     if not len(bare.g0):
         return
@@ -439,8 +406,6 @@ _HELD = ("waiting", "queued", "graph_nodes", "communication", "unknown")
 
 def _charge_holds(looking: _Looking, lane: Lane, bare: _Bare, parts: dict[str, Ints]) -> None:
     """Charge what held the device during gaps, and subtract it from the causes of queued work."""
-    import numpy as np
-
     for cause in HOLDS:
         if (hold := looking.trace.holds.get((lane.number, cause))) is None or not len(bare.g0):
             continue

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import tomli
 
 from ..base.database import sql_literal
@@ -24,6 +25,7 @@ from ..base.problems import NotFound
 from ..rooflines.ceilings import Ceilings, choose
 from ..workload import Workload
 from .activity_tables import OperatorRow
+from .host_clocks import column_names
 from .rules import rules
 from .trace import Trace, Window
 
@@ -60,7 +62,7 @@ class Operators:
     notes: Sequence[Note] = ()
 
     @property
-    def examined(self) -> list[OperatorRow]:
+    def shape_rows(self) -> list[OperatorRow]:
         """The operators whose shapes were recorded."""
         return [row for row in self.rows if row.operator is not None and row.sizes is not None]
 
@@ -95,16 +97,15 @@ def operators(trace: Trace, windows: Sequence[Window] | None = None) -> Operator
 
 
 def _has_shapes(trace: Trace) -> bool:
-    """Whether any operator has shapes; profiles stored by older versions have no such column."""
+    """Whether any operator has shapes."""
     ranges = trace.workload.relation("ranges")
-    stated = {column[0] for column in trace.workload.cursor.execute(f"FROM {ranges} LIMIT 0").description or []}
-    return "arguments" in stated and bool(trace.rows(f"SELECT 1 FROM {ranges} WHERE arguments IS NOT NULL LIMIT 1"))
+    if "arguments" not in column_names(trace.workload, ranges):
+        return False
+    return bool(trace.rows(f"SELECT 1 FROM {ranges} WHERE arguments IS NOT NULL LIMIT 1"))
 
 
 def _launching_operators(trace: Trace, windows: Sequence[Window]) -> list[_Launched]:
     """Return the device work by operator and arguments, and that of no operator, longest time first."""
-    import numpy as np
-
     con, ranges = trace.workload.cursor, trace.workload.relation("ranges")
     pattern = sql_literal(_data()["kernels"]["tf32"])
     names = [name for (name,) in trace.rows(f"SELECT name FROM tl_kernels WHERE regexp_matches(name, {pattern})")]
@@ -160,8 +161,6 @@ def _operator_around(trace: Trace, launchers: Ints) -> Ints:
     Ranges are numbered outermost first, thread by thread, so that the range around one is the last one before it with
     a smaller depth. Parts of operators (``within`` in operators.toml) count only if no operator is around them.
     """
-    import numpy as np
-
     columns = trace.workload.cursor.execute(
         "SELECT range_id, coalesce(depth, 0) AS depth, coalesce(source, '') = 'torch' AS torch, "
         f"torch AND NOT coalesce(regexp_full_match(name, {sql_literal(_data()['within'])}), false) AS whole "
@@ -190,12 +189,12 @@ class _OperatorRule(NamedTuple):
     """An entry of operators.toml."""
 
     number: int
-    pattern: re.Pattern[str]
+    pattern: str
     category: str
     unit: str
-    typed: int
     flop: str
     bytes: str
+    typed: int = 1
 
 
 class _CallWork(NamedTuple):
@@ -217,17 +216,12 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _rules() -> list[_OperatorRule]:
-    return [
-        _OperatorRule(
-            number, re.compile(e["pattern"]), e["category"], e["unit"], e.get("typed", 1), e["flop"], e["bytes"]
-        )
-        for number, e in enumerate(_data()["operator"])
-    ]
+    return [_OperatorRule(number, **entry) for number, entry in enumerate(_data()["operator"])]
 
 
 @cache
 def _rule_of(name: str) -> _OperatorRule | None:
-    return next((rule for rule in _rules() if rule.pattern.fullmatch(name)), None)
+    return next((rule for rule in _rules() if re.fullmatch(rule.pattern, name)), None)
 
 
 def _work_of(workload: Workload, launched: Sequence[_Launched]) -> list[_CallWork]:
@@ -438,13 +432,13 @@ def _notes(rows: Sequence[OperatorRow], ceilings: Ceilings | None) -> list[Note]
     for row in rows:
         if row.sizes is None and row.reason:
             lacking[row.reason] = lacking.get(row.reason, 0) + row.ns
-    told = []
+    notes = []
     if lacking:
         parts = "; ".join(f"{100 * ns / total:.3g} % {why}" for why, ns in lacking.items())
-        told.append(Note("operators_uncovered", f"Time of device work without an operator's shapes: {parts}."))
+        notes.append(Note("operators_uncovered", f"Time of device work without an operator's shapes: {parts}."))
     if ceilings and any(row.least_ns is not None for row in rows):
         kind = "measured" if ceilings.kind == "empirical" else "theoretical"
-        told.append(
+        notes.append(
             Note("operator_ceilings", f"The least times of operators use the {kind} ceilings of {ceilings.device}.")
         )
-    return told
+    return notes

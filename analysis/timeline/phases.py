@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..base.database import sql_literal
 from .requested_work import requested_work
 from .rules import rules
 from .trace import NONE, OF_PROGRAM, Trace
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 _MOST = 200_000
@@ -103,13 +104,11 @@ def _phase_of(name: str) -> tuple[str, int | None, int | None] | None:
 
 def _add_device_work(trace: Trace, made: Sequence[Phase]) -> None:
     """Add to the phases what the device did for them."""
-    import numpy as np
-
     columns = ([getattr(each, name) for each in made] for name in ("pid", "start", "end"))
     requested = requested_work(trace, *map(np.array, columns))
     lengths, groups = trace.work.e - trace.work.s, _operation_groups(trace)
     by_group = [requested.before(np.where(groups == g, lengths, 0)) for g in range(len(OPERATIONS))]
-    known = np.flatnonzero(requested.known).tolist()
+    known = np.flatnonzero(requested.has_work).tolist()
     busy, *by_group = [
         total[requested.last[known]] - total[requested.first[known]] for total in (requested.times(), *by_group)
     ]
@@ -127,8 +126,6 @@ def _add_device_work(trace: Trace, made: Sequence[Phase]) -> None:
 
 def _operation_groups(trace: Trace) -> NDArray[np.int8]:
     """Return for each piece of device work the position of its group in ``OPERATIONS``."""
-    import numpy as np
-
     cases = " ".join(
         f"WHEN regexp_matches(name, {sql_literal(pattern)}) THEN {OPERATIONS.index(group)}"
         for group, pattern in rules().operations.items()

@@ -18,8 +18,11 @@ do distances that neither calls nor earlier work explain. The threads of a proce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from .busy import MEMORY
 from .host_code import HostCode, ThreadCode
@@ -27,7 +30,6 @@ from .idle import scale_limits
 from .trace import BLOCKING, COPY, NONE, Trace, Window
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Ints
@@ -61,14 +63,7 @@ class ProgramChange:
 
     def __or__(self, other: ProgramChange) -> ProgramChange:
         """Return both changes together."""
-        return ProgramChange(
-            self.stacks | other.stacks,
-            self.copies or other.copies,
-            self.kernels | other.kernels,
-            self.overlapped or other.overlapped,
-            self.launched_together or other.launched_together,
-            self.host | other.host,
-        )
+        return ProgramChange(*map(or_, astuple(self), astuple(other)))
 
 
 PAUSES = "pauses"
@@ -121,8 +116,6 @@ class Replay:
 
     def _saved_spans(self, change: ProgramChange) -> dict[int, list[tuple[Ints, Ints]]]:
         """Return the starts and ends of what the host no longer does after a change, by process."""
-        import numpy as np
-
         spans: dict[int, list[tuple[Ints, Ints]]] = {}
         for (pid, _), code in self._code.items() if change.stacks else ():
             own = np.isin(code.stack, list(change.stacks))
@@ -138,8 +131,6 @@ class Replay:
 
 def _pauses(trace: Trace, thread: tuple[int, int]) -> tuple[Ints, Ints]:
     """Return the pauses between the calls of a thread that are the host's own work by their length."""
-    import numpy as np
-
     work, blocks, nothing = trace.work, trace.blocks.get(thread), np.zeros(0, dtype=np.int64)
     own = (work.pid == thread[0]) & (work.thread == thread[1]) & (work.a0 != NONE)
     s = np.append(work.a0[own], blocks.s if blocks else nothing)
@@ -152,8 +143,6 @@ def _pauses(trace: Trace, thread: tuple[int, int]) -> tuple[Ints, Ints]:
 
 def _saving(spans: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     """Return times, and how much time has been within the spans until each of them, in ns."""
-    import numpy as np
-
     start, end = (np.sort(np.concatenate([[0], *column])) for column in zip(*spans, strict=True))
     # What several threads do at a time is saved once.
     times = np.concatenate([start, end])
@@ -167,8 +156,6 @@ class _Graph:
     """The moments of one window, in the order of time, each with those that it follows from."""
 
     def __init__(self, trace: Trace, window: Window, code: HostCode | None) -> None:
-        import numpy as np
-
         work = _work(trace, window, code)
         calls = _calls(trace, window, code, work)
         moments = _Moments(*(np.concatenate(column) for column in zip(work, calls, strict=True)))
@@ -198,8 +185,6 @@ class _Graph:
 
         ``saved`` has by process the time that the host saves until some times.
         """
-        import numpy as np
-
         moments = self.moments
         gone, calls = np.isin(moments.stack, list(change.stacks)), moments.length < 0
         gone |= np.isin(moments.blocks, [BLOCKING.index(name) for name in change.host - {PAUSES}])
@@ -221,8 +206,6 @@ class _Graph:
 
     def _between(self, change: ProgramChange, saved: dict[int, tuple[Ints, Ints]]) -> Floats:
         """Return the time that the host takes from what led to each call until the call, after a change."""
-        import numpy as np
-
         moments, call = self.moments, self.moments.call
         between: Floats = (call - self.since).astype(np.float64)
         for pid, (times, ns) in saved.items():
@@ -239,8 +222,6 @@ class _Graph:
 
     def _lengths(self, change: ProgramChange, gone: NDArray[np.bool_]) -> Floats:
         """Return the length of each piece of work after a change; 0 for calls, and for copies of stacks ``gone``."""
-        import numpy as np
-
         moments = self.moments
         length = np.maximum(moments.length, 0).astype(np.float64)
         for kernel, share in change.kernels:
@@ -254,8 +235,6 @@ class _Graph:
 
 def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
     """Return the work of the devices within a window."""
-    import numpy as np
-
     work = trace.work
     own = np.flatnonzero((work.e > window.start) & (work.s < window.end))
     lane = np.searchsorted([lane.first for lane in trace.lanes], own, side="right")
@@ -290,8 +269,6 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
 
 def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) -> _Moments:
     """Return the calls that wait for a device within a window, and the host's calls after it, by process."""
-    import numpy as np
-
     # Where a window ends with the last work, what the host does meanwhile is not part of it.
     pids = np.unique(work.pid) if window.end != trace.work.e.max() else work.pid[:0]
     columns = [(pids, *np.full((2, len(pids)), window.end), *np.full((2, len(pids)), -1))]
@@ -324,12 +301,10 @@ def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) 
 
 def _latest(ends: Ints, group: Ints, times: Ints, asked: Ints) -> Ints:
     """Return for each time the index of the latest of ``ends`` of the asked group until then; -1 if there is none."""
-    import numpy as np
-
-    found = np.full(len(times), -1)
+    latest = np.full(len(times), -1)
     for each in np.unique(group):
         own, mine = np.flatnonzero(group == each), np.flatnonzero(asked == each)
         order = own[np.argsort(ends[own], kind="stable")]
         last = np.searchsorted(ends[order], times[mine], side="right") - 1
-        found[mine] = np.append(order, -1)[last]
-    return found
+        latest[mine] = np.append(order, -1)[last]
+    return latest

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .busy import ANY
 from .trace import NONE, Trace
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Flags, Ints
@@ -29,21 +30,17 @@ class RequestedWork:
     last: Ints
 
     @property
-    def known(self) -> Flags:
+    def has_work(self) -> Flags:
         """Whether any work of an interval is known."""
         return self.last > self.first
 
     def start(self, otherwise: Ints) -> Ints:
         """Return the start of the work that was requested first, in ns; ``otherwise`` for intervals without work."""
-        import numpy as np
-
-        return np.where(self.known, np.append(self.trace.work.s[self.order], 0)[self.first], otherwise)
+        return np.where(self.has_work, np.append(self.trace.work.s[self.order], 0)[self.first], otherwise)
 
     def spans(self) -> tuple[Ints, Ints]:
         """Return the first start and the last end of the work of the intervals whose work is known, in ns."""
-        import numpy as np
-
-        work, known = self.trace.work, self.known
+        work, known = self.trace.work, self.has_work
         bounds = np.stack([self.first[known], self.last[known]], axis=1).ravel()
         if not len(bounds):
             return bounds, bounds
@@ -52,22 +49,16 @@ class RequestedWork:
 
     def times(self) -> Ints:
         """Return the time of the work before each place of ``order`` in ns; work that overlaps counts once."""
-        import numpy as np
-
         work = self.trace.work
         new = np.maximum(0, work.e - np.maximum(work.s, self.trace.ahead("any", ANY)))
         return self.before(new)
 
     def before(self, amounts: NDArray[np.int64]) -> Ints:
         """Return the sum of the amounts of work before each place of ``order``."""
-        import numpy as np
-
         return np.append(0, np.cumsum(amounts[self.order]))
 
     def of_any(self) -> Flags:
         """Return a mask of the work that belongs to any of the intervals."""
-        import numpy as np
-
         change = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.add.at(change, self.first, 1)
         np.add.at(change, self.last, -1)
@@ -81,8 +72,6 @@ def requested_work(trace: Trace, pid: Ints, s: Ints, e: Ints) -> RequestedWork:
 
     What is requested at the end of an interval belongs to the next one.
     """
-    import numpy as np
-
     work = trace.work
     order = np.flatnonzero(work.a0 != NONE)
     order = order[np.lexsort((work.a0[order], work.pid[order]))]

@@ -60,12 +60,17 @@ class LaunchPatterns:
     capture_end: str
 
 
+HeightName = Literal[
+    "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "latency", "waiting", "unknown"
+]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Cause:
     """A cause of idle time: its description, and the height to which the time is added (None for none)."""
 
     title: str
-    height: str | None
+    height: HeightName | None
 
 
 GainKind = Literal["remove", "overlap", "workers", "pin", "graph"]
@@ -111,6 +116,14 @@ class OfRanks:
 
 
 @dataclass(frozen=True)
+class RankCounters:
+    """Counters that measure a quantity, the best first, and how to interpret it."""
+
+    names: Sequence[str]
+    words: str
+
+
+@dataclass(frozen=True)
 class PhaseRule:
     """A phase of a program (None if its counts of requests decide) and the pattern of its ranges."""
 
@@ -137,10 +150,8 @@ class Rules:
     causes: Mapping[str, Cause]
     heights: Mapping[str, Height]
     ranks: Mapping[str, OfRanks]
-    rank_counters: Mapping[str, Sequence[str]]
-    """Quantity compared between ranks -> counters that measure it, the best first."""
-    rank_words: Mapping[str, str]
-    """Quantity compared between ranks -> how to interpret it."""
+    rank_counters: Mapping[str, RankCounters]
+    """Quantity compared between ranks -> the counters that measure it."""
 
 
 @cache
@@ -172,6 +183,5 @@ def rules() -> Rules:
         causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},
         heights={name: Height(**h) for name, h in data["height"].items()},
         ranks={name: OfRanks(**said) for name, said in data["ranks"].items() if name != "counters"},
-        rank_counters={name: one["names"] for name, one in data["ranks"]["counters"].items()},
-        rank_words={name: one["words"] for name, one in data["ranks"]["counters"].items()},
+        rank_counters={name: RankCounters(**one) for name, one in data["ranks"]["counters"].items()},
     )

@@ -16,9 +16,10 @@ from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
+from .host_clocks import column_names
 from .rules import rules
 from .trace import Trace, Window
-from .verdict import AdviceGain, ApplicationFinding
+from .verdict import AdviceGain, ApplicationFinding, speedup
 
 Why = Literal["uneven_work", "slow_device", "slower_launches", "unknown"]
 """More work; the same counted work in more time; launches of the same sizes in more time, with uncounted work."""
@@ -60,8 +61,7 @@ def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = 
     """
     if workload.manifest.ranks < 2 or not workload.manifest.dispatches:
         return None
-    stated = workload.cursor.execute(f"FROM {workload.relation('dispatches')} LIMIT 0").description or []
-    if "rank" not in {column[0] for column in stated}:  # several processes with unknown ranks
+    if "rank" not in column_names(workload, workload.relation("dispatches")):  # several processes with unknown ranks
         return None
     launches = _launches(workload, kernel)
     rows = workload.rows(
@@ -122,15 +122,15 @@ def _explain_slow_rank(
         why = "uneven_work"
     elif slower >= _MOST * excess:
         why = "slower_launches" if counted.work is None else "slow_device"
-    said = rules().ranks[why]
-    host = _host(workload, slowest)
-    claim = said.claim.format_map({
+    texts = rules().ranks[why]
+    host = _hosts(workload).get(slowest)
+    claim = texts.claim.format_map({
         "rank": f"rank {slowest}" + (f" on {host}" if host else ""),
         "pct": f"{100 * (own / others - 1):.3g}",
         "what": "its kernels" if kernel is None else "this kernel",
     })  # fmt: skip
     return SlowRank(
-        slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, said.advice, kernel
+        slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, texts.advice, kernel
     )
 
 
@@ -161,8 +161,8 @@ def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted
     if not workload.has("counters"):
         return _Counted(None, [])
     collected, words, work = set(workload.manifest.counters), [], None
-    for what, names in rules().rank_counters.items():
-        name = next((n for n in names if n in collected), None)
+    for what, counters in rules().rank_counters.items():
+        name = next((n for n in counters.names if n in collected), None)
         if name is None:
             continue
         column = sql_name(name)
@@ -177,14 +177,9 @@ def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted
         own, other = rows[0]
         if not own or not other:
             continue
-        words.append(f"{name} per launch: {100 * own / other:.4g} % of the others' ({rules().rank_words[what]})")
+        words.append(f"{name} per launch: {100 * own / other:.4g} % of the others' ({counters.words})")
         work = own / other if what == "work" else work
     return _Counted(work, words)
-
-
-def _host(workload: Workload, rank: int) -> str | None:
-    rows = workload.rows(f"SELECT DISTINCT host FROM {workload.relation('ranks')} WHERE rank = {rank}")
-    return str(rows[0][0]) if len(rows) == 1 and rows[0][0] else None
 
 
 @dataclass(frozen=True)
@@ -255,7 +250,10 @@ class Balance:
     @property
     def excess_pct(self) -> float:
         """How much longer than the mean the slowest rank computes, in %."""
-        return 100 * (self.longest / self.mean - 1) if self.mean else 0.0
+        return self._beyond_mean_pct(self.slowest)
+
+    def _beyond_mean_pct(self, row: RankRow) -> float:
+        return 100 * (row.each_computes / self.mean - 1) if self.mean else 0.0
 
     @property
     def waited_pct(self) -> float | None:
@@ -284,7 +282,7 @@ class Balance:
     @property
     def late_excess_pct(self) -> float:
         """How much longer than the mean the late rank computes, in %; 0 if it does not compute much longer."""
-        excess = 100 * (self.late.each_computes / self.mean - 1) if self.mean else 0.0
+        excess = self._beyond_mean_pct(self.late)
         return excess if excess >= rules().limits.uneven_pct else 0.0
 
     @property
@@ -312,10 +310,10 @@ def late_rank(workload: Workload, ranks: Balance | None) -> LateRank | None:
         return None if slow is None else LateRank(slow.claim, slow.evidence, slow.advice)
     if ranks.last is None:
         return None
-    said = rules().ranks["late_host"]
-    claim = said.claim.format(rank=late.name, own=late.each_computes / 1e6, mean=ranks.mean / 1e6)
+    texts = rules().ranks["late_host"]
+    claim = texts.claim.format(rank=late.name, own=late.each_computes / 1e6, mean=ranks.mean / 1e6)
     idle = 100 * late.idle / late.devices / ranks.wall
-    return LateRank(_begun(claim), [f"{late.name}: idle for {idle:.3g} % of the time"], said.advice)
+    return LateRank(_begun(claim), [f"{late.name}: idle for {idle:.3g} % of the time"], texts.advice)
 
 
 def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:
@@ -352,13 +350,12 @@ def add_rank_advice(
         ]
     first, *others = rank_evidence(ranks, late)
     claim = first if late else f"{_begun(first)}."
-    bound = 100 / (100 - saved) if saved < 100 else None
-    return [*findings, ApplicationFinding("communication", saved, claim, bound, others, advice)]
+    return [*findings, ApplicationFinding("communication", saved, claim, speedup(saved), others, advice)]
 
 
 def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) -> Balance | None:
     """Compare the ranks within ``windows``; None unless there are several."""
-    hosts = _hosts(trace)
+    hosts = _hosts(trace.workload)
     by_rank: dict[int | None, list[Busy]] = {}
     for lane in trace.lanes:
         by_rank.setdefault(lane.rank, []).append(lanes[lane.number])
@@ -383,13 +380,13 @@ def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) 
     return Balance(rows, sum(w.end - w.start for w in windows), collectives)
 
 
-def _hosts(trace: Trace) -> dict[int | None, str | None]:
+def _hosts(workload: Workload) -> dict[int | None, str | None]:
     """Return the host of each rank; None if a rank is on several hosts."""
-    if not trace.workload.has("ranks"):
+    if not workload.has("ranks"):
         return {}
-    rows = trace.rows(
+    rows = workload.rows(
         "SELECT rank, CASE WHEN count(DISTINCT host) = 1 THEN any_value(host) END "
-        f"FROM {trace.workload.relation('ranks')} GROUP BY rank"
+        f"FROM {workload.relation('ranks')} GROUP BY rank"
     )
     return dict(rows)
 

@@ -17,8 +17,11 @@ All figures refer to the whole trace; the column ``step`` restricts them to step
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..base.problems import BadInput
 from ..store.schema import schema
@@ -38,54 +41,26 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def step_rows(workload: Workload) -> list[Row]:
+def _table(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[Row]]:
+    """Return a function that computes the rows for a workload; none without device work, or without usable times."""
+
+    @wraps(rows)
+    def compute(workload: Workload) -> list[Row]:
+        try:
+            trace = prepare(workload)
+        except BadInput:
+            return []
+        return [{"workload": workload.id, **row} for row in rows(trace)]
+
+    return compute
+
+
+@_table
+def step_rows(trace: Trace) -> list[Row]:
     """Return the complete steps of a program with the time of each part, as sums over all devices.
 
     Empty if the program has no steps, or no device work.
     """
-    return _rows(workload, _steps)
-
-
-def phase_rows(workload: Workload) -> list[Row]:
-    """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
-    return _rows(workload, _phases)
-
-
-def lane_rows(workload: Workload) -> list[Row]:
-    """Return the time of each part for every device; empty if there is no device work."""
-    return _rows(workload, _lanes)
-
-
-def gap_rows(workload: Workload) -> list[Row]:
-    """Return the parts of all gaps: one row for each cause to which a part of a gap is attributed.
-
-    The sum of ``ns`` over all rows is the idle time of all devices; it is empty if there is no device work.
-    """
-    return _rows(workload, _gaps)
-
-
-def operator_rows(workload: Workload) -> list[Row]:
-    """Return the operators of PyTorch by shapes and types, against their roofline; empty if no shapes were recorded.
-
-    The sum of ``ns`` over all rows is the time of all device work.
-    """
-    return _rows(workload, _operators)
-
-
-def collective_rows(workload: Workload) -> list[Row]:
-    """Return the collectives by kind and size, with their bandwidths; empty if the trace states none."""
-    return _rows(workload, _collectives)
-
-
-def _rows(workload: Workload, rows: Callable[[Trace], list[Row]]) -> list[Row]:
-    try:
-        trace = prepare(workload)
-    except BadInput:  # no device work, or no usable times
-        return []
-    return [{"workload": workload.id, **row} for row in rows(trace)]
-
-
-def _steps(trace: Trace) -> list[Row]:
     division = steps(trace)
     if division is None:
         return []
@@ -117,7 +92,9 @@ def _steps(trace: Trace) -> list[Row]:
     ]
 
 
-def _phases(trace: Trace) -> list[Row]:
+@_table
+def phase_rows(trace: Trace) -> list[Row]:
+    """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
     return [
         {
             "phase": each.phase,
@@ -144,8 +121,6 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
 
     Work of one device that overlaps counts once.
     """
-    import numpy as np
-
     at, work, ahead = np.array(edges, dtype=np.int64), trace.work, trace.ahead(name, classes)
     total = np.zeros(len(at) - 1, dtype=np.int64)
     for _, own in trace.per_lane():
@@ -160,7 +135,9 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
     return total
 
 
-def _lanes(trace: Trace) -> list[Row]:
+@_table
+def lane_rows(trace: Trace) -> list[Row]:
+    """Return the time of each part for every device; empty if there is no device work."""
     times = busy(trace, Within([trace.whole]))
     return [
         {
@@ -184,11 +161,18 @@ def _lanes(trace: Trace) -> list[Row]:
     ]
 
 
-def _operators(trace: Trace) -> list[Row]:
+@_table
+def operator_rows(trace: Trace) -> list[Row]:
+    """Return the operators of PyTorch by shapes and types, against their roofline; empty if no shapes were recorded.
+
+    The sum of ``ns`` over all rows is the time of all device work.
+    """
     return _pick_columns("operators", operators(trace).rows)
 
 
-def _collectives(trace: Trace) -> list[Row]:
+@_table
+def collective_rows(trace: Trace) -> list[Row]:
+    """Return the collectives by kind and size, with their bandwidths; empty if the trace states none."""
     return _pick_columns("collectives", collectives(trace))
 
 
@@ -198,21 +182,23 @@ def _pick_columns(table: str, rows: Sequence[object]) -> list[Row]:
     return [{name: getattr(row, name) for name in names} for row in rows]
 
 
-def _gaps(trace: Trace) -> list[Row]:
-    import numpy as np
+@_table
+def gap_rows(trace: Trace) -> list[Row]:
+    """Return the parts of all gaps: one row for each cause to which a part of a gap is attributed.
 
-    division, numbers = steps(trace), {lane.number: n for n, lane in enumerate(trace.lanes, 1)}
-    lanes = {lane.number: lane for lane in trace.lanes}
+    The sum of ``ns`` over all rows is the idle time of all devices; it is empty if there is no device work.
+    """
+    division, lanes = steps(trace), {lane.number: (n, lane) for n, lane in enumerate(trace.lanes, 1)}
     starts = np.array(division.starts if division else [], dtype=np.int64)
     rows: list[Row] = []
     gap_number = 0
     for some, parts in attributed_gaps(trace, Within([trace.whole])):
-        lane, steps_begun = lanes[some.lane], np.searchsorted(starts, some.start, side="right")
+        (number, lane), steps_begun = lanes[some.lane], np.searchsorted(starts, some.start, side="right")
         for i, step in enumerate(steps_begun):
             gap_number += 1
             gap = {
                 "gap": gap_number,
-                "lane": numbers[some.lane],
+                "lane": number,
                 "rank": lane.rank,
                 "device_id": lane.device,
                 "pid": None if some.pid[i] == NONE else int(some.pid[i]),

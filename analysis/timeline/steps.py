@@ -7,11 +7,13 @@ described by the time from one of its layers to the next. What repeats but is no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
 
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
@@ -20,7 +22,6 @@ from .rules import rules
 from .trace import NONE, OF_PROGRAM, Trace, Window, Work
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -75,7 +76,7 @@ class Steps:
     @property
     def durations(self) -> list[int]:
         """The ns of each complete step; the last start only ends the step before it."""
-        return [b - a for a, b in pairwise(self.starts)]
+        return _distances(self.starts)
 
     @property
     def steady_durations(self) -> list[int]:
@@ -128,16 +129,19 @@ def repetitions(trace: Trace) -> Steps | None:
     encloses them. Otherwise ranges of the program come first, then kernels, then operators of a framework, of which a
     step may have many.
     """
-    named = named_range(trace)
-    candidates = [_by_range(trace, f"{_NAMED} AND level = {named.level}", named=True)] if named else []
-    for other in (_OWN, None, _OPERATORS) if not candidates else ():
-        candidates.append(_by_kernels(trace) if other is None else _by_range(trace, other))
-        if candidates[-1] and candidates[-1].usable:
-            break
-    repeating = [candidate for candidate in candidates if candidate]
-    return next((one for one in repeating if one.usable), None) or max(
-        repeating, key=lambda one: one.covered, default=None
-    )
+    if named := named_range(trace):
+        return _best_steps(_by_range(trace, f"{_NAMED} AND level = {named.level}", named=True))
+    return _best_steps(chain(_by_range(trace, _OWN), _by_kernels(trace), _by_range(trace, _OPERATORS)))
+
+
+def _best_steps(candidates: Iterable[Steps]) -> Steps | None:
+    """Return the first steps that stand for the program, or else those that cover most of its time."""
+    rejected: list[Steps] = []
+    for one in candidates:
+        if one.usable:
+            return one
+        rejected.append(one)
+    return max(rejected, key=lambda one: one.covered, default=None)
 
 
 def _level() -> str:
@@ -178,21 +182,19 @@ def named_range(trace: Trace) -> NamedRange | None:
     return NamedRange(*rows[0]) if rows else None
 
 
-def _by_range(trace: Trace, sources: str, *, named: bool = False) -> Steps | None:
-    """Find steps by the outermost range that repeats; ``sources`` is an SQL condition on the ranges.
+def _by_range(trace: Trace, sources: str, *, named: bool = False) -> Iterator[Steps]:
+    """Find steps by the ranges that repeat, the outermost first; ``sources`` is an SQL condition on the ranges.
 
-    Ranges that are called steps (``named``) may be few and differ in length; others have to repeat evenly. If none
-    stands for the program, the one that covers most of its time is returned.
+    Ranges that are called steps (``named``) may be few and differ in length; others have to repeat evenly.
     """
     if not trace.ranges:
-        return None
+        return
     least = _FEWEST_NAMED if named else _LEAST
     rows = trace.rows(
         f"SELECT plain, pid, thread FROM {_ranges(trace)} WHERE {sources} GROUP BY plain, pid, thread "
         f"HAVING count(*) BETWEEN {least} AND {_MOST} "
         f"ORDER BY min(depth) NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
     )
-    rejected: list[Steps] = []
     for plain, pid, thread in rows:
         own = f"{sources} AND {_same('pid', pid)} AND {_same('thread', thread)}"
         began = trace.rows(
@@ -204,11 +206,7 @@ def _by_range(trace: Trace, sources: str, *, named: bool = False) -> Steps | Non
         setup = sources != _OPERATORS
         usable = _covered_share(trace, starts, setup) >= STEPS_COVER and not _leaves_idle_out(trace, starts, setup)
         name = str(plain).replace("##", "#")  # ProfilerStep#12
-        division = _make_steps(trace, "range", name, starts, named=named, after_setup=named, usable=usable)
-        if usable:
-            return division
-        rejected.append(division)
-    return max(rejected, key=lambda one: one.covered, default=None)
+        yield _make_steps(trace, "range", name, starts, named=named, after_setup=named, usable=usable)
 
 
 def _same(column: str, value: int | None) -> str:
@@ -248,8 +246,6 @@ def _ends_alike(work: Work, own: slice, starts: Sequence[int]) -> bool:
 
     The layers of a forward pass are followed by other kernels, such as those of a classifier.
     """
-    import numpy as np
-
     before, last = np.searchsorted(work.s[own], starts[-2:])
     kernels = work.kernel[own]
     return bool(np.isin(kernels[last:], kernels[before:last]).all())
@@ -258,8 +254,6 @@ def _ends_alike(work: Work, own: slice, starts: Sequence[int]) -> bool:
 def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
     """Whether steps leave out more idle time of the devices than they contain, not counting what comes before them if
     it is ``setup``. A small share of the span is never too much."""
-    import numpy as np
-
     work, ahead = trace.work, trace.ahead("any", ANY)
     before = np.where(ahead == NONE, work.s, ahead)
     first, end = (starts[0] if setup else int(work.s.min())), int(work.e.max())
@@ -279,8 +273,6 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
 
     Where no request is known, it is the first work that started after that time.
     """
-    import numpy as np
-
     work = trace.work
     mine = np.flatnonzero((work.a0 != NONE) & ((work.pid == pid) if pid is not None else True))
     asked = work.a0
@@ -293,33 +285,29 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
     return [int(s) for s in np.unique(work.s[order[at[at < len(order)]]])]
 
 
-def _by_kernels(trace: Trace) -> Steps | None:
+def _by_kernels(trace: Trace) -> Iterator[Steps]:
     """Find steps by a kernel of the busiest lane that repeats after a constant number of other kernels.
 
     It may occur several times per step. A replay of a graph counts as its first kernel, because a step has at least one
     replay.
     """
-    import numpy as np
-
     lane = max(trace.lanes, key=lambda each: each.work)
     own = slice(lane.first, lane.last)
     kernel, outer = trace.work.kernel[own], ~trace.work.node[own]
     sequence = kernel[outer][: rules().limits.sequence]
     again = _again(sequence[sequence >= 0])
     if again is None:
-        return None
+        return
     repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
     starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
     whole = _covered_share(trace, starts, False) >= _KERNELS_COVERED and not _leaves_idle_out(trace, starts, False)
     after_setup = _follow_setup(trace, starts) and _ends_alike(trace.work, own, starts)
     name = trace.kernel_names([again])[again]
-    return _make_steps(trace, "kernels", name, starts, after_setup=after_setup, usable=whole or after_setup)
+    yield _make_steps(trace, "kernels", name, starts, after_setup=after_setup, usable=whole or after_setup)
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
     """Return the rarest kernel of a sequence that mostly repeats at a constant distance; of several, the first."""
-    import numpy as np
-
     order = np.argsort(kernels, kind="stable")
     of = kernels[order]
     back = of[1:] == of[:-1]
@@ -344,18 +332,22 @@ def _group_starts(starts: list[int]) -> list[int]:
     """Return every n-th start, with the smallest n for which steps have similar durations, or else all starts."""
     for together in range(1, min(_TOGETHER, len(starts) // _LEAST) + 1):
         grouped = starts[::together]
-        durations = sorted(b - a for a, b in pairwise(grouped))
+        durations = sorted(_distances(grouped))
         n = len(durations)
         if n >= _LEAST and durations[(9 * n - 1) // 10] - durations[n // 10] <= _SPREAD * durations[n // 2]:
             return grouped
     return starts
 
 
+def _distances(starts: Sequence[int]) -> list[int]:
+    return [b - a for a, b in pairwise(starts)]
+
+
 def _even(starts: Sequence[int]) -> bool:
     """Whether at least half of the distances differ from their median by no more than half of it."""
     if len(starts) < _LEAST:
         return False
-    durations = [b - a for a, b in pairwise(starts)]
+    durations = _distances(starts)
     middle = median(durations)
     return sum(abs(d - middle) <= 0.5 * middle for d in durations) >= _ALIKE * len(durations)
 
@@ -378,7 +370,7 @@ def _make_steps(
     after_setup: bool,
     usable: bool,
 ) -> Steps:
-    durations = [b - a for a, b in pairwise(starts)]
+    durations = _distances(starts)
     slow = rules().limits.warm_up * median(durations)
     warm_up = 0
     while warm_up < len(durations) // 2 and durations[warm_up] > slow:

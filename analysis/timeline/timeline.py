@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..base.problems import BadInput
 from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
@@ -19,7 +21,7 @@ from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
 from .phases import Phase, phases
-from .rules import rules
+from .rules import HeightName, rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
 from .steps import STEPS_COVER, Steps, repetitions
 from .trace import BLOCKING, NONE, Trace, Window, has_timeline, lane_name
@@ -28,7 +30,6 @@ from .verdict import (
     AdviceGain,
     ApplicationFinding,
     ApplicationVerdict,
-    HeightName,
     JudgedWindow,
     expected_from_graphs,
     expected_from_pinning,
@@ -150,11 +151,11 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     over_all = busy(trace, Within([trace.whole]))
     whole = sum(over_all.values(), Busy(0))
     lanes = busy(trace, within)
-    found_gaps = idle.find(trace, within)
-    by_cause, longest = found_gaps.causes, found_gaps.longest(asked.top_n)
+    all_gaps = idle.find(trace, within)
+    by_cause, longest = all_gaps.causes, all_gaps.longest(asked.top_n)
     per_cause = _GAPS if trace.calls <= _MANY else _FEW_GAPS
     groups = [[gap] for gap in longest]
-    groups += [found_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
+    groups += [all_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
     edges = _edges(trace)
     *done, start, end = host_activity.doing(trace, [*groups, *([edge] for edge in edges)])
     gaps = list(zip(longest, done, strict=False))
@@ -171,7 +172,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         causes=causes,
         gaps=gaps,
         edges=[(edge, did) for edge, did in zip(edges, (start, end), strict=True) if edge.ns > 0],
-        all_gaps=found_gaps,
+        all_gaps=all_gaps,
         by_launch=selection.requested is not None,
         kernels=kernels,
         total_kernels=total_kernels,
@@ -250,8 +251,6 @@ def _expected_savings(made: Timeline) -> dict[str, float]:
 
 def _inner_waits(made: Timeline) -> int:
     """Return how often calls that return within the windows wait for work of the devices, beyond once for each step."""
-    import numpy as np
-
     within, code, calls = Within(made.windows), BLOCKING.index("synchronisation"), []
     for blocks in made.trace.blocks.values():
         mine = (blocks.cls == code) & (within.ns(blocks.e - 1, blocks.e) > 0)
@@ -287,24 +286,17 @@ def _edges_text(made: Timeline) -> str:
     return f"; the program needs {' and '.join(ends)}" if ends else ""
 
 
-def _edges(trace: Trace) -> tuple[Gap, Gap]:
+def _edges(trace: Trace) -> list[Gap]:
     """Return the time before the first and after the last device work."""
     work, span, whole = trace.work, work_span(trace), trace.whole
-    ends = {
-        "start_up": (int(work.s.argmin()), Window(whole.start, span.start)),
-        "shut_down": (int(work.e.argmax()), Window(span.end, whole.end)),
-    }
-    start, end = (
-        Gap(
-            trace.lanes[0].number,
-            *window,
-            cause,
-            None if work.pid[i] == NONE else int(work.pid[i]),
-            window.end - window.start,
-        )
-        for cause, (i, window) in ends.items()
+    ends = (
+        ("start_up", work.pid[work.s.argmin()], Window(whole.start, span.start)),
+        ("shut_down", work.pid[work.e.argmax()], Window(span.end, whole.end)),
     )
-    return start, end
+    return [
+        Gap(trace.lanes[0].number, *window, cause, None if pid == NONE else int(pid), window.end - window.start)
+        for cause, pid, window in ends
+    ]
 
 
 def _is_small_part(made: Timeline) -> bool:
@@ -378,20 +370,20 @@ def device_timeline(workload: Workload) -> Timeline | None:
 
 def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> Application | None:
     """Return what takes the wall time of a timeline, as ``application`` does."""
-    if analysed.verdict.height == "unknown" or analysed.verdict.share_pct is None:
+    judged = analysed.verdict
+    if judged.height == "unknown" or judged.share_pct is None:
         return None
-    told = analysed.verdict
     advice = list(analysed.findings[0].advice)
-    if analysed.host and told.height != "gpu":  # the code that costs most, whatever it makes the devices wait for
+    if analysed.host and judged.height != "gpu":  # the code that costs most, whatever it makes the devices wait for
         advice = [text for text, _ in analysed.host.advice(None)] or advice
     doubted = any(doubt.of in ("busy", "events") for doubt in analysed.doubts)
     return Application(
-        told.height,
-        told.confidence,
-        analysed.verdict.share_pct,
+        judged.height,
+        judged.confidence,
+        judged.share_pct,
         analysed.idle_pct,
         analysed.findings[0].claim,
-        told.speedup_bound,
+        judged.speedup_bound,
         advice[:_TRIED],
         analysed.host.edges_text() if analysed.host else None,
         analysed.balance.last.rank if analysed.balance and analysed.balance.last else None,
@@ -406,9 +398,8 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     figure = {f.name: f.value for f in made.figures if f.status == "ok"}
     for row in made.causes:
         height = rules().causes[row.idle.cause].height
-        for name in verdict.HEIGHTS:
-            if name == height and name != "gpu" and 100 * row.idle.ns / wall >= 1:
-                evidence_by_height[name].append(_idle_cause_text(row, wall))
+        if height and 100 * row.idle.ns / wall >= 1:
+            evidence_by_height[height].append(_idle_cause_text(row, wall))
     if (index := figure.get("launch_bound_index")) is not None:
         text = (
             f"launch-bound index {index:.3g}: the host needs {figure['host_us_per_launch']:.3g} us from launch to "
@@ -421,11 +412,11 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
         evidence_by_height["launch"].append(text)
         evidence_by_height["gpu"].append(text)
     link = made.trace.workload.manifest.link
-    told = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
+    large = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     # The time that copies of one direction cost is known only if no copy overlaps a kernel.
-    apart = len(told) > 1 and not made.total.overlapped_copies
+    apart = len(large) > 1 and not made.total.overlapped_copies
     evidence_by_height["copies"] += [
-        _copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in told
+        _copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in large
     ]
     evidence_by_height["gpu"] += [
         f"{_cut_name(k.name)}: {k.share_pct:.3g} % of the kernels' time, {count_text(k.calls, 'launch')}"

@@ -12,12 +12,13 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..store.schema import schema
 from ..workload import Workload
-from .host_clocks import on_one_clock
+from .host_clocks import column_names, on_one_clock
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
@@ -86,8 +87,6 @@ class Work:
 
     def of(self, classes: Sequence[int], own: slice | Ints = slice(None)) -> Flags:
         """Return a mask of the work that belongs to the given classes."""
-        import numpy as np
-
         wanted = np.zeros(_CLASSES, dtype=bool)
         wanted[list(classes)] = True
         selected: Flags = wanted[self.cls[own]]
@@ -105,8 +104,6 @@ class Blocks:
     @cached_property
     def classes(self) -> dict[int, Ints]:
         """The classes that occur -> the total ns of the class before each call."""
-        import numpy as np
-
         lengths = self.e - self.s
         return {
             int(code): np.concatenate([[0], np.cumsum(np.where(self.cls == code, lengths, 0))])
@@ -115,8 +112,6 @@ class Blocks:
 
     def until(self, code: int, at: Ints, k: Ints) -> Ints:
         """Return the ns that calls of one class cover before each time; k is the index of the last call begun or -1."""
-        import numpy as np
-
         last = np.maximum(k, 0)
         within = np.where(self.cls[last] == code, np.minimum(self.e[last], at) - self.s[last], 0)
         ns: Ints = np.where(k < 0, 0, self.classes[code][last] + within)
@@ -182,8 +177,6 @@ class Hold:
         A wait for an event explains a gap in which it ended: the next work started after it. Of several such waits the
         last one counts; those that last longer held another queue.
         """
-        import numpy as np
-
         if not self.whole:
             last = np.searchsorted(self.e, g1, side="right") - 1
             end = np.where(last >= 0, np.maximum(self.e[last], g0), g0)
@@ -233,8 +226,6 @@ class Trace:
     @cached_property
     def requests(self) -> dict[tuple[int, int], Ints]:
         """The ends of the calls that requested device work, in order, by process and thread."""
-        import numpy as np
-
         work = self.work
         known = np.flatnonzero(work.a0 != NONE)
         return {who: np.sort(work.a1[known[mine]]) for who, mine in thread_rows(work.pid[known], work.thread[known])}
@@ -252,8 +243,6 @@ class Trace:
 
         Only times at which the asking device itself was idle are meaningful.
         """
-        import numpy as np
-
         if len(self.lanes) < 2 or not self.communicates:
             return np.zeros(len(times), dtype=bool)
         if "talks" not in self._islands:
@@ -296,8 +285,6 @@ class Trace:
         An operation adds to the union of the classes only the part after that time. The result is cached by ``name``.
         """
         if name not in self._islands:
-            import numpy as np
-
             ends = self.work.e
             if len(classes) < _CLASSES:
                 ends = np.where(self.work.of(classes), ends, NONE)
@@ -317,8 +304,8 @@ def pieces(first: int, last: int) -> Iterator[slice]:
 
 def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
     """Return each process and thread with the indexes of its rows."""
-    import numpy as np
-
+    if len(pid) and is_same(pid) and is_same(thread):
+        return [((int(pid[0]), int(thread[0])), np.arange(len(pid)))]
     threads = [(int(number), np.flatnonzero(thread == number)) for number in np.unique(thread)]
     rows = [((int(p), number), own[pid[own] == p]) for number, own in threads for p in np.unique(pid[own])]
     return sorted(rows, key=itemgetter(0))
@@ -352,7 +339,7 @@ def events_of(workload: Workload) -> str:
     if has_timeline(workload):
         return on_one_clock(workload, workload.relation("events"))
     launches = workload.relation("dispatches")
-    stated = {column[0] for column in workload.cursor.execute(f"FROM {launches} LIMIT 0").description or []}
+    stated = column_names(workload, launches)
     made = {"kind": "'kernel'", "name": "kernel", "stream": "queue_id"}
     listed = ", ".join(
         f"{made[name]} AS {name}"

@@ -7,8 +7,9 @@ pass over ten million events takes some tenths of a second, so there are only tw
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..base.database import speed_up, sql_literal
 from ..base.problems import BadInput
@@ -38,11 +39,11 @@ from .trace import (
     is_same,
     pieces,
     ranges_of,
+    thread_rows,
     usable_events,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .trace import Flags, Ints
@@ -91,8 +92,6 @@ _DRIVER_HOLDS = {PAGE_FAULTS: ("kfd_page_fault", "kfd_page_migrate"), EVICTED: (
 
 def _holds(workload: Workload, seen: Seen) -> dict[tuple[int, str], Hold]:
     """Return what held each device; an event without a device held all devices of its rank."""
-    import numpy as np
-
     kinds = {kind for (kind,) in workload.rows("SELECT DISTINCT kind FROM tl_groups WHERE n > 0")}
     if not kinds & {"barrier", "driver"}:
         return {}
@@ -134,8 +133,6 @@ def _has_times(workload: Workload) -> bool:
 
 def _work(events: Events, seen: Seen) -> tuple[Work, Launches]:
     """Return all device work by lane with the calls that requested it, and the launches compared with it."""
-    import numpy as np
-
     device = seen.groups.device >= 0
     at = np.flatnonzero(device[events.g])
     if not _in_order(starts := events.s[at]):
@@ -157,8 +154,6 @@ def _work(events: Events, seen: Seen) -> tuple[Work, Launches]:
 
 def _is_repeated(numbers: NDArray[np.int32]) -> Flags:
     """Return which of the numbers, -1 excepted, occur earlier in the array too."""
-    import numpy as np
-
     places = np.arange(len(numbers), dtype=np.int32)
     first = np.empty(int(numbers.max(initial=-1)) + 2, dtype=np.int32)
     first[numbers[::-1]] = places[::-1]  # the first place of a number is written last
@@ -176,8 +171,6 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
     This is the earliest call of the same process with the same correlation id. The last item compares the calls that
     launch work with the work.
     """
-    import numpy as np
-
     host = seen.groups.host
     calls = np.flatnonzero(host[events.g] & (events.correlation != NONE)) if seen.calls else np.arange(0)
     if not len(calls):
@@ -213,8 +206,6 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
 
 def _compare_launches(events: Events, seen: Seen, calls: Ints, known: _CallIndex, executed: Flags) -> Launches:
     """Compare the launches among ``calls`` with ``executed``, which says whether a call is the first one of work."""
-    import numpy as np
-
     g = events.g[calls]
     role = seen.groups.launch[g]
     launching = (role == LAUNCH) | (role == GRAPH)
@@ -253,8 +244,6 @@ def _silent_streams(stream: Ints, s: Ints, done: Ints, lost: Ints) -> list[Silen
 
     ``done`` and ``lost`` are the launches with and without work.
     """
-    import numpy as np
-
     silent = []
     for number in np.unique(stream[lost]):
         if number == NONE:
@@ -271,8 +260,6 @@ def _starts_nothing(s: Ints, e: Ints, role: NDArray[np.int8], of: tuple[Ints, In
 
     ``of`` contains the calls of the thread, the launches among them in question, and which calls were executed.
     """
-    import numpy as np
-
     own, mine, executed = of
     begun, ended = (np.sort(s[own[role[own] == which]]) for which in (CAPTURE_BEGIN, CAPTURE_END))
     nothing: Flags = np.searchsorted(begun, s[mine]) > np.searchsorted(ended, s[mine])
@@ -288,8 +275,6 @@ class _CallIndex:
     """An index of calls by process and correlation id; of several calls, the earliest counts."""
 
     def __init__(self, pid: Ints, ids: Ints, s: Ints) -> None:
-        import numpy as np
-
         self.processes = pid[:1] if is_same(pid) else np.unique(pid)
         self.low, self.high = int(ids.min()), int(ids.max())
         self.ids = None
@@ -312,8 +297,6 @@ class _CallIndex:
 
     def _keys(self, pid: Ints, ids: Ints) -> Ints:
         """Return one number for each pair of process and correlation id; -1 if it is outside the known ones."""
-        import numpy as np
-
         if self.ids is not None:
             index = np.minimum(np.searchsorted(self.ids, ids), self.high)
             number = np.where(self.ids[index] == ids, index, -1)
@@ -327,8 +310,6 @@ class _CallIndex:
 
     def find(self, pid: Ints, ids: Ints) -> Ints:
         """Return the index of the call for each pair; -1 if there is none."""
-        import numpy as np
-
         keys = self._keys(pid, ids)
         if self.places is not None:
             return self.places[keys].astype(np.int64)
@@ -338,8 +319,6 @@ class _CallIndex:
 
 def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
     """Return the blocking calls of every thread, and the intervals of the profiler's own work."""
-    import numpy as np
-
     call = seen.groups.call
     mine = np.flatnonzero((call == code(PROFILER))[events.g])
     profiler = sorted(
@@ -348,20 +327,13 @@ def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], 
     )
     blocking = (call >= 0) & (call != code(PROFILER))
     at = np.flatnonzero(blocking[events.g])
-    threads, owner = np.unique(np.stack([seen.groups.pid, seen.groups.thread]), axis=1, return_inverse=True)
-    of = owner.ravel()[events.g[at]]
-    order = np.lexsort((-events.e[at], events.s[at], of))
-    at, of = at[order], of[order]
-    s, e, cls = events.s[at], events.e[at], call[events.g[at]]
+    at = at[np.lexsort((-events.e[at], events.s[at]))]
+    g = events.g[at]
     blocks = {}
-    for first, last in pairwise([0, *(np.flatnonzero(np.diff(of)) + 1), len(s)]):
-        if first == last:
-            continue
-        ends = np.maximum.accumulate(e[first:last])
-        outer = np.concatenate([[True], s[first + 1 : last] >= ends[:-1]])
-        pid, thread = threads[:, of[first]]
-        own = slice(first, last)
-        blocks[int(pid), int(thread)] = Blocks(s[own][outer], e[own][outer], cls[own][outer])
+    for who, own in thread_rows(seen.groups.pid[g], seen.groups.thread[g]):
+        s, e = events.s[at[own]], events.e[at[own]]
+        outer = np.append(True, s[1:] >= np.maximum.accumulate(e)[:-1])
+        blocks[who] = Blocks(s[outer], e[outer], call[g[own]][outer])
     return blocks, profiler[:_MANY]
 
 

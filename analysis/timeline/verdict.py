@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Literal
 
 from ..base.text import MOST_OF_TIME, count_text, gain_text
 from ..catalogue.thresholds import threshold
@@ -14,11 +13,9 @@ from .activity_tables import CopyRow
 from .busy import Busy
 from .idle import Idle
 from .rules import AdviceLine, GainKind, rules
+from .rules import HeightName as HeightName
 from .trace import Trace, has_timeline
 
-HeightName = Literal[
-    "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "latency", "waiting", "unknown"
-]  # fmt: skip
 HEIGHTS: tuple[HeightName, ...] = (
     "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "latency", "waiting"
 )  # fmt: skip
@@ -73,10 +70,8 @@ def shares(busy: Mapping[int, Busy], idle: Sequence[Idle]) -> dict[HeightName, f
     shares_by_height["copies"] += 100 * total.exposed_copies / wall
     shares_by_height["communication"] += _most_communication(busy)
     for each in idle:
-        height = rules().causes[each.cause].height
-        for name in HEIGHTS:
-            if name == height:
-                shares_by_height[name] += 100 * each.ns / wall
+        if height := rules().causes[each.cause].height:
+            shares_by_height[height] += 100 * each.ns / wall
     return shares_by_height
 
 
@@ -111,9 +106,9 @@ def judge(
     """
     limits, share = rules().limits, shares(busy, idle)
     wall = max(sum(b.wall for b in busy.values()), 1)
-    noise, unknown, ends = (
+    noise, unknown, ends, unexplained = (
         sum(100 * i.ns / wall for i in idle if i.cause in causes)
-        for causes in (("queued", "profiler"), ("unknown",), ("start_up", "shut_down"))
+        for causes in (("queued", "profiler"), ("unknown",), ("start_up", "shut_down"), ("waiting",))
     )
     # If no device had to wait for another, all would end together, after the mean of their other work.
     most = _most_communication(busy)
@@ -139,16 +134,10 @@ def judge(
     confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
     if not has_timeline(trace.workload):
         confidence = min(confidence, limits.launches_alone)
-    if share["gpu"] > share[first]:  # what saves more may still be the smaller part of the time
-        confidence = min(confidence, limits.doubted)
-    if first == "waiting" and 2 * _unexplained_wait(idle, wall) > share[first]:
+    # What saves more may still be the smaller part of the time; a trace may not show what work waited for.
+    if share["gpu"] > share[first] or (first == "waiting" and 2 * unexplained > share[first]):
         confidence = min(confidence, limits.doubted)
     return ApplicationVerdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
-
-
-def _unexplained_wait(idle: Sequence[Idle], wall: int) -> float:
-    """Return the share of the wall time in % in which work waited for something that the trace does not show."""
-    return sum(100 * each.ns / wall for each in idle if each.cause == "waiting")
 
 
 def cap_confidence(judged: ApplicationVerdict, of: Set[str]) -> ApplicationVerdict:
@@ -192,21 +181,21 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
 
 def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWindow) -> ApplicationFinding:
     """Return the finding on a height."""
-    said = rules().heights[name]
+    texts = rules().heights[name]
     advice = [
         line
-        for one in said.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
+        for one in texts.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
         for line in _in_order(one, trace, window)
     ]
     return ApplicationFinding(
         name,
         savings.share,
-        said.claim.format(share=savings.share, window=window.text),
+        texts.claim.format(share=savings.share, window=window.text),
         # A timeline does not show how much faster kernels could become.
         None if name in ("gpu", "unknown") else savings.bound,
         window.evidence.get(name, []),
         [line.text + savings.gain(line.gain).text for line in advice],
-        said.falsify,
+        texts.falsify,
         [savings.gain(line.gain) for line in advice],
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ..base.database import sql_literal
 from ..base.kernel_names import matching
 from ..base.problems import BadArgument, NotFound, near
@@ -57,8 +59,6 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
 
     If none of them requested work, their times on the host are returned.
     """
-    import numpy as np
-
     if not trace.ranges:
         raise NotFound(f"There is no range {name!r}", "the timeline contains no ranges", "Omit the argument range")
     known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
@@ -76,7 +76,7 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
         raise BadArgument(f"{name!r} matches more than {_MOST_RANGES} ranges", fix="Name a range that encloses them")
     pid, start, end = np.array(rows, dtype=np.int64).T
     requested = requested_work(trace, pid, start, end)
-    if not requested.known.any():
+    if not requested.has_work.any():
         return ChosenWindows(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
     begun, finished = (at.tolist() for at in requested.spans())
     return ChosenWindows(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
@@ -90,8 +90,6 @@ def work_span(trace: Trace) -> Window:
 def _parts(trace: Trace, window: Window) -> list[float]:
     """Return the disjoint parts of the time within a window in %, without that before the first and after the last work
     of each device."""
-    import numpy as np
-
     within = Within([window])
     total = sum(busy(trace, within).values(), Busy(0))
     idle_ns, whole = total.idle, trace.whole

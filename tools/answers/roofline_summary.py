@@ -149,7 +149,7 @@ def _once(table: Table, numbers: dict[str, str]) -> Table:
 
 def operator_table(analysed: Operators, top_n: int) -> Table:
     """Return the operators with the most time, with the sizes and types of their tensors."""
-    shown = analysed.examined[:top_n]
+    shown = analysed.shape_rows[:top_n]
     rows = [
         _OperatorRow(
             row.operator,
@@ -167,7 +167,7 @@ def operator_table(analysed: Operators, top_n: int) -> Table:
         )
         for row in shown
     ]
-    return table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}, len(analysed.examined))
+    return table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}, len(analysed.shape_rows))
 
 
 def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:

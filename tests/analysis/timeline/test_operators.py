@@ -58,7 +58,7 @@ def test_operations_bytes_and_rates_are_the_published_ones(shared: Path, tmp_pat
         pytest.skip(f"needs {path.name} of ../shared/public")
     store = Store(tmp_path)
     with Workload.open(store, import_profile(store, str(path)).workload) as workload:
-        rows = operators(prepare(workload)).examined
+        rows = operators(prepare(workload)).shape_rows
         ceilings = choose(workload, "empirical")[0]
     own = {(row.operator, row.sizes, row.types): row for row in rows}
     compared = 0
@@ -117,7 +117,7 @@ def test_operators_of_a_server_have_the_published_work_by_their_arguments(
     made, published = Made(), read_report(path)
     for i, (name, sizes, types) in enumerate(published):
         call(made, name, [json.loads(sizes), json.loads(types), []], "kernel", at=i * 100 * US)
-    rows = {(row.operator, row.sizes, row.types): row for row in analysed(tmp_path, made).examined}
+    rows = {(row.operator, row.sizes, row.types): row for row in analysed(tmp_path, made).shape_rows}
     assert rows.keys() == published.keys()
     for key, row in rows.items():
         flop = 0 if key[0] in OTHERWISE or row.flop == 0 else published[key]["flop"]
@@ -167,9 +167,9 @@ def test_time_of_all_rows_is_that_of_the_device_and_the_rest_has_a_reason(tmp_pa
         (None, "no"): 10 * US,
         (None, "replays"): 10 * US,
     }
-    assert [row.operator for row in result.examined] == ["aten::mm", "aten::secret"]
+    assert [row.operator for row in result.shape_rows] == ["aten::mm", "aten::secret"]
     assert "20 % replays of graphs belong to no operator" in result.notes[0].text
-    assert (result.examined[0].calls, sum(row.ns for row in result.rows)) == (1, 50 * US)
+    assert (result.shape_rows[0].calls, sum(row.ns for row in result.rows)) == (1, 50 * US)
 
 
 def test_without_shapes_there_is_no_table(tmp_path: Path) -> None:
