@@ -152,7 +152,7 @@ class OpenWorkload(DisplayedObject):
                 f"There is no table {name!r}", near(name, described), f"The tables are {', '.join(described)}"
             )
         known = self._columns(name)
-        shown = list(known) if columns is None else list(columns)
+        shown = list(known if columns is None else columns)
         if unknown := [column for column in shown if column not in known]:
             raise NotFound(f"{name} has no column {unknown[0]!r}", near(unknown[0], known))
         picks = ", ".join(map(sql_name, shown))

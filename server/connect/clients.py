@@ -8,7 +8,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,16 +39,6 @@ class StartCommand:
     words: tuple[str, ...]
     variables: tuple[str, ...] = ()
 
-    @property
-    def command(self) -> str:
-        """The program."""
-        return self.words[0]
-
-    @property
-    def args(self) -> list[str]:
-        """The command line without the program."""
-        return list(self.words[1:])
-
 
 class Client(CatalogueModel):
     """A client as described in clients.toml, where a comment at the top explains each field."""
@@ -75,7 +66,8 @@ class Client(CatalogueModel):
     def entry(self, launch: StartCommand) -> dict[str, Any]:
         """The entry for this server in the configuration of the client."""
         kind = {"type": "stdio"} if self.typed else {}
-        entry: dict[str, Any] = {**kind, "command": launch.command, "args": launch.args}
+        program, *arguments = launch.words
+        entry: dict[str, Any] = {**kind, "command": program, "args": arguments}
         if launch.variables and self.variable:
             entry["env"] = {name: self.variable.format(name=name) for name in launch.variables}
         elif launch.variables:
@@ -189,8 +181,16 @@ def write(client: Client, launch: StartCommand, file: Path, within: Path | None 
     by_hand = f"Add the entry by hand: `rooflens connect {client.name}` prints it"
     file = _resolve(file, within, by_hand)
     before = _read(file)
-    renewed = _insert_entry(client, launch, before, file, by_hand)
-    return _replace(file, before, renewed, by_hand)
+    stated, servers = _servers(client, before, file, by_hand)
+    old = servers.get(NAME, {})
+    entry = {**old, **client.entry(launch)}
+    if isinstance(old.get("env"), dict) and isinstance(entry.get("env"), dict):
+        entry["env"] = {**old["env"], **entry["env"]}
+    if entry == old:
+        return WrittenConfiguration(file, changed=False)
+    wanted = {**stated, client.servers: {**servers, NAME: entry}}
+    text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
+    return _replace(file, before, _faithful(client, text, file, by_hand, wanted), by_hand)
 
 
 def remove(client: Client, file: Path, within: Path | None = None) -> WrittenConfiguration:
@@ -209,11 +209,8 @@ def remove(client: Client, file: Path, within: Path | None = None) -> WrittenCon
     for line in before.splitlines(keepends=True):
         ours = header.match(line) is not None if _HEADER.match(line) else ours
         kept += [] if ours else [line]
-    text = "".join(kept)
     without = {key: value for key, value in wanted.items() if key != client.servers or value}
-    if not _same(tomli.loads, text, wanted) and not _same(tomli.loads, text, without):
-        raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
-    return _replace(file, before, text, by_hand)
+    return _replace(file, before, _faithful(client, "".join(kept), file, by_hand, wanted, without), by_hand)
 
 
 def _resolve(file: Path, within: Path | None, by_hand: str) -> Path:
@@ -230,7 +227,7 @@ def existing_entry(client: Client, file: Path) -> dict[str, Any]:
         entry: dict[str, Any] = _servers(client, _read(file.resolve()), file, "")[1].get(NAME, {})
     except Problem:
         return {}
-    return entry if isinstance(entry, dict) else {}
+    return entry
 
 
 def _replace(file: Path, before: str, renewed: str, by_hand: str) -> WrittenConfiguration:
@@ -273,28 +270,10 @@ def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
     return StoreProblem(f"{file} cannot be {verb}", error.strerror or str(error), fix)
 
 
-def _insert_entry(client: Client, launch: StartCommand, before: str, file: Path, by_hand: str) -> str:
-    """The text of the file with the entry. Raises BadInput if something would be lost."""
-    loads: Callable[[str], Any] = tomli.loads if client.format == "toml" else _json
-    stated, servers = _servers(client, before, file, by_hand)
-    old = servers.get(NAME, {})
-    entry = {**old, **client.entry(launch)}
-    if isinstance(old.get("env"), dict) and isinstance(entry.get("env"), dict):
-        entry["env"] = {**old["env"], **entry["env"]}
-    if entry == old:
-        return before
-    wanted = {**stated, client.servers: {**servers, NAME: entry}}
-    text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
-    if _same(loads, text, wanted):
-        return text
-    raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
-
-
 def _servers(client: Client, before: str, file: Path, by_hand: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parsed file, and its table of servers. Raises BadInput if it has another shape."""
-    loads: Callable[[str], Any] = tomli.loads if client.format == "toml" else _json
     try:
-        stated = loads(before) if before.strip() else {}
+        stated = _parse(client, before) if before.strip() else {}
     except (ValueError, RecursionError) as error:
         why = "It nests too deep" if isinstance(error, RecursionError) else str(error)
         raise BadInput(f"{file} is not {client.format.upper()} that can be changed safely", why, by_hand) from error
@@ -306,16 +285,18 @@ def _servers(client: Client, before: str, file: Path, by_hand: str) -> tuple[dic
     return stated, servers
 
 
-def _same(loads: Callable[[str], Any], text: str, wanted: object) -> bool:
-    """Whether the new text contains the wanted entry and otherwise the same content as before."""
-    try:
-        return bool(loads(text) == wanted)
-    except ValueError:
-        return False
+def _faithful(client: Client, text: str, file: Path, by_hand: str, *wanted: object) -> str:
+    """The new text, if its content is a wanted one; BadInput otherwise, because something would be lost."""
+    with suppress(ValueError):
+        if _parse(client, text) in wanted:
+            return text
+    raise BadInput(f"{file} cannot be changed without affecting other entries", "Its layout is unusual", by_hand)
 
 
-def _json(text: str) -> Any:
-    """Parse strict JSON. Comments, duplicate keys and NaN are rejected, because writing would lose them."""
+def _parse(client: Client, text: str) -> Any:
+    """Parse TOML or strict JSON: comments, duplicate keys and NaN are rejected, because writing would lose them."""
+    if client.format == "toml":
+        return tomli.loads(text)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(members := dict(pairs)) != len(pairs):

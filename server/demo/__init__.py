@@ -25,6 +25,7 @@ from ...tools.query_counters import query_counters
 from ...tools.run_peak_benchmarks import run_peak_benchmarks
 from ...tools.running import start as launch
 from ..rendering import render
+from ..rendering.layout import heading
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 _MATMUL = "matmul_fp64"
@@ -156,32 +157,23 @@ def _store(given: Store | None) -> Iterator[Store]:
     if given is not None:
         yield given
         return
-    folder = tempfile.mkdtemp(prefix="rooflens-demo-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="rooflens-demo-", ignore_cleanup_errors=True) as folder:
         yield Store(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _show(table: Table, columns: tuple[str, ...] | None, title: str) -> Iterator[str]:
     chosen = [table.columns.index(c) for c in columns or table.columns]
-    head = [
-        table.columns[i] + (f" [{u}]" if (u := table.units[i]) and u not in table.columns[i] else "") for i in chosen
-    ]
     if title:
         yield f"   {title}"
+    head = [heading(table, i) for i in chosen]
     yield from _grid([head, *([_cell(row[i]) for i in chosen] for row in table.rows)])
 
 
 def _side_by_side(results: list[MetricsResult]) -> Iterator[str]:
-    position = {c: i for i, c in enumerate(results[0].table.columns)}
     rows = [["metric", "unit", *_PAIR, "note"]]
-    for pair in zip(*(r.table.rows for r in results), strict=True):
-        first = pair[0]
-        notes = "; ".join(dict.fromkeys(str(row[position["reason"]]) for row in pair if row[position["reason"]]))
-        rows.append(
-            [first[position["name"]], first[position["unit"]], *(_cell(r[position["avg"]]) for r in pair), notes]
-        )
+    for pair in zip(*(r.table.records() for r in results), strict=True):
+        notes = "; ".join(dict.fromkeys(str(row["reason"]) for row in pair if row["reason"]))
+        rows.append([pair[0]["name"], pair[0]["unit"], *(_cell(row["avg"]) for row in pair), notes])
     yield from _grid(rows)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections import Counter
 
 from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
 from ...analysis.base.problems import NotFound, Problem, join_sentences
@@ -95,11 +95,11 @@ def draft_target(machine: Machine) -> tuple[str, str]:
     if unknown is None or unknown.arch is None:
         here = ", ".join(sorted({gpu.arch or "an unknown target" for gpu in machine.gpus})) or "no GPU is visible"
         raise NotFound("There is no GPU here that needs a file", here, "Run it on the machine with the unknown GPU")
-    stated = machine.limits.get((unknown.vendor, unknown.index), {})
+    stated = Counter(machine.limits.get((unknown.vendor, unknown.index), {}))
     return unknown.arch, _draft(unknown.arch, unknown, stated)
 
 
-def _draft(target: str, gpu: Device, stated: Mapping[str, int]) -> str:
+def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
     """Return the file of a target: the near target whose formulas it takes, what the driver states, and in comments
     what must be looked up."""
     like = targets.nearest(target, catalog.targets_with_metrics())
@@ -138,33 +138,33 @@ def _draft(target: str, gpu: Device, stated: Mapping[str, int]) -> str:
 _DRIVER = "the driver of a machine with this GPU (rooflens doctor --draft)"
 
 
-def _driver_facts(gpu: Device, stated: Mapping[str, int]) -> dict[str, tuple[int, str]]:
+def _driver_facts(gpu: Device, stated: Counter[str]) -> dict[str, tuple[int, str]]:
     """Return the facts of the catalogue that the driver states, with their units."""
-    waves = stated.get("simd_per_cu", 0) * stated.get("max_waves_per_simd", 0)
-    warps = stated.get("threads_per_sm", 0) // stated.get("warp_size", 32)
+    waves = stated["simd_per_cu"] * stated["max_waves_per_simd"]
+    warps = stated["threads_per_sm"] // stated.get("warp_size", 32)
     told = {
-        "num_xcd": (stated.get("num_xcc", 0), "XCDs"),
-        "wave_size": (stated.get("wave_front_size", 0), "work-items"),
-        "simd_per_cu": (stated.get("simd_per_cu", 0), "SIMDs"),
+        "num_xcd": (stated["num_xcc"], "XCDs"),
+        "wave_size": (stated["wave_front_size"], "work-items"),
+        "simd_per_cu": (stated["simd_per_cu"], "SIMDs"),
         "max_waves_per_cu": (waves, "waves") if gpu.vendor == "amd" else (warps, "warps"),
-        "vl1d_line_bytes": (stated.get("line_bytes_of_level_1", 0), "B"),
-        "l2_line_bytes": (stated.get("line_bytes_of_level_2", 0), "B"),
+        "vl1d_line_bytes": (stated["line_bytes_of_level_1"], "B"),
+        "l2_line_bytes": (stated["line_bytes_of_level_2"], "B"),
     }
     return {name: value for name, value in told.items() if value[0]}
 
 
-def _occupancy_lines(gpu: Device, stated: Mapping[str, int], like: str | None) -> str:
+def _occupancy_lines(gpu: Device, stated: Counter[str], like: str | None) -> str:
     """Return the limits of an SM that the CUDA driver states, or a comment for AMD, whose compiler defines them."""
     if gpu.vendor == "amd" or like is None:
         return "# Limits of occupancy: as for the near target; LLVM's AMDGPU backend defines them ([occupancy]).\n"
     told = {
         "max_waves_per_simd": (
-            stated.get("threads_per_sm", 0) // stated.get("warp_size", 32) // 4,
+            stated["threads_per_sm"] // stated.get("warp_size", 32) // 4,
             "warps/sub-partition",
         ),
-        "workgroup_slots": (stated.get("blocks_per_sm", 0), "thread blocks"),
-        "lds_bytes": (stated.get("shared_bytes_per_sm", 0), "bytes"),
-        "max_lds_bytes_per_workgroup": (stated.get("shared_bytes_per_block", 0), "bytes"),
+        "workgroup_slots": (stated["blocks_per_sm"], "thread blocks"),
+        "lds_bytes": (stated["shared_bytes_per_sm"], "bytes"),
+        "max_lds_bytes_per_workgroup": (stated["shared_bytes_per_block"], "bytes"),
     }
     lines = [
         f"{name} = {{ value = {value}, unit = {json.dumps(unit)}, source = {json.dumps(_DRIVER)} }}\n"
@@ -174,12 +174,12 @@ def _occupancy_lines(gpu: Device, stated: Mapping[str, int], like: str | None) -
     return "[occupancy]\n" + "".join(lines)
 
 
-def _sheet(target: str, gpu: Device, stated: Mapping[str, int]) -> str:
+def _sheet(target: str, gpu: Device, stated: Counter[str]) -> str:
     """Return, as comments, the file of the product with what the driver states and what its data sheet must add."""
     words = [word for word in re.split(r"[^A-Za-z0-9]+", gpu.name or target) if word][-2:]
-    memory = stated.get("mem_clk_max") or stated.get("memory_khz", 0) // 1000
-    width = stated.get("width") or stated.get("bus_bits")
-    given = {"cu_per_gpu": gpu.compute_units, "max_sclk": gpu.clock_max_mhz, "max_mclk": memory or None}
+    memory = stated["mem_clk_max"] or stated["memory_khz"] // 1000
+    width = stated["width"] or stated["bus_bits"]
+    given = {"cu_per_gpu": gpu.compute_units, "max_sclk": gpu.clock_max_mhz, "max_mclk": memory}
     facts = [f"[facts.{name}]\nvalue = {value}" for name, value in given.items() if value]
     lines = [
         f"The product, as products/{'_'.join(words).lower()}.toml; each fact also needs a unit and a source:",

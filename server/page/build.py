@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,8 @@ def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
         "script": script,
     }
     skeleton = (_FOLDER / "page.html").read_text(encoding="utf-8")
-    pieces = skeleton.split("{{")
     # Replace everything in one pass, so that inserted text is never searched for placeholders.
-    return pieces[0] + "".join(f"{parts[name]}{rest}" for name, rest in (p.split("}}", 1) for p in pieces[1:]))
+    return re.sub(r"\{\{(\w+)\}\}", lambda placeholder: parts[placeholder[1]], skeleton)
 
 
 def pack_document(document: dict[str, Any]) -> str:

@@ -143,13 +143,11 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
     if not (isinstance(value, pydantic.BaseModel) or is_dataclass(value)):
         return []
     kind: type = type(value)
-    answered = _adapter(kind).dump_python(value)
+    answered = _type_adapter(kind).dump_python(value)
     return [(name, getattr(value, name)) for name in answered] if isinstance(answered, dict) else []
 
 
-@cache
-def _adapter(kind: type) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
+_type_adapter = cache(pydantic.TypeAdapter)
 
 
 def _markdown(table: Table, digits: int) -> str:
@@ -160,7 +158,7 @@ def _markdown(table: Table, digits: int) -> str:
     common = [i for i in used if _common(table, i)]
     used = [i for i in used if i not in common]
     names = table.columns
-    head = [names[i] + (f" [{u}]" if (u := table.units[i]) and u not in names[i] else "") for i in used]
+    head = [heading(table, i) for i in used]
     rows = [" | ".join(_cell(row[i], names[i], digits) for i in used) for row in table.rows]
     total = "" if table.total_rows is None else f" of {table.total_rows}"
     tail = [f"({len(table.rows)}{total} rows shown)"] if table.truncated else []
@@ -168,6 +166,12 @@ def _markdown(table: Table, digits: int) -> str:
         told = (f"{names[i]} {_cell(table.rows[0][i], names[i], digits)}" for i in common)
         tail.insert(0, f"in all rows: {', '.join(told)}")
     return "\n".join([" | ".join(head), " | ".join("---" for _ in used), *rows, *tail])
+
+
+def heading(table: Table, column: int) -> str:
+    """The name of a column, with its unit if the name does not contain it."""
+    name, unit = table.columns[column], table.units[column]
+    return f"{name} [{unit}]" if unit and unit not in name else name
 
 
 def _common(table: Table, column: int) -> bool:

@@ -56,14 +56,13 @@ class _ProgressLog:
         self._start_s = time.monotonic()
         self._last_s = self._start_s + _LOG_QUIET_S - _LOG_EVERY_S
 
-    def tell(self, activity: str) -> None:
+    def tell(self, activity: Activity) -> None:
         """Write the current activity, unless a line was written a moment ago."""
         now_s = time.monotonic()
         if now_s - self._last_s < _LOG_EVERY_S:
             return
         self._last_s = now_s
-        share = activity.share if isinstance(activity, Activity) else None
-        done = "" if share is None else f"{100 * min(max(share, 0.0), 1.0):3.0f} % "
+        done = "" if activity.share is None else f"{100 * min(max(activity.share, 0.0), 1.0):3.0f} % "
         print(f"{now_s - self._start_s:.0f} s {done}{visible(activity)}", file=sys.stderr, flush=True)
 
 
@@ -73,11 +72,11 @@ class _ProgressLine:
     def __init__(self) -> None:
         self._bar: tqdm[None] | None = None
 
-    def tell(self, activity: str) -> None:
+    def tell(self, activity: Activity) -> None:
         """Show the current activity, and the completed fraction if it is known."""
         if self._bar is None:
             self._bar = _bar()
-        share = activity.share if isinstance(activity, Activity) else None
+        share = activity.share
         width = (_columns() or _USUAL) - 1
         self._bar.bar_format = _WITHOUT_BAR if share is None or width < _BESIDE else _WITH_BAR
         self._bar.ncols = width

@@ -332,13 +332,12 @@ class _AttendedChild:
                 save_at = time.monotonic() + _SAVE_S
 
     def _end_early(self, reason: StopReason, status: int | None) -> ProgramOutcome:
-        own, limits = os.getpid(), self.watch.limits
         handed_over = False
         if status is None and self.program.profiler and reason in _UNHURRIED:
             status = self._ask_to_end()
             handed_over = status is not None and status >= 0
-        grace = 0.0 if reason in ("lost", "processes") or handed_over or self.watch.must_hurry() else limits.grace_s
-        stuck = end_all(self.watch.run_id, grace, below=own)
+        at_once = handed_over or reason in ("lost", "processes") or self.watch.must_hurry()
+        stuck = end_all(self.watch.run_id, 0.0 if at_once else self.watch.limits.grace_s, below=os.getpid())
         if status is None and stuck == 0:
             self.child.wait(1)
         return ProgramOutcome(status, self.child.pid, stopped=reason, handed_over=handed_over, stuck=stuck)
@@ -382,11 +381,7 @@ def _read(pipes: selectors.BaseSelector, wait_s: float) -> bool:
 
 def signal_name(status: int) -> str:
     """Describe a status: ``3`` is exit status 3, ``-11`` is SIGSEGV, ``139`` is how a shell reports SIGSEGV."""
-    number = -status if status < 0 else status - 128 if status > 128 else 0
-    if number:
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            return f"status {status}"
+    with suppress(ValueError):
+        name = signal.Signals(-status if status < 0 else status - 128).name
         return name if status < 0 else f"status {status} ({name})"
     return f"status {status}"

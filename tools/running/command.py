@@ -76,7 +76,7 @@ def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[st
 def without_prefixes(environment: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
     """Return the variables whose names start with none of ``prefixes``."""
     unwanted = tuple(prefixes)
-    return {name: value for name, value in environment.items() if not (unwanted and name.startswith(unwanted))}
+    return {name: value for name, value in environment.items() if not name.startswith(unwanted)}
 
 
 def redact(text: str, hidden: Sequence[str]) -> str:
@@ -139,9 +139,10 @@ def _folder(cwd: str | None) -> Path:
 def _refuse_missing(program: str, folder: Path, path: str) -> None:
     """Raise a Problem if ``program`` cannot be started from ``folder``."""
     if "/" in program:
-        place = Path(os.path.expanduser(program)) if program.startswith("~") else folder / program  # noqa: PTH111
         if program.startswith("~"):
-            raise BadArgument(f"{program[:_SHOWN]} needs a shell to expand it", "no shell runs it", f"Write {place}")
+            expanded = os.path.expanduser(program)  # noqa: PTH111
+            raise BadArgument(f"{program[:_SHOWN]} needs a shell to expand it", "no shell runs it", f"Write {expanded}")
+        place = folder / program
         if not place.exists():
             beside = near(place.name, _names(place.parent))
             raise NotFound(f"The program {program[:_SHOWN]} does not exist", f"looked for {place}. {beside}".strip())
@@ -149,13 +150,14 @@ def _refuse_missing(program: str, folder: Path, path: str) -> None:
             fix = command_advice("Make it executable", f"chmod +x {place}")
             raise NotAllowed(f"{place} cannot be run", "it is not an executable file", fix)
         return
-    if shutil.which(program, path=os.pathsep.join(e for e in path.split(os.pathsep) if e.startswith("/"))):
+    places = [entry for entry in path.split(os.pathsep) if entry.startswith("/")]
+    if shutil.which(program, path=os.pathsep.join(places)):
         return
     if (folder / program).is_file():
         raise NotFound(
             f"There is no program {program[:_SHOWN]!r} on PATH", "", f"./{program} is in {folder}: use that path"
         )
-    known = [name for entry in path.split(os.pathsep) if entry.startswith("/") for name in _names(Path(entry))]
+    known = [name for place in places for name in _names(Path(place))]
     what = f"There is no program {program[:_SHOWN]!r} on PATH or in {folder}"
     spaced = "Pass each argument as its own list entry: no shell splits them" if " " in program else ""
     raise NotFound(what, near(program, known), spaced)

@@ -354,9 +354,9 @@ def _sample(
     whole = asked.range is None
     names = {c.kernel for c in launches.configurations}
     every = chosen.counted == sum(c.launches for c in launches.configurations) and names == set(launches.readable)
-    if driver.REPLAY == "kernel" and whole:
-        return LaunchSample(chosen.kernels, chosen.skip, chosen.launches)
     if driver.REPLAY == "kernel":
+        if whole:
+            return LaunchSample(chosen.kernels, chosen.skip, chosen.launches)
         # Do not skip launches: it is undocumented whether the skip count includes launches outside the range.
         each = chosen.launches
         expected = sorted(i for kernel, ids in launches.only(chosen.kernels).groups for i in ids[:each])

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...analysis.base.problems import NotAllowed
+from ...analysis.base.text import count_text
 
 
 def lock_folder() -> str:
@@ -95,7 +96,7 @@ class DeviceQueue:
             if index == len(self._taken):
                 self._taken.append(QueuePlace(self._folder, name, self._run_id))
             if ahead := self._taken[index].ahead():
-                return f"waiting for {title}: {ahead} run{'s' * (ahead > 1)} ahead of this one"
+                return f"waiting for {title}: {count_text(ahead, 'run')} ahead of this one"
         return None
 
 

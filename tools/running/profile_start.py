@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from ...analysis.base.problems import BadArgument, MissingTool, Problem
-from ...analysis.base.text import first_few
+from ...analysis.base.text import count_text, first_few
 from ...analysis.catalogue.metrics import without_metrics
 from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
@@ -140,21 +140,22 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     """
     request, choice = task.request, task.choice
     driver = registry.profiler(run.profiler)
-    adds = task.usual and request.launches is None and request.pid is None
-    ask_for_lines = request.hotspots or adds
-    features = _features(driver, choice.path, lines=ask_for_lines) if choice.profiler.path else driver.features_of(None)
-    if adds:
+    alone = request.launches is not None or request.pid is not None
+    adds = task.usual and not alone
+    lines = request.hotspots or adds
+    features = _features(driver, choice.path, lines=lines) if choice.profiler.path else driver.features_of(None)
+    tracer = registry.sampler(driver.NAME)
+    if adds and tracer:
         request = _with_usual_extras(driver, features, request)
     steps = driver.steps(request, features, program=choice.path, out=out)
     driver_notes = [note.text for note in driver.notes(request, features)]
-    alone = request.launches is not None or request.pid is not None
-    sampler = None if alone else registry.sampler(driver.NAME)
+    sampler = None if alone else tracer
     _check_range(driver, request, sampled=sampler is not None)
     planning = None
     if request.pid is not None:
         notes = [*_attached_notes(request), *driver_notes, *choice.warnings]
     elif sampler is None:
-        if request.timeline and (tracer := registry.sampler(driver.NAME)):
+        if request.timeline and tracer:
             first = tracer.times(request, features, program=choice.path, out=out)
             steps = [first, *(step for step in steps if step.name != first.name)]
         notes = [*_notes(task.planned, steps, choice), *driver_notes]
@@ -218,9 +219,7 @@ def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> N
 
 
 def _with_usual_extras(driver: Driver, features: Any, request: ProfileRequest) -> ProfileRequest:
-    """Add a timeline and hot spots to a request that names no metrics, if the profiler can record them."""
-    if registry.sampler(driver.NAME) is None:
-        return request
+    """Add a timeline to a request that names no metrics, and hot spots if the profiler can record them."""
     lines = isinstance(driver, registry.LineDriver) and driver.samples_lines(features)
     return replace(request, timeline=True, hotspots=lines and request.replay == driver.REPLAY)
 
@@ -264,7 +263,7 @@ def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
 
 
 def _notes(planned: PassPlan, steps: Sequence[Step], choice: DeviceChoice) -> list[str]:
-    runs = f"{len(steps)} run{'s' * (len(steps) > 1)} of the program under {choice.profiler.name}"
+    runs = f"{count_text(len(steps), 'run')} of the program under {choice.profiler.name}"
     notes = [f"{runs} on {choice.target}: {', '.join(step.name for step in steps[:20])}.", *choice.warnings]
     if planned.split:
         notes.append(f"Computed from counters of different runs: {first_few(planned.split, _NAMED)}.")

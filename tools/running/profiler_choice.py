@@ -56,7 +56,7 @@ def choose(
     else:
         devices = [_find_gpu(machine, str(gpu), vendor)]
     registry.driver_for(profiler, devices[0].vendor)
-    device = min(devices, key=lambda d: not _profilers(machine, d, profiler)) if gpu is None else devices[0]
+    device = min(devices, key=lambda d: not _profilers(machine, d, profiler))
     tool = _profiler(machine, device, profiler, counts=counts)
     same = [d for d in devices if d.vendor == device.vendor]
     return DeviceChoice(
@@ -82,7 +82,7 @@ def facts(device: Device) -> dict[str, float]:
 
 def _find_gpu(machine: Machine, gpu: str, vendor: str | None) -> Device:
     fitting = [d for d in machine.gpus if gpu in (d.uuid, str(d.index)) and vendor in (None, d.vendor)]
-    if not fitting and not machine.gpus:
+    if not machine.gpus:
         raise _no_gpu(machine, vendor)
     if not fitting:
         here = machine.gpu_names()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analysis.base.text import reads_like_a_sentence, shorten, visible
+from ...analysis.base.text import count_text, reads_like_a_sentence, shorten, visible
 
 _TAIL = 8192
 """Number of bytes examined at the end of a stream."""
@@ -49,7 +49,7 @@ class ProfilerProgress:
         kernel_text = f" ({name})" if name and not reads_like_a_sentence(name) else ""
         of = f" of {self.launches}" if self.launches else ""
         launch = f"launch {self.launch}{of}" if self.launch else "a launch"
-        passes = f", {self.passes} {'pass' if self.passes == 1 else 'passes'}" if self.passes else ""
+        passes = f", {count_text(self.passes, 'pass')}" if self.passes else ""
         part = f", {100 * self.share:.0f} %" if self.share and not passes else ""
         return f"{launch}{kernel_text}{passes}{part}"
 

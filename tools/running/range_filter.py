@@ -72,10 +72,8 @@ def range_filter_of_recording(con: duckdb.DuckDBPyConnection, folder: Path, text
             f"a profiler accepts {_MOST_CHAINS} names at most",
             "Give the full name of one of them",
         )
-    (threads,) = con.execute(
-        f"SELECT max(n) FROM (SELECT count(DISTINCT thread) AS n FROM {table} GROUP BY pid)"
-    ).fetchone() or (0,)
-    return RangeFilter(tuple(chains), threads == 1)
+    threads = f"SELECT max(n) FROM (SELECT count(DISTINCT thread) AS n FROM {table} GROUP BY pid)"
+    return RangeFilter(tuple(chains), con.execute(threads).fetchone() == (1,))
 
 
 def _range_path(con: duckdb.DuckDBPyConnection, named: str, row: tuple[str, str, str | None], text: str) -> RangePath:
@@ -107,15 +105,11 @@ def range_condition(con: duckdb.DuckDBPyConnection, folder: Path, name: str) -> 
     # With slashes added at both ends, names and paths match in the same way.
     inside = f"contains('/' || path || '/', '/' || {wanted} || '/')"
     ranges_inside = f"(SELECT range_id FROM read_parquet({sql_path(ranges)}) WHERE {inside})"
-    (known,) = con.execute(f"SELECT count(*) FROM {ranges_inside}").fetchone() or (0,)
-    if not known:
+    if not con.execute(f"FROM {ranges_inside} LIMIT 1").fetchone():
         rows = con.execute(f"SELECT DISTINCT name FROM read_parquet({sql_path(ranges)}) LIMIT {_NAMES}").fetchall()
         raise NotFound(f"The program has no range {shown!r}", near(name, [str(row[0]) for row in rows]), _MARKERS)
     in_range = f"range_id IN {ranges_inside}"
-    (launches,) = con.execute(
-        f"SELECT count(*) FROM read_parquet({sql_path(dispatches)}) WHERE {in_range}"
-    ).fetchone() or (0,)
-    if not launches:
+    if not con.execute(f"SELECT 1 FROM read_parquet({sql_path(dispatches)}) WHERE {in_range} LIMIT 1").fetchone():
         raise NotFound(f"No kernel was launched in range {shown!r}", "", "A range covers only launches of its thread")
     return in_range
 

@@ -140,7 +140,7 @@ class BenchmarkRun(_RunRecord, frozen=True):
 
 
 Record = Annotated[ProfileRun | BenchmarkRun, pydantic.Field(discriminator="kind")]
-_RECORDS: pydantic.TypeAdapter[ProfileRun | BenchmarkRun] = pydantic.TypeAdapter(Record)
+_RECORDS: pydantic.TypeAdapter[Record] = pydantic.TypeAdapter(Record)
 
 
 class RunState(pydantic.BaseModel):
@@ -190,7 +190,7 @@ def left_behind(out: Path) -> str:
     return f"import_profile can read the results of the finished steps: {out}"
 
 
-def read_record(folder: Path) -> ProfileRun | BenchmarkRun:
+def read_record(folder: Path) -> Record:
     """Return the record of a run; raise StoreProblem if its file is damaged."""
     return _read(folder / _RECORD_FILE, _RECORDS.validate_json)
 
@@ -200,7 +200,7 @@ def read_state(folder: Path) -> RunState:
     return _read(folder / STATE_FILE, RunState.model_validate_json)
 
 
-def write(folder: Path, content: ProfileRun | BenchmarkRun | RunState) -> None:
+def write(folder: Path, content: Record | RunState) -> None:
     """Replace a run's record or state atomically; raise StoreProblem if it cannot be written."""
     name = STATE_FILE if isinstance(content, RunState) else _RECORD_FILE
     try:
@@ -234,7 +234,7 @@ def find(store: Store, reference: str) -> Path:
     raise NotFound(f"There is no run {reference!r}", near(reference, known), f"The newest is {known[-1]}")
 
 
-def inspect_run(store: Store, folder: Path) -> tuple[ProfileRun | BenchmarkRun, RunState]:
+def inspect_run(store: Store, folder: Path) -> tuple[Record, RunState]:
     """Return the record and state of a run. A run whose processes are gone is marked as failed on disk."""
     record, state = read_record(folder), read_state(folder)
     if state.state in FINAL or _supervisor_lives(folder, state.supervisor or record.starter):
@@ -273,7 +273,7 @@ def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], Non
         sleep(min(left_s, _POLL_S))
 
 
-def _finished_share(record: ProfileRun | BenchmarkRun, state: RunState) -> float | None:
+def _finished_share(record: Record, state: RunState) -> float | None:
     """Return the finished share of a run's steps, 0 to 1; None before they are planned."""
     steps = state.steps or record.steps
     return min(1.0, (len(state.finished) + len(state.cut) + state.progress) / len(steps)) if steps else None
@@ -296,8 +296,7 @@ def cancel(store: Store, folder: Path) -> None:
 
 def sweep_old(store: Store) -> None:
     """Remove the folders of runs that ended more than two weeks ago; their workloads stay."""
-    for run in _ids(store):
-        folder = store.run_folder(run)
+    for folder in folders(store):
         try:
             _, state = inspect_run(store, folder)
             ended_s = (state.ended_ns or 0) / 1e9
@@ -325,7 +324,7 @@ def _ids(store: Store) -> list[str]:
         return []
 
 
-def _fail_dead_run(folder: Path, record: ProfileRun | BenchmarkRun, state: RunState) -> RunState:
+def _fail_dead_run(folder: Path, record: Record, state: RunState) -> RunState:
     problem = ProblemText(
         what="The run's supervisor died",
         why="it was killed, or the machine was restarted",

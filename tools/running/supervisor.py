@@ -265,9 +265,14 @@ class Supervisor:
 
     def _left_results(self, step: Step, outcome: ProgramOutcome) -> bool:
         """Whether a step that did not end well left usable files."""
-        inputs = {self.out / name for name in step.files} | self._log_of(step)
         whole = outcome.ended_by_itself and (step.gentle or (step.lasting and not outcome.stopped))
-        return (step.durable or whole) and _wrote_results(self.out / step.name, inputs)
+        return (step.durable or whole) and self._wrote_results(step)
+
+    def _wrote_results(self, step: Step) -> bool:
+        """Whether a step wrote a non-empty file in addition to its inputs and its log."""
+        known = {self.out / name for name in step.files} | self._log_of(step)
+        files = (self.out / step.name).rglob("*")
+        return any(p.is_file() and p not in known and p.stat().st_size for p in files)
 
     def _plan(self, call: CallStep, steps: list[Step | CallStep], took_s: float) -> bool:
         """Plan further steps from the results of the first and append them to ``steps``; return whether it worked."""
@@ -293,7 +298,7 @@ class Supervisor:
 
     def _command(self, step: Step) -> tuple[ProgramOutcome, ProblemText | None]:
         """Run a program; it is a problem if a profiler ended well without any results."""
-        inputs = self._write_inputs(step)
+        self._write_inputs(step)
         own = without_prefixes({**self.job.inherited, **self.job.variables}, step.unset)
         env = {**step.defaults, **own, **step.env}
         profiler = Path(step.argv[0]).name if step.gentle else ""
@@ -310,9 +315,9 @@ class Supervisor:
                 file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
         unreadable = bool(step.then) and outcome.ended_by_itself and not self._make_readable(step, env)
         self._remark(step.name, outcome)
-        wrote = _wrote_results(self.out / step.name, inputs | self._log_of(step))
         complete = outcome.ended_well or outcome.stopped == "complete"
-        return outcome, None if not complete or wrote else no_results_problem(step, unreadable=unreadable)
+        lacking = complete and not self._wrote_results(step)
+        return outcome, no_results_problem(step, unreadable=unreadable) if lacking else None
 
     def _make_readable(self, step: Step, env: dict[str, str]) -> bool:
         """Run the step's conversion program; return whether it succeeded. The run's time limit does not include it."""
@@ -352,18 +357,15 @@ class Supervisor:
         log = registry.profiler(self.job.run.profiler).LOG
         return {self.out / step.name / log} if log else set()
 
-    def _write_inputs(self, step: Step) -> set[Path]:
+    def _write_inputs(self, step: Step) -> None:
         (self.out / step.name).mkdir(parents=True, exist_ok=True)
         for name, text in step.files.items():
             path = self.out / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return {self.out / name for name in step.files}
 
     def _call(self, step: CallStep) -> tuple[ProgramOutcome, ProblemText | None]:
         """Call a rooflens function; its result is stored in the state, and its Problem is returned."""
-        for name in (ANSWER, PROGRESS):
-            (self.folder / name).unlink(missing_ok=True)
         task = CallTask(self.job.store, str(self.folder), step.function, step.arguments)
         argv = [sys.executable, "-P", "-m", f"{__package__}.worker"]
         worker = ProgramSpec(argv, "/", self.job.inherited, self._logs(step), task.as_text(), forked=task.carry_out)
@@ -451,11 +453,6 @@ class Supervisor:
 
     def _ask_to_stop(self, number: int, frame: object) -> None:
         self.watch.stop_asked = True
-
-
-def _wrote_results(place: Path, inputs: set[Path]) -> bool:
-    """Whether a step wrote a non-empty file in addition to its inputs."""
-    return any(p.is_file() and p not in inputs and p.stat().st_size for p in place.rglob("*"))
 
 
 def _load_json(path: Path) -> dict[str, Any]:

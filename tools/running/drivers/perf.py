@@ -11,7 +11,7 @@ from ....analysis.base.problems import BadArgument, Problem
 from ...device.machine.model import Vendor
 from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
-from ..known_failures import explain_failure
+from ..known_failures import explain_failure, version_numbers
 from ..request import ProfileRequest, Replay, refuse, refuse_replay, refuse_unsupported
 
 NAME = "perf"
@@ -31,7 +31,7 @@ PROGRAM = ProfilerProgram(
 )
 _ELAPSED = "duration_time"
 _ALWAYS = (_ELAPSED, "task-clock")
-_VERSION = re.compile(r"perf version (\d+)\.(\d+)")
+_VERSION = re.compile(r"perf version (\d+\.\d+)")
 _EVENT = re.compile(r"(?!.*\.(c|o|bpf)([:,/]|$))\w[\w.:/=,@-]*")
 """perf before 6.8 compiles and loads what ends in .c, .o or .bpf as a BPF program."""
 _TOOL_EVENTS = (5, 2)
@@ -49,7 +49,7 @@ class PerfFeatures:
 def features(help_text: str, version_text: str) -> PerfFeatures:
     """Return the features of the version found in the output of ``--version``."""
     stated = _VERSION.search(version_text)
-    return PerfFeatures((int(stated[1]), int(stated[2])) >= _TOOL_EVENTS) if stated else PerfFeatures()
+    return PerfFeatures(version_numbers(stated[1]) >= _TOOL_EVENTS) if stated else PerfFeatures()
 
 
 def features_of(version: str | None) -> PerfFeatures:

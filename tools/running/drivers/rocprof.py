@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadArgument, Problem
@@ -29,17 +27,8 @@ from ..request import (
     refuse_unsupported,
 )
 
-_VERSION = re.compile(r"ROCProfiler version:\s*([\d.]+)")
 
-
-@dataclass(frozen=True)
-class RocprofFeatures:
-    """What is known about an installed rocprof or rocprofv2; all versions use the same command lines."""
-
-    version: str | None = None
-
-
-class _RocprofDriver(ABC):
+class _RocprofDriver:
     """What both versions share: input files, and no options for selecting launches or kernel replay."""
 
     NAME: str
@@ -52,19 +41,19 @@ class _RocprofDriver(ABC):
     PROGRAM: ProfilerProgram
     _TIMING: str
     """Option of the step without counters."""
+    _RESULTS: tuple[str, ...]
+    """Options that put the results into the folder of a step, ``{place}``."""
     _TRACE_FIX: str
     """Advice on how to get a timeline anyway."""
+    _LIMITS: tuple[Note, ...] = ()
 
-    def features(self, help_text: str, version_text: str) -> RocprofFeatures:
-        """Return the version found in the output of ``--version`` or ``-h``."""
-        match = _VERSION.search(version_text) or _VERSION.search(help_text)
-        return RocprofFeatures(match[1] if match else None)
+    def features(self, help_text: str, version_text: str) -> None:
+        """Return nothing: all versions use the same command lines."""
 
-    def features_of(self, version: str | None) -> RocprofFeatures:
-        """Return the features of a version that is known only by number."""
-        return RocprofFeatures(version)
+    def features_of(self, version: str | None) -> None:
+        """Return nothing: all versions use the same command lines."""
 
-    def steps(self, request: ProfileRequest, features: RocprofFeatures, *, program: str, out: str) -> list[Step]:
+    def steps(self, request: ProfileRequest, features: None, *, program: str, out: str) -> list[Step]:
         """Return ``timing``, then ``pass_N`` for each pass.
 
         Raises BadArgument for requests that these profilers have no option for, that do not fit into a pass, or that
@@ -88,7 +77,7 @@ class _RocprofDriver(ABC):
                 (
                     program,
                     *(("-i", f"{out}/{name}.txt") if counters else (self._TIMING,)),
-                    *self._result_options(f"{out}/{name}"),
+                    *(word.format(place=f"{out}/{name}") for word in self._RESULTS),
                     *request.command,
                 ),
                 counters,
@@ -99,11 +88,11 @@ class _RocprofDriver(ABC):
             for name, counters in steps.items()
         ]
 
-    def notes(self, request: ProfileRequest, features: RocprofFeatures) -> list[Note]:
+    def notes(self, request: ProfileRequest, features: None) -> list[Note]:
         """Return notes on the limits of a profile from this profiler."""
-        return [SERIALISED, *left_out_notes(self.left_out(request, features))]
+        return [SERIALISED, *self._LIMITS, *left_out_notes(self.left_out(request, features))]
 
-    def left_out(self, request: ProfileRequest, features: RocprofFeatures) -> dict[str, str]:
+    def left_out(self, request: ProfileRequest, features: None) -> dict[str, str]:
         """Map counters of single L2 channels to why they are skipped, if the number of channels is not known."""
         if channels(request) is not None:
             return {}
@@ -114,13 +103,9 @@ class _RocprofDriver(ABC):
         """Explain a known failure; None if it is unknown."""
         return explain_failure(self.NAME, status, stderr)
 
-    @abstractmethod
     def _check_words(self, request: ProfileRequest, out: str) -> None:
         """Raise BadArgument for arguments or a folder that the profiler's script would alter."""
-
-    @abstractmethod
-    def _result_options(self, place: str) -> tuple[str, ...]:
-        """Return the options that put the results into the folder of a step."""
+        raise NotImplementedError
 
     def _variables(self, request: ProfileRequest) -> dict[str, str]:
         return {}
@@ -134,24 +119,19 @@ class _RocprofV1(_RocprofDriver):
     PROGRAM = PROGRAMS[NAME]
     # Besides statistics this writes the output of rocminfo, the only place where rocprof identifies the GPU.
     _TIMING = "--stats"
+    _RESULTS = ("--timestamp", "on", "-o", "{place}/results.csv")
     _TRACE_FIX = (
         "Use rocprofv3 (ROCm 6.2 or later), or run `rocprof --sys-trace --roctx-trace -o trace/results.csv ./app` and "
         "give trace/results.json to import_profile"
     )
+    _LIMITS = (
+        Note(
+            "one_file_a_run",
+            "rocprof (v1) records only static LDS, and writes one file per run: use rocprofv3 for programs with "
+            "several processes.",
+        ),
+    )
     _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+( [\w@%+=:,./-]+)*")
-
-    def notes(self, request: ProfileRequest, features: RocprofFeatures) -> list[Note]:
-        """Return notes on the limits of a profile from this profiler."""
-        serialised, *left_out = super().notes(request, features)
-        return [
-            serialised,
-            Note(
-                "one_file_a_run",
-                "rocprof (v1) records only static LDS, and writes one file per run: use rocprofv3 for programs with "
-                "several processes.",
-            ),
-            *left_out,
-        ]
 
     def _check_words(self, request: ProfileRequest, out: str) -> None:
         for text in (*request.command, out):
@@ -162,9 +142,6 @@ class _RocprofV1(_RocprofDriver):
                     "Put the command into a script and profile that, or use rocprofv3",
                 )
 
-    def _result_options(self, place: str) -> tuple[str, ...]:
-        return "--timestamp", "on", "-o", f"{place}/results.csv"
-
 
 class _RocprofV2(_RocprofDriver):
     """rocprofv2 is a shell script whose steps write results_PID.csv, with counters in a folder named pmc_1."""
@@ -172,6 +149,7 @@ class _RocprofV2(_RocprofDriver):
     NAME = "rocprofv2"
     PROGRAM = PROGRAMS[NAME]
     _TIMING = "--kernel-trace"
+    _RESULTS = ("-d", "{place}")
     _TRACE_FIX = "Use rocprofv3 (ROCm 6.2 or later)"
     _PATH = re.compile(r"[^\s*?\[\]]+")
 
@@ -180,9 +158,6 @@ class _RocprofV2(_RocprofDriver):
             raise BadArgument(
                 f"rocprofv2 cannot write to {out[:80]!r}", "its script splits paths at spaces", "Choose another folder"
             )
-
-    def _result_options(self, place: str) -> tuple[str, ...]:
-        return "-d", place
 
     def _variables(self, request: ProfileRequest) -> dict[str, str]:
         # Without it the XCDs of an MI300 share one row, and the counters of single channels cannot be separated.

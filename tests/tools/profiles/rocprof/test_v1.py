@@ -69,7 +69,3 @@ def test_a_pass_over_the_limits_is_refused() -> None:
 
 def test_channels_of_an_unknown_device_are_told_as_left_out() -> None:
     assert V1.left_out(dataclasses.replace(REQUEST, target=""), V1.features_of(None)).keys() == {"TCC_HIT[*]"}
-
-
-def test_the_version_is_read() -> None:
-    assert V1.features("", "ROCm version: 6.0.0\nROCProfiler version: 2.0\n").version == "2.0"

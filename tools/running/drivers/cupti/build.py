@@ -108,16 +108,10 @@ def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = 
     own = list(packages)
     toolkits = [*_toolkits(environment)]
     ours = [p for p in map(Path, _own_path()) if p not in own]
-    libraries: list[Path] = []
-    for place in own:
-        libraries += _in_packages(place)
-    for toolkit in toolkits:
-        libraries += _in_toolkit(toolkit)
-    for place in ours:
-        libraries += _in_packages(place)
+    by_place = (*map(_in_packages, own), *map(_in_toolkit, toolkits), *map(_in_packages, ours))
     includes = [i for p in (*own, *ours) for pattern in _HEADERS for i in sorted(p.glob(pattern))]
     includes += [i for t in toolkits for below in _BELOW for i in sorted(t.glob(str(Path(below) / "include")))]
-    for library in dict.fromkeys(path.resolve() for path in libraries):
+    for library in dict.fromkeys(path.resolve() for libraries in by_place for path in libraries):
         beside = [library.parent.parent / "include", library.parent.parent.parent / "include"]
         activity = _folders_with("cupti_activity.h", [*beside, *includes])
         cuda = _folders_with("cuda.h", [*activity[:1], *beside, *includes])

@@ -111,7 +111,6 @@ _DURATION = "gpu__time_duration.sum"
 _MANGLED = ("--kernel-name-base", "mangled", "--print-kernel-base", "mangled")
 """Kernel names as the recorder writes them."""
 _OPTION = re.compile(r"--[a-z][a-z-]+")
-_VERSION = re.compile(r"Version (\d{4})\.(\d+)")
 _NEEDED = {"--metrics", "--kernel-name", "--kernel-name-base", "--replay-mode", "--print-units", "--log-file"}
 _EXACT_OPTION = "--disable-extra-suffixes"
 """Without this option ncu also writes the average, minimum and maximum of every requested sum."""
@@ -169,7 +168,6 @@ _LONGEST = 100_000
 class NcuFeatures:
     """What is known about an installed ncu."""
 
-    version: tuple[int, int] | None = None
     exact: bool = False
     """Whether it can be limited to writing the requested metrics only."""
     whole_process: bool = False
@@ -177,7 +175,7 @@ class NcuFeatures:
 
 
 def features(help_text: str, version_text: str) -> NcuFeatures:
-    """Return the features, read from the output of ``--help`` and ``--version``; raise MissingTool if it is too old."""
+    """Return the features, read from the output of ``--help``; raise MissingTool if it is too old."""
     options = set(_OPTION.findall(help_text))
     if missing := _NEEDED - options:
         raise MissingTool(
@@ -185,9 +183,7 @@ def features(help_text: str, version_text: str) -> NcuFeatures:
             f"its help does not list {', '.join(sorted(missing))}",
             "Install Nsight Compute 2021.1 or later",
         )
-    version_match = _VERSION.search(version_text)
-    version = (int(version_match[1]), int(version_match[2])) if version_match else None
-    return NcuFeatures(version, _EXACT_OPTION in options, _SCOPE in options)
+    return NcuFeatures(_EXACT_OPTION in options, _SCOPE in options)
 
 
 def features_of(version: str | None) -> NcuFeatures:
@@ -200,7 +196,7 @@ def features_of(version: str | None) -> NcuFeatures:
     number = (int(parts[1]), int(parts[2]))
     if number < _OLDEST:
         raise MissingTool(f"ncu {version} is too old", "", "Install Nsight Compute 2021.1 or later")
-    return NcuFeatures(number, number >= _EXACT_SINCE)
+    return NcuFeatures(number >= _EXACT_SINCE)
 
 
 def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: str) -> list[Step]:

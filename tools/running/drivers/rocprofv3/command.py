@@ -310,11 +310,7 @@ class _CommandLine:
 
     def sampling(self, tracing: Sequence[str] = ("--kernel-trace",)) -> Step:
         """Return the step that samples program counters and traces the kernels that the samples belong to."""
-        known = self.features.pc_sampling
-        sampling_options = pc_sampling.options(
-            self.request, known=known, local=self.features.sampled, version=self.features.version
-        )
-        return self.step(HOTSPOTS_STEP, (*tracing, *sampling_options))
+        return self.step(HOTSPOTS_STEP, (*tracing, *pc_sampling.options(self.request, self.features)))
 
     def step(
         self,

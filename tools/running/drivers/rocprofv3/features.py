@@ -11,6 +11,7 @@ from .....analysis.base.problems import BadArgument, MissingTool
 from .....analysis.catalogue.counter_names import events_of, level_of, why_not_countable
 from .....analysis.catalogue.targets import find_target, gpu
 from .....analysis.catalogue.targets import targets as known_targets
+from ...known_failures import version_numbers
 from ...request import ProfileRequest, channels, per_channel
 from .pc_sampling import ListedSamplingMethod
 
@@ -38,6 +39,9 @@ _SDK_OF_ROCM = {
     (7, 14): "1.3.2", (10, 0): "1.3.5", (10, 1): "1.4.1",
 }  # fmt: skip
 """ROCm release -> rocprofiler-sdk, from its change log and the release notes of ROCm 10.1."""
+
+_VERSION_OF_OPTION = {"--version": "1.0", "--agent-index": "0.7", "--collection-period": "0.6", "--pmc": "0.5"}
+"""Option -> the version that introduced it, the newest first, for a rocprofv3 that does not report its version."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,8 @@ def features(help_text: str, version_text: str) -> Rocprofv3Features:
             "Install rocprofiler-sdk of ROCm 6.2 or later, or use rocprof with profiler='rocprof'",
         )
     version_match = _VERSION.search(version_text)
-    version = version_match[1] if version_match else _guess_version(options)
+    likely = next((version for option, version in _VERSION_OF_OPTION.items() if option in options), "0.4")
+    version = version_match[1] if version_match else likely
     format_match = _FORMATS.search(help_text)
     return Rocprofv3Features(
         version,
@@ -93,7 +98,7 @@ def features(help_text: str, version_text: str) -> Rocprofv3Features:
         _schema(version) if "--extra-counters" in options else None,
         "--disable-signal-handlers" in options,
         _replay_options(options),
-        _numbers(version) >= _TURNS_SINCE,
+        version_numbers(version) >= _TURNS_SINCE,
         "--attach" in options,
         "--attach-sync-output" in options,
         (
@@ -101,8 +106,8 @@ def features(help_text: str, version_text: str) -> Rocprofv3Features:
             *(option for option in _EVENTS if option in options),
         ),
         set(_SAMPLING) <= options,
-        attached_sampling=_numbers(version) >= _ATTACHED_SAMPLING_SINCE,
-        into_containers=_numbers(version) >= _CONTAINERS_SINCE,
+        attached_sampling=version_numbers(version) >= _ATTACHED_SAMPLING_SINCE,
+        into_containers=version_numbers(version) >= _CONTAINERS_SINCE,
     )
 
 
@@ -121,7 +126,7 @@ def features_of(version: str | None) -> Rocprofv3Features:
                 f"rocprofv3 of ROCm {version} is not supported", "it cannot read JSON input", "Use profiler='rocprof'"
             )
         text = _SDK_OF_ROCM[max(release for release in _SDK_OF_ROCM if release <= number)]
-    sdk = _numbers(text)
+    sdk = version_numbers(text)
     if sdk < (0, 4):
         raise MissingTool(f"rocprofv3 {text} is not supported", "it cannot read JSON input", "Use profiler='rocprof'")
     formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if sdk >= (1, 0) else ())
@@ -139,12 +144,6 @@ def features_of(version: str | None) -> Rocprofv3Features:
     )  # fmt: skip
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, three at least."""
-    numbers = tuple(int(part) for part in version.split("."))
-    return numbers + (0,) * (3 - len(numbers))
-
-
 def _replay_options(options: set[str]) -> tuple[str, ...]:
     """Return the beta switch that enables kernel replay, and the mode if the version offers several."""
     if "--kernel-replay-beta-enabled" not in options:
@@ -154,21 +153,10 @@ def _replay_options(options: set[str]) -> tuple[str, ...]:
 
 def _schema(version: str) -> Literal["list", "map"] | None:
     """A map of names up to 0.6, a list with a schema version since 1.0; 0.7 was never released and had both."""
-    number = _numbers(version)
+    number = version_numbers(version)
     if number >= (1, 0):
         return "list"
     return "map" if number[:2] == (0, 6) else None
-
-
-def _guess_version(options: set[str]) -> str:
-    """Derive the version of a rocprofv3 that does not report it from the options introduced with each version."""
-    if "--version" in options:
-        return "1.0"
-    if "--agent-index" in options:
-        return "0.7"
-    if "--collection-period" in options:
-        return "0.6"
-    return "0.5" if "--pmc" in options else "0.4"
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,17 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .....analysis.base.notes import Note
 from .....analysis.base.problems import BadArgument, MissingTool
 from .....analysis.catalogue import targets
 from .....analysis.catalogue.targets import PcSampling
+from ...known_failures import version_numbers
 from ...request import ProfileRequest
+
+if TYPE_CHECKING:
+    from .features import Rocprofv3Features
 
 _METHOD = re.compile(
     r"Method\s*:\s*(?P<method>\w+)\s+Unit\s*:\s*(?P<unit>\w+)\s+"
@@ -47,18 +52,15 @@ def parse_sampling_methods(listing: str) -> tuple[ListedSamplingMethod, ...]:
     return tuple(dict.fromkeys(methods))
 
 
-def options(
-    request: ProfileRequest, *, known: bool, local: Sequence[ListedSamplingMethod], version: str
-) -> tuple[str, ...]:
+def options(request: ProfileRequest, features: Rocprofv3Features) -> tuple[str, ...]:
     """Return the arguments for sampling with the target's best method, preferably one that this machine lists.
 
-    ``known`` states whether this rocprofv3 has the options. Raises MissingTool if it does not, and BadArgument for a
-    target that cannot be sampled.
+    Raises MissingTool if this rocprofv3 does not have the options, and BadArgument for a target that cannot be sampled.
     """
-    if not known:
-        raise MissingTool(f"rocprofv3 {version} has no PC sampling", _SINCE, "Install a newer ROCm")
-    way = _choose_sampling(request.target, local)
-    limits = next((o for o in local if o.method == way.method), None)
+    if not features.pc_sampling:
+        raise MissingTool(f"rocprofv3 {features.version} has no PC sampling", _SINCE, "Install a newer ROCm")
+    way = _choose_sampling(request.target, features.sampled)
+    limits = next((o for o in features.sampled if o.method == way.method), None)
     interval = _interval(way, request.busy_s, limits)
     return (
         "--pc-sampling-beta-enabled", "--pc-sampling-method", way.method, "--pc-sampling-unit", way.unit,
@@ -131,8 +133,7 @@ def counter_samples(request: ProfileRequest, version: str) -> Note:
 
     Raises MissingTool if ``version`` of rocprofv3 does not support it.
     """
-    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
-    if numbers < _SPM_SINCE:
+    if version_numbers(version) < _SPM_SINCE:
         raise MissingTool(
             f"rocprofv3 {version} does not sample counters over time",
             "SPM requires rocprofiler-sdk 1.3.2 (ROCm 7.14) for JSON, and 1.3.5 (ROCm 10.0) for databases",
