@@ -445,7 +445,8 @@ def _next(
     if targets.find_target(manifest.arch) is None:
         # Nothing is known of the counters of a target without a file, so nothing can be planned for it.
         return
-    if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
+    wrong = [f.metric for f in figures if f.status == "impossible"]
+    if impossible := list(dict.fromkeys(m.instead or m.name for m in wrong))[:_IN_ONE_PASS]:
         why = "the passes that collect these together"
         yield next_call("plan_profile", why, gpu=manifest.arch, metrics=impossible)
     wanted = [f.metric for f in figures if f.status == "not_collected" and _collectable(manifest.arch or "", f)]

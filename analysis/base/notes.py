@@ -33,6 +33,7 @@ ReasonCode = Literal[
     "partly_counted",
     "doubtful",
     "doubted",
+    "deduced",
     "other_gpu",
     "caveat",
 ]
@@ -45,7 +46,8 @@ class Reason:
     ``nothing_there``: the denominator of a ratio was counted and is zero, such as the hit rate of a kernel without
     loads. ``unseen``: the kernel did work that the figure's counters do not see. ``bypassed``: its data bypass the
     level. ``no_counter``: a counter was not collected; ``not_countable``: the GPU has no counter for it.
-    ``doubted``: the figure is built on a counter or time that a check doubts.
+    ``doubted``: the figure is built on a counter or time that a check doubts. ``deduced``: it is known only as a bound,
+    from figures of several units or of a part of the work.
     """
 
     code: ReasonCode

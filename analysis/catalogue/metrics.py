@@ -129,6 +129,8 @@ class Metric(CatalogueModel):
     """The amount of work that its counters do not see: a launch with any has no figure, and the metric is not_supported
     there. ``unseen_why`` describes that work."""
     unseen_why: str = ""
+    instead: str | None = None
+    """A metric that says about the same, if this one has an impossible value."""
     imported_only: bool = False
     """Whether its counters are used if a profile has them, but are never requested: a profiler that lacks one rejects
     the whole run."""

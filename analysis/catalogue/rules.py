@@ -107,6 +107,8 @@ class Signal(CatalogueModel):
     """A quantity that the rules share; ``on.<family>`` lists the expressions that compute it, best first.
 
     ``label`` names the unit if the signal is a load; ``whole`` marks a share of a whole, which cannot exceed 100 %.
+    ``deduced.<family>`` lists further expressions for a load whose own counters are missing, each after the words that
+    say how near its value is ("at most", "at least").
     """
 
     name: str
@@ -115,6 +117,7 @@ class Signal(CatalogueModel):
     title: str
     whole: bool = False
     on: dict[str, list[str]]
+    deduced: dict[str, list[tuple[str, str]]] = {}
 
 
 class Part(CatalogueModel):
@@ -200,7 +203,9 @@ def signals(target: str) -> dict[str, tuple[str, ...]]:
     """Signal -> its expressions on a target, best first; expressions with a metric that the target lacks are
     omitted."""
     family = targets.gpu(target).family
-    stated_here = {s.name: s.on.get(family, []) for s in signals_and_rules()[0]}
+    stated_here = {
+        s.name: [*s.on.get(family, []), *(sql for _, sql in s.deduced.get(family, []))] for s in signals_and_rules()[0]
+    }
     trees([e for expressions in stated_here.values() for e in expressions])
     known = {name: tuple(e for e in every if _are_known(target, paths(e))) for name, every in stated_here.items()}
     return {name: expressions for name, expressions in known.items() if expressions}
@@ -210,6 +215,14 @@ def signals(target: str) -> dict[str, tuple[str, ...]]:
 def signal_sql(target: str) -> dict[str, str]:
     """Signal -> SQL for its value on a target: the first of its expressions whose metrics are available."""
     return {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in signals(target).items()}
+
+
+@cache
+def deduced(target: str) -> dict[str, dict[str, str]]:
+    """Signal -> its expressions on a target that only deduce a value, each with the words for how near it is."""
+    family, known = targets.gpu(target).family, signals(target)
+    every = {s.name: {sql: how for how, sql in s.deduced.get(family, [])} for s in signals_and_rules()[0]}
+    return {name: {sql: stated[sql] for sql in known.get(name, ()) if sql in stated} for name, stated in every.items()}
 
 
 @cache

@@ -242,8 +242,11 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     subsystem = chosen.rule.subsystem if chosen else "unknown"
     bound = speedup_bound(chosen.rule, case) if chosen else None
     confidence = verdict_confidence(weighed, chosen, doubt is not None)
-    # A part of the waves' lifetime is not certain while the load of a unit is unknown.
+    # A part of the waves' lifetime is not certain while the load of a unit is unknown, nor is a load that is deduced.
     unknown = [load.label for load in case.unit_loads if load.decides and load.pct is None] if by_parts else []
+    deduced = chosen is not None and any(
+        name in case.loads and case.loads[name].is_deduced for name in paths(chosen.rule.severity)
+    )
     changes = gains(case)
     findings = [_finding(case, holding, changes) for holding in by_subsystem.values()]
     if library := rules.library_kernel(case.subject.kernel):
@@ -260,7 +263,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         verdict=Verdict(
             subsystem,
             _bound_kind(case, chosen),
-            round(min(confidence, UNDECIDED) if unknown else confidence, 3),
+            round(min(confidence, UNDECIDED) if unknown or deduced else confidence, 3),
             bound,
             program_bound(case.subject.share_pct, bound),
             own_traffic(case.view),

@@ -22,6 +22,8 @@ SPREAD = "time.spread"
 _LEAST = threshold("diagnosis.least_gain")
 _LAUNCH_NS = threshold("diagnosis.shortest_launch_ns")
 _FAR = threshold("diagnosis.uncounted_unit_factor")
+_L2 = ("l2",)
+_USELESS = threshold("diagnosis.useless_bound")
 _MOSTLY = threshold("diagnosis.mostly_spare")
 _WASTEFUL = frozenset(("hbm", "l2", "vl1d", "lds"))
 """Units whose busy cycles can be conflicts or unused bytes: only their counted work bounds a speed-up."""
@@ -61,6 +63,8 @@ def _gain(case: Case, change: rules.Change) -> ChangeGain | None:
         return None
     own = case.values.get(change.bound) if change.bound else None
     at_most = least_of(own, 1 / left if (left := _least_time(case, change)) else None)
+    if at_most is not None and at_most > _USELESS and _uncounted_units(case, change, at_most):
+        at_most = None
     expected = expected_gain(part, at_most)
     busiest = _busiest_unit(case, change)
     return ChangeGain(
@@ -183,15 +187,21 @@ def why_unbounded(rule: Rule, case: Case) -> str | None:
     bound = _known_bound(rule, case)
     if bound is None and _limits_by_itself(rule, case):
         return f"{rule.subsystem}: no speedup_bound, because its busy cycles may be conflicts or unused bytes"
-    if bound is None or bound <= _FAR or case.view is None:
-        return None
-    shares = case.view.shares
-    stated = [names for names in limits.USED_BY_ALL if shares.keys() & set(names) and not set(names) & set(rule.lifts)]
-    unknown = [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
-    if not unknown:
+    if bound is None or bound <= _FAR or not (unknown := _uncounted_units(case, rule, bound)):
         return None
     units = " and ".join(unknown)
     return f"{rule.subsystem}: no speedup_bound, because the load of {units} is unknown and could lower it to 1"
+
+
+def _uncounted_units(case: Case, change: rules.Change | rules.Rule, bound: float) -> list[str]:
+    """The units whose work was not counted although every kernel uses them, and that a change does not relieve.
+
+    For a bound that is too high to be of use, L2 is one of them.
+    """
+    shares = case.view.shares if case.view else {}
+    lifted, units = set(change.lifts), [*limits.USED_BY_ALL, *([_L2] if bound > _USELESS else [])]
+    stated = [names for names in units if shares.keys() & set(names) and not set(names) <= lifted]
+    return [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
 
 
 def _known_bound(rule: Rule, case: Case) -> float | None:
@@ -223,4 +233,5 @@ def _limits_by_itself(rule: Rule, case: Case) -> bool:
     """Whether a rule names a unit at its limit that stays loaded and of which only the busy cycles are known."""
     loads = case.view.shares if case.view else {}
     known = {name for name, share in loads.items() if share.value is not None}
-    return bool(rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts} and case.values.get(rule.severity))
+    relieved = {*known, *(name.partition(".")[0] for name in rule.lifts)}
+    return bool(rule.kind == "limit" and rule.subsystem not in relieved and case.values.get(rule.severity))

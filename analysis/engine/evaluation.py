@@ -171,7 +171,12 @@ def judge(
     share = pct
     if share is None and (metric.unit == "%" or metric.limit is not None):
         share = 100 * value / (metric.limit or 100)
-    return ("ok", None) if share is None else judge_share(share)
+    if share is None:
+        return "ok", None
+    status, why = judge_share(share)
+    if status == "impossible" and why and metric.instead:
+        why = Reason(why.code, f"{why.text}; {metric.instead} has no such error")
+    return status, why
 
 
 def judge_share(share: float) -> tuple[Status, Reason | None]:

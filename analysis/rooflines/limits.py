@@ -192,8 +192,12 @@ def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
         return []
     figures = [inputs.figures.get(work.kernel, {}) for work in groups]
     measured = loads_of.measured_loads(inputs.target, figures) if inputs.figures else [{} for _ in groups]
+    deduced = loads_of.deductions(inputs.target, figures) if inputs.figures else [{} for _ in groups]
     pipes = _operations_by_pipe(inputs)
-    kernels = [_measure_kernel(inputs, work, pipes, signals) for work, signals in zip(groups, measured, strict=True)]
+    kernels = [
+        _measure_kernel(inputs, work, pipes, signals, bounds)
+        for work, signals, bounds in zip(groups, measured, deduced, strict=True)
+    ]
     reached = loads_of.units_at_limit(inputs.target, figures, [one.loads for one in kernels])
     operations = [o for of_pipe in pipes.values() for o in of_pipe]
     return [
@@ -237,7 +241,11 @@ def _operations_by_pipe(inputs: RooflineInputs) -> dict[str, list[WorkOperation]
 
 
 def _measure_kernel(
-    inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[WorkOperation]], measured: Values
+    inputs: RooflineInputs,
+    work: KernelWork,
+    pipes: Mapping[str, list[WorkOperation]],
+    measured: Values,
+    deduced: Mapping[str, str],
 ) -> KernelLimits:
     """The shares and loads of a kernel, whose limit is not decided yet."""
     formulas = inputs.formulas
@@ -251,7 +259,7 @@ def _measure_kernel(
     theory = inputs.sustained.kind == "theoretical"
     worked = {n: LeastTimeShare(s.value, s.reason, doubted.get(n), n in cached, theory) for n, s in sustained.items()}
     active = {name: LeastTimeShare(part, doubt=doubted.get(f"{name}_busy")) for name, part in busy.items()}
-    loads = loads_of.loads_of_units(inputs.target, measured, worked, active)
+    loads = loads_of.loads_of_units(inputs.target, measured, worked, active, deduced)
     n, sums = work.sums_over([TIME])
     return KernelLimits(
         work.kernel, work.dispatch, n, sums.get(TIME), shares, busy, loads, [], "unknown", None, "",

@@ -67,6 +67,11 @@ class Load:
         return self.pct is not None and (self.pct >= REACHED or by_theory)
 
     @property
+    def is_deduced(self) -> bool:
+        """Whether it is a bound from figures of several units, or of a part of the unit's work."""
+        return self.reason is not None and self.reason.code == "deduced"
+
+    @property
     def signal(self) -> str:
         """The name of the load in the expressions of rules."""
         return _SIGNAL + self.unit
@@ -84,6 +89,8 @@ class Load:
         text = f"{self.label} {self.pct:.3g} %"
         if self.status == "impossible":
             return f"{text} (impossible)"
+        if self.is_deduced:
+            return f"{self.label} {self.reason} {self.pct:.3g} %"
         if self.work_pct is not None and self.work_pct > IMPOSSIBLE >= self.pct:
             return f"{text} ({self.work_pct:.3g} % of the ceiling by work)"
         if self.cycles_pct is not None and self.work_pct is not None and self.cycles_pct - self.work_pct >= _APART:
@@ -144,6 +151,16 @@ def measured_loads(target: str, inputs: Sequence[Values]) -> list[dict[str, floa
     return evaluate(target, inputs, signals_of_loads(target))
 
 
+def deductions(target: str, inputs: Sequence[Values]) -> list[dict[str, str]]:
+    """For each kernel the loads that other figures only deduce, by signal, each with the words for how near it is."""
+    every = {name: rules.signals(target)[name] for name, ways in rules.deduced(target).items() if ways}
+    evaluated = evaluate(target, inputs, [sql for stated in every.values() for sql in stated])
+    used = [
+        {n: next((e for e in stated if one[e] is not None), "") for n, stated in every.items()} for one in evaluated
+    ]
+    return [{n: how for n, e in one.items() if (how := rules.deduced(target)[n].get(e))} for one in used]
+
+
 @dataclass(frozen=True)
 class LeastTimeShare:
     """The least time of the counted work on one pipe or level as a share of the run time, or why it is unknown.
@@ -159,12 +176,17 @@ class LeastTimeShare:
 
 
 def loads_of_units(
-    target: str, measured: Values, work: Mapping[str, LeastTimeShare], busy: Mapping[str, LeastTimeShare]
+    target: str,
+    measured: Values,
+    work: Mapping[str, LeastTimeShare],
+    busy: Mapping[str, LeastTimeShare],
+    deduced: Mapping[str, str],
 ) -> list[Load]:
     """The loads of one kernel.
 
     ``measured`` maps signals to the loads by counters, in percent; ``work`` maps pipes and levels to their least times;
-    ``busy`` maps units to their shares of busy cycles, which replace unknown signals.
+    ``busy`` maps units to their shares of busy cycles, which replace unknown signals. ``deduced`` maps the signals that
+    other figures only deduce to how near they are ("at most").
     """
     known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
     parts: dict[str, list[LeastTimeShare]] = {}
@@ -176,6 +198,8 @@ def loads_of_units(
     for unit in dict.fromkeys([*known, *parts]):
         cycles, mine = measured.get(_SIGNAL + unit), parts.get(unit, [])
         load = _load(unit, label_of(unit), cycles, mine, busy.get(unit))
+        if (how := deduced.get(load.signal)) and load.status == "ok" and load.pct == load.cycles_pct:
+            load = replace(load, status="suspect", reason=Reason("deduced", how))
         lower, by_theory = unit in known and cycles is None, _of_theory(cycles, mine, unit in rates)
         loads.append(replace(load, decides=bool(mine), at_least=lower, of_theory=by_theory))
     return loads

@@ -21,9 +21,12 @@ TIMES, COUNTERS = HERE / "h200_times.csv", HERE / "h200_counters.csv.gz"
 LATER_TIMES, LATER_COUNTERS = HERE / "h200_later_times.csv", HERE / "h200_later_counters.csv.gz"
 LATER = {3: "seeds 3 to 6", 4: "seeds 3 to 6", 5: "seeds 3 to 6", 6: "seeds 3 to 6", 7: "seeds 7, 8", 8: "seeds 7, 8"}
 """Recordings made after the rules: four rules were changed after the first four; the last two were only evaluated."""
-SETS = {name: HERE / f"h200_set_{name}.csv.gz" for name in ("own", "detailed", "basic")}
-"""Kernels of seed 9, recorded after the rules with the counters of rooflens and with two sets of ncu."""
-SETS_TIMES = HERE / "h200_set_times.csv"
+SETS = {
+    **dict.fromkeys(("own", "detailed", "basic"), HERE / "h200_set_times.csv"),
+    **dict.fromkeys(("states", "shares"), HERE / "h200_page_times.csv"),
+}
+"""Sets of counters, each with the times of its kernels: of seed 9, recorded after the rules with the counters of
+rooflens and with two sets of ncu; of seed 47 with the sections of warp states and the shares that agents collect."""
 NAME = "interventions"
 CHARACTERS_PER_TOKEN = 4
 SAMPLED = 60
@@ -75,11 +78,15 @@ def later(store: Store) -> list[tuple[Truth, Said]]:
 
 def by_set(store: Store) -> list[tuple[Truth, Said]]:
     """Diagnose the same kernels from different sets of counters; the half of each truth is its set."""
-    told = scoring.truths(SETS_TIMES)
     return [
         pair
-        for name, counters in SETS.items()
-        for pair in of_recording(store, counters, [replace(truth, half=f"set {name}") for truth in told], f"set_{name}")
+        for name, times in SETS.items()
+        for pair in of_recording(
+            store,
+            HERE / f"h200_set_{name}.csv.gz",
+            [replace(truth, half=f"set {name}") for truth in scoring.truths(times)],
+            f"set_{name}",
+        )
     ]
 
 

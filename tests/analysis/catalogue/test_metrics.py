@@ -111,7 +111,7 @@ def test_the_family_says_which_names_are_counters(target: str, counters: list[st
 
 def test_of_several_expressions_the_first_is_what_profiling_asks_for() -> None:
     both = catalog.alternatives("sm_90")["stall_wait"]
-    assert len(both) == 4 and catalog.terms("sm_90")["stall_wait"] == both[0]
+    assert len(both) == 5 and catalog.terms("sm_90")["stall_wait"] == both[0]
     metric = catalog.by_name("sm_90")["latency.stall_wait_pct"]
     assert catalog.counters("sm_90", metric) == ["smsp__warps_active.sum", "smsp__warps_issue_stalled_wait.sum"]
 

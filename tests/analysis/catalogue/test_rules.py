@@ -97,7 +97,10 @@ def test_the_preset_diagnosis_is_what_the_rules_read() -> None:
         "salu.memory_instructions", "vl1d.instructions", "vl1d.l2_read_latency_cycles", "vl1d.l2_read_req",
         "fabric.read_latency_cycles", "fabric.chart_read_req", "latency.counter_wait_pct",
     }  # fmt: skip
-    assert set(catalog.presets()["diagnosis"]) | dividing == read
+    # Shares of the busiest of several units, and one direction alone, say less than the counters of the units.
+    bounds = {"dispatch.sol_sm_throughput_pct", "dispatch.sol_memory_throughput_pct"}
+    bounds |= {"hbm.read_bw_gbs", "hbm.write_bw_gbs"}
+    assert set(catalog.presets()["diagnosis"]) | dividing | bounds == read
 
 
 def test_kernels_of_libraries_have_advice_for_their_callers() -> None:

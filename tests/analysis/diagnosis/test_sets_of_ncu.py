@@ -31,7 +31,9 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Di
 
 def loads_of(diagnosis: Diagnosis) -> dict[str, float]:
     """The loads that the units' own counters show, by unit."""
-    return {load.unit: load.cycles_pct for load in diagnosis.units if load.cycles_pct is not None}
+    return {
+        load.unit: load.cycles_pct for load in diagnosis.units if load.cycles_pct is not None and not load.is_deduced
+    }
 
 
 @pytest.mark.parametrize("name", ["detailed", "basic"])
@@ -45,6 +47,18 @@ def test_sets_of_ncu_show_the_same_loads_as_our_counters(verdicts: dict[str, dic
                 far.append((kernel, unit, expected[unit], told[unit]))
     assert compared > 400
     assert len(far) <= compared // 100, far
+
+
+@pytest.mark.parametrize("name", ["basic"])
+def test_a_load_that_is_deduced_as_a_most_is_not_exceeded(verdicts: dict[str, dict[str, Diagnosis]], name: str) -> None:
+    bounds = [
+        (kernel, load.unit, load.pct, loads_of(ours)[load.unit])
+        for kernel, ours in verdicts["own"].items()
+        for load in verdicts[name][kernel].units
+        if load.is_deduced and str(load.reason) == "at most" and load.unit in loads_of(ours)
+    ]
+    assert bounds and all(pct is not None for *_, pct, _ in bounds)
+    assert [one for one in bounds if one[3] > (one[2] or 0.0) + POINTS] == []
 
 
 def test_a_unit_at_its_limit_is_named_without_any_option_of_ncu(verdicts: dict[str, dict[str, Diagnosis]]) -> None:

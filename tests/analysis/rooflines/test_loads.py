@@ -89,7 +89,7 @@ def told(unit: str, **parts: float) -> Load:
     """The load of one unit on Hopper from counters (cycles, percent) and work (a share of the run time)."""
     work = {unit: LeastTimeShare(parts["work"])} if "work" in parts else {}
     signals = {f"load.{unit}": parts.get("cycles")}
-    return next(load for load in loads_of_units("sm_90", signals, work, {}) if load.unit == unit)
+    return next(load for load in loads_of_units("sm_90", signals, work, {}, {}) if load.unit == unit)
 
 
 def test_where_cycles_and_work_differ_both_are_told() -> None:

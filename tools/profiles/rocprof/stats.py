@@ -23,8 +23,7 @@ _FILES = (
     "*.stats.csv",
     "*.stats.csv.gz",
 )  # in a folder; rocprofv3 writes its statistics next to more detailed files
-_NUMBERS, _NUMBER = 4, re.compile(rb"[-+.\deE]+")
-"""The numbers after a name that rocprof writes without quotes, and one of them."""
+_NUMBER = re.compile(rb"[-+.\deE]+")
 _LARGEST = 64 << 20
 """The most bytes of a file whose names are quoted; a file of statistics has a row per kernel."""
 _API = (
@@ -101,11 +100,12 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
 def _quote_names(file: Path, folder: Path) -> Path:
     """Return a copy of a file in ``folder`` with its names quoted, or the file if no name needs it.
 
-    rocprof of ROCm 3 and 4 writes names with commas as they are, and four numbers after them.
+    rocprof of ROCm 3 and 4 writes names with commas as they are, and numbers after them.
     """
     content = head(file, _LARGEST)
     rows = content.splitlines()
-    quoted = [_quote_name(row) if row.count(b",") > _NUMBERS else row for row in rows]
+    numbers = rows[0].count(b",") if rows else 0
+    quoted = [_quote_name(row, numbers) if row.count(b",") > numbers else row for row in rows]
     if quoted == rows or len(content) == _LARGEST:
         return file
     folder.mkdir()
@@ -114,8 +114,8 @@ def _quote_names(file: Path, folder: Path) -> Path:
     return copy
 
 
-def _quote_name(row: bytes) -> bytes:
-    name, *numbers = row.rsplit(b",", _NUMBERS)
+def _quote_name(row: bytes, count: int) -> bytes:
+    name, *numbers = row.rsplit(b",", count)
     if name.startswith(b'"') or not all(_NUMBER.fullmatch(number) for number in numbers):
         return row
     return b",".join([b'"%b"' % name.replace(b'"', b'""'), *numbers])
