@@ -88,10 +88,42 @@ class Identity(CatalogueModel):
     """The range of the relation in profiles of real launches."""
 
 
+class CounterSum(CatalogueModel):
+    """The relation that counters of parts add up to the counter of their whole in every launch.
+
+    They may differ by the share ``within`` of the whole, and by 200 counts. With ``at_most``, they may be less.
+    """
+
+    id: str
+    family: str
+    gpus: list[str] = []
+    whole: str
+    parts: list[str]
+    at_most: bool = False
+    within: float = 0.05
+    text: str
+    source: str
+    seen: str
+
+    def identity(self) -> Identity:
+        """The relation as an identity."""
+        total, whole = " + ".join(f'c."{name}"' for name in self.parts), f'c."{self.whole}"'
+        wrong = f"{total} > {1 + self.within} * {whole} + {_SLACK}"
+        if not self.at_most:
+            wrong += f" OR {total} < {1 - self.within} * {whole} - {_SLACK}"
+        stated = self.model_dump(exclude={"whole", "parts", "at_most", "within"})
+        return Identity(**stated, counters=[*self.parts, self.whole], wrong=wrong)
+
+
+_SLACK = 200
+"""Counts by which parts may differ from their whole in any launch, however short."""
+
+
 @cache
 def all_identities() -> tuple[Identity, ...]:
-    """All identities in rules/identities.toml."""
-    return tuple(files.rule_entries("identity", Identity, "id"))
+    """All identities in rules/identities.toml, those that sums are among them."""
+    sums = files.rule_entries("sum", CounterSum)
+    return (*files.rule_entries("identity", Identity, "id"), *(one.identity() for one in sums))
 
 
 def identities_of(target: str, facts: Mapping[str, float]) -> list[Identity]:

@@ -11,7 +11,7 @@ from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ....analysis.catalogue import counter_names
-from ....analysis.catalogue.targets import find_target
+from ....analysis.catalogue.targets import find_target, holds
 from ....analysis.catalogue.thresholds import threshold, thresholds
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
@@ -136,6 +136,8 @@ def _evaluate(tables: ImportedTables, check: Check) -> CheckResults:
     names = {placeholder: tables.first_collected(*known) or "" for placeholder, known in check.names.items()}
     if "" in names.values() or (check.fact and check.fact not in tables.facts):
         return
+    if check.gpus and not (find_target(tables.arch) and holds(check.gpus, tables.arch or "")):
+        return
     numbers, sql = _numbers(tables), _named(names).sql
     if check.judge:
         yield from JUDGES[check.judge](tables, check, numbers | sql)
@@ -169,7 +171,9 @@ def _evaluate(tables: ImportedTables, check: Check) -> CheckResults:
 
 def _numbers(tables: ImportedTables) -> dict[str, Any]:
     """Return the numbers that checks.toml may use."""
-    wave, clock = int(tables.facts.get("wave_size", WAVE)), tables.facts.get("max_sclk", 0.0)
+    target = find_target(tables.arch)
+    usual = target.facts["wave_size"].value if target and "wave_size" in target.facts else WAVE
+    wave, clock = int(tables.facts.get("wave_size", usual)), tables.facts.get("max_sclk", 0.0)
     return {
         "t": thresholds(), "wave": wave, "waves": launched_waves(wave), "warps": launched_waves(_WARP),
         "num_xcd": tables.facts.get("num_xcd", 1), "clock": clock, "fastest": clock * threshold("clocks.tolerance"),

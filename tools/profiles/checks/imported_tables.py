@@ -50,6 +50,7 @@ class Check:
     text: str
     brief: str
     vendors: Sequence[str] = ()
+    gpus: Sequence[str] = ()
     judge: str = ""
     each: str = ""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
