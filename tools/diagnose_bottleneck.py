@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -13,13 +14,14 @@ from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
-from ..analysis.diagnosis.findings import Diagnosis, diagnose_apart
+from ..analysis.diagnosis.findings import Diagnosis, diagnose_apart, diagnose_launches
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
 from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
 from ..analysis.rooflines.limits import roof_shares
 from ..analysis.store.schema import split_label
 from ..analysis.store.store import Manifest, Store
+from ..analysis.timeline.rules import rules as timeline_rules
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
@@ -33,6 +35,8 @@ from .base.results import NextCall, Result, TextBlock
 _ADVICE = 2
 """How many actions the first finding of a kernel shows; detail="full" shows all actions of all findings."""
 _SQL = " evidence.sql runs in query_counters."
+_LEADING_PCT = 50.0
+"""Share of the kernel time from which a launch that shows what limits it answers for the program."""
 _BEGINNING = 40
 """How many characters are shown of advice that was given before."""
 _OF_RANKS = "Figures cover the launches of all {:,} ranks; rates and shares are per device."
@@ -83,8 +87,15 @@ def diagnose_bottleneck(
         if not opened.manifest.counters and opened.manifest.dispatches + opened.manifest.events:
             names = opened.select(kernel).kernels if opened.manifest.dispatches else []
             uneven = _slow_ranks(opened, whole, names[:top_n])
-            if whole is not None or uneven:
-                return _of_times_alone(opened, whole, names, uneven)
+            # Kernels of communication take few compute units on purpose.
+            communication = re.compile(timeline_rules().communication)
+            launches = [
+                one
+                for one in diagnose_launches(opened, kernel=kernel, limit=top_n)
+                if not communication.search(one.kernel)
+            ]
+            if whole is not None or uneven or launches:
+                return _of_times_alone(opened, whole, names, uneven, launches)
         diagnoses, total = diagnose_apart(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
         names = list(dict.fromkeys(split_label(d.kernel)[0] if opened.by == "kernel" else d.kernel for d in diagnoses))
@@ -130,23 +141,28 @@ def _slow_ranks(opened: Workload, whole: Application | None, kernels: Sequence[s
 
 
 def _of_times_alone(
-    opened: Workload, whole: Application | None, kernels: Sequence[str], uneven: list[SlowRank]
+    opened: Workload,
+    whole: Application | None,
+    kernels: Sequence[str],
+    uneven: list[SlowRank],
+    launches: list[Diagnosis],
 ) -> DiagnosisResult:
-    """The result for a workload with times but no counters: the application, its ranks, and which counters to
-    collect."""
+    """The result for a workload with times but no counters: the application, its ranks, the kernels whose launches show
+    what limits them, and which counters to collect."""
     manifest = opened.manifest
+    leading = [one for one in launches if whole is None or (one.share_pct or 0.0) >= _LEADING_PCT]
     count = next_call(
         "plan_profile", "the counters that show what limits its kernels", gpu=manifest.arch, metrics=["diagnosis"]
     )
     return DiagnosisResult(
-        answer=diagnosis_answer(whole, [], 0) or sentence("diagnosis.ranks", claim=uneven[0].claim),
+        answer=diagnosis_answer(whole, leading, len(leading)) or sentence("diagnosis.ranks", claim=uneven[0].claim),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=len(kernels),
         application=whole and _figures_of(whole),
         ranks=uneven,
-        kernels=[],
+        kernels=_said_once([_summarise(_round_figures(one), first=one is launches[0]) for one in launches]),
         next=[
             next_call("compute_timeline", "where the wall time goes", workload=manifest.id),
             *([count] if manifest.arch in catalog.targets_with_metrics() else []),

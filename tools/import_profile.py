@@ -65,13 +65,15 @@ def import_profile(
     code: Annotated[FilePath | None, Field(description="AMD program or code object of PC samples")] = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
-    gpu = targets.resolve_gpu(gpu)[0] if gpu is not None else None
+    gpu, sheet = targets.resolve_gpu(gpu) if gpu is not None else (None, {})
     name, tags = checked_labels(name, tags)
 
     def label(manifest: Manifest, stored: StoredProfile) -> tuple[Manifest, list[Note]]:
         # The location of the profile is unrelated to the repository of the profiled program.
         commit, branch = revision()
-        manifest = manifest.model_copy(update={"arch": _target(manifest, gpu), "commit": commit, "branch": branch})
+        manifest = manifest.model_copy(
+            update={"arch": _target(manifest, gpu), "commit": commit, "branch": branch, "facts": sheet | manifest.facts}
+        )
         own_name = name or _apart(store, manifest, stored, source)
         return manifest.model_copy(update={"name": own_name, "tags": tags}), []
 

@@ -9,9 +9,11 @@ from typing import Annotated
 from pydantic import Field
 
 from ..base.notes import Reason
+from ..base.problems import BadInput
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
+from ..catalogue.metrics import targets_with_metrics
 from ..catalogue.rules import BOUNDS, Advice, Bound, Rule
 from ..catalogue.thresholds import threshold
 from ..engine.evaluation import judge_share
@@ -149,6 +151,29 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
 
     Raises BadInput for a device without rules or a profile without counters, NotFound if no kernel matches.
     """
+    if not workload.manifest.counters:
+        shown = (
+            "find_hotspots shows the lines" if workload.has("samples") else "list_workloads shows the kernels by time"
+        )
+        raise BadInput(
+            f"Workload {workload.manifest.name!r} has no counters",
+            "times and sizes of launches alone do not show what limits its kernels",
+            f"plan_profile lists the counters to collect; {shown}",
+        )
+    return _diagnoses(workload, kernel, limit)
+
+
+def diagnose_launches(workload: Workload, *, kernel: str | None = None, limit: int | None = None) -> list[Diagnosis]:
+    """The kernels of a workload without counters whose launches alone show what limits them, of the ``limit`` longest.
+
+    Nothing for a device without rules.
+    """
+    if not workload.has("dispatches") or workload.arch not in targets_with_metrics():
+        return []
+    return [one for one in _diagnoses(workload, kernel, limit)[0] if one.verdict.subsystem != "unknown"]
+
+
+def _diagnoses(workload: Workload, kernel: str | None, limit: int | None) -> tuple[list[Diagnosis], int]:
     target = workload.arch
     kernels, total = subjects(workload, kernel, limit)
     if not kernels:
@@ -177,7 +202,7 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
             kernels, values, undefined, above, hinges, strict=True
         )
     ]
-    return [_diagnosis(case, stated) for case in cases], total
+    return [_diagnosis(case, stated, counted=bool(workload.manifest.counters)) for case in cases], total
 
 
 def diagnose_apart(
@@ -227,10 +252,13 @@ def _views(workload: Workload, subjects: list[DiagnosisSubject]) -> dict[str, li
     return {one.kernel: one for one in limits.limits_of_kernels(prepared)}
 
 
-def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
+def _diagnosis(case: Case, stated: tuple[Rule, ...], *, counted: bool) -> Diagnosis:
+    """The diagnosis of a kernel; without counters, what they would decide does not count as open."""
     weighed = behind_the_gate(
         [weigh(rule, case.values, case.undefined_expressions, case.reached_severities) for rule in stated]
     )
+    if not counted:
+        weighed = [one for one in weighed if one.state != "unknown"]
     chosen = strongest_rule(weighed)
     doubt = (_doubt(case, chosen.rule) or _ruled_out(case, weighed, chosen)) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}

@@ -105,7 +105,7 @@ class Case:
 def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple[list[DiagnosisSubject], int]:
     """The selected kernels, longest total time first, at most ``limit``, and how many there are in total.
 
-    Raises BadInput for a device without rules or a profile without counters.
+    Raises BadInput for a device without rules.
     """
     manifest, target = workload.manifest, workload.arch
     if target not in catalog.targets_with_metrics():
@@ -115,17 +115,6 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
             f"No diagnosis rules are known for workload {manifest.name!r}",
             f"its target is {manifest.arch or 'not stated in the profile'}",
             "compute_metrics and query_counters show what was measured",
-        )
-    if not manifest.counters:
-        raise BadInput(
-            f"Workload {manifest.name!r} has no counters",
-            "times and launch sizes alone do not show what limits a kernel",
-            "plan_profile lists the counters to collect; "
-            + (
-                "find_hotspots shows the lines"
-                if workload.has("samples")
-                else "list_workloads shows the kernels by time"
-            ),
         )
     chosen = workload.select(kernel).kernels
     wanted = chosen[:limit]

@@ -99,7 +99,7 @@ def test_the_preset_diagnosis_is_what_the_rules_read() -> None:
     }  # fmt: skip
     # Shares of the busiest of several units, and one direction alone, say less than the counters of the units.
     bounds = {"dispatch.sol_sm_throughput_pct", "dispatch.sol_memory_throughput_pct"}
-    bounds |= {"hbm.read_bw_gbs", "hbm.write_bw_gbs"}
+    bounds |= {"hbm.read_bw_gbs", "hbm.write_bw_gbs", "dispatch.shader_engine_utilization_pct"}
     assert set(catalog.presets()["diagnosis"]) | dividing | bounds == read
 
 

@@ -176,7 +176,8 @@ def _numbers(tables: ImportedTables) -> dict[str, Any]:
     wave, clock = int(tables.facts.get("wave_size", usual)), tables.facts.get("max_sclk", 0.0)
     return {
         "t": thresholds(), "wave": wave, "waves": launched_waves(wave), "warps": launched_waves(_WARP),
-        "num_xcd": tables.facts.get("num_xcd", 1), "clock": clock, "fastest": clock * threshold("clocks.tolerance"),
+        "num_xcd": tables.facts.get("num_xcd", 1), "engines": tables.facts.get("se_per_gpu", 0),
+        "units": tables.facts.get("cu_per_gpu", 0), "clock": clock, "fastest": clock * threshold("clocks.tolerance"),
         "slowest": clock * threshold("clocks.standstill"),
     }  # fmt: skip
 
