@@ -37,6 +37,8 @@ _ADVICE = 2
 _SQL = " evidence.sql runs in query_counters."
 _LEADING_PCT = 50.0
 """Share of the kernel time from which a launch that shows what limits it answers for the program."""
+_LARGER_GRID = "larger_grid"
+"""The change that helps where resources do not limit the resident waves."""
 _BEGINNING = 40
 """How many characters are shown of advice that was given before."""
 _OF_RANKS = "Figures cover the launches of all {:,} ranks; rates and shares are per device."
@@ -330,7 +332,8 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> Iterator[NextCall]:
     if first.lines:
         why = "the lines that cost the time, and what they wait for"
         yield next_call("find_hotspots", why, **arguments)
-    if first.verdict.subsystem == "occupancy":
+    grid = any(advice.change == _LARGER_GRID for one in first.findings[:1] for advice in one.advice)
+    if first.verdict.subsystem == "occupancy" and not grid:
         yield next_call("compute_occupancy", "the smallest change that allows more waves", **arguments)
     else:
         yield next_call("compute_roofline", "how far each pipe is from its ceiling", **arguments)

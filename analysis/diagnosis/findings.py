@@ -153,7 +153,7 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     """
     if not workload.manifest.counters:
         shown = (
-            "find_hotspots shows the lines" if workload.has("samples") else "list_workloads shows the kernels by time"
+            "find_hotspots shows their lines" if workload.has("samples") else "list_workloads shows the kernels by time"
         )
         raise BadInput(
             f"Workload {workload.manifest.name!r} has no counters",

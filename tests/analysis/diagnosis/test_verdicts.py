@@ -276,3 +276,12 @@ def test_full_shared_memory_goes_before_the_waits_of_atomics(later: dict[str, Di
 
 def test_issue_slots_beside_busy_tensor_cores_are_no_sure_verdict(later: dict[str, Diagnosis]) -> None:
     assert later["s3k160"].verdict.confidence < scoring.SURE
+
+
+def test_a_grid_that_does_not_fill_the_device_is_not_told_to_use_fewer_registers(found: dict[str, Diagnosis]) -> None:
+    named = [k for k in TRUTHS if "as the grid fills the device" in " ".join(f.claim for f in found[k].findings)]
+    assert len(named) >= 5
+    for kernel in named:
+        (occupancy,) = (f for f in found[kernel].findings if f.subsystem == "occupancy")
+        assert "larger_grid" in [advice.change for advice in occupancy.advice], kernel
+        assert not any("compute_occupancy" in advice.do for advice in occupancy.advice), kernel
