@@ -46,7 +46,7 @@ _EXECUTED = (
 _NOTHING = "There are no samples, cycles or executions: no wave of this kernel was observed."
 _MOST_KNOWN = 99.0
 _INTERVAL = "pc_sampling_interval_"
-"""The fact that states how often samples were taken has its unit behind this."""
+"""Prefix of the names of the facts that state the sampling interval; the unit follows it."""
 _UNKNOWN_CODE = (
     "For some places only the address is known: import the profile again with code= and the program or its code "
     "object, or collect it with instructions (JSON, CSV)."

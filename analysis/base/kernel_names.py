@@ -369,7 +369,7 @@ def select_names(written: str, names: Sequence[str]) -> list[str]:
     """The ``names`` that ``written`` denotes, in their order: those it names exactly, or else those that match it.
 
     Each alternative of ``a|b`` is looked up by itself: where it is a name, or the short name of a single kernel, it is
-    no pattern, so that ``kernel_1`` does not mean ``kernel_10``. A list ``a,b`` denotes the same if no name has that
+    not a pattern, so that ``kernel_1`` does not mean ``kernel_10``. A list ``a,b`` denotes the same if no name has that
     comma and each part denotes something. Raises as ``matching`` does.
     """
     # Text with template arguments is more likely a name from an answer than a pattern.

@@ -121,7 +121,7 @@ _SLACK = 200
 
 @cache
 def all_identities() -> tuple[Identity, ...]:
-    """All identities in rules/identities.toml, those that sums are among them."""
+    """All identities in rules/identities.toml, including those that its sums state."""
     sums = files.rule_entries("sum", CounterSum)
     return (*files.rule_entries("identity", Identity, "id"), *(one.identity() for one in sums))
 

@@ -218,7 +218,7 @@ def signal_sql(target: str) -> dict[str, str]:
 
 
 @cache
-def deduced(target: str) -> dict[str, dict[str, str]]:
+def deduced_expressions(target: str) -> dict[str, dict[str, str]]:
     """Signal -> its expressions on a target that only deduce a value, each with the words for how near it is."""
     family, known = targets.gpu(target).family, signals(target)
     every = {s.name: {sql: how for how, sql in s.deduced.get(family, [])} for s in signals_and_rules()[0]}

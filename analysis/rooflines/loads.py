@@ -153,12 +153,12 @@ def measured_loads(target: str, inputs: Sequence[Values]) -> list[dict[str, floa
 
 def deductions(target: str, inputs: Sequence[Values]) -> list[dict[str, str]]:
     """For each kernel the loads that other figures only deduce, by signal, each with the words for how near it is."""
-    every = {name: rules.signals(target)[name] for name, ways in rules.deduced(target).items() if ways}
+    every = {name: rules.signals(target)[name] for name, ways in rules.deduced_expressions(target).items() if ways}
     evaluated = evaluate(target, inputs, [sql for stated in every.values() for sql in stated])
     used = [
         {n: next((e for e in stated if one[e] is not None), "") for n, stated in every.items()} for one in evaluated
     ]
-    return [{n: how for n, e in one.items() if (how := rules.deduced(target)[n].get(e))} for one in used]
+    return [{n: how for n, e in one.items() if (how := rules.deduced_expressions(target)[n].get(e))} for one in used]
 
 
 @dataclass(frozen=True)

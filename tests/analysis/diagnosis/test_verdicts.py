@@ -278,7 +278,7 @@ def test_issue_slots_beside_busy_tensor_cores_are_no_sure_verdict(later: dict[st
     assert later["s3k160"].verdict.confidence < scoring.SURE
 
 
-def test_a_grid_that_does_not_fill_the_device_is_not_told_to_use_fewer_registers(found: dict[str, Diagnosis]) -> None:
+def test_advice_for_a_grid_that_does_not_fill_the_device_is_a_larger_grid(found: dict[str, Diagnosis]) -> None:
     named = [k for k in TRUTHS if "as the grid fills the device" in " ".join(f.claim for f in found[k].findings)]
     assert len(named) >= 5
     for kernel in named:

@@ -17,7 +17,7 @@ from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import MergedPass, StoredProfile
 from ..parsing.module_data import module_data
-from .imported_tables import WAVE, Check, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
+from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, TableCheck, launched_waves, some_names
 from .impossible_values import JUDGES, cause_of_cycles, contradictions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def faults(
         results += _known_defects(manifest)
     if merged.dispatches and merged.counters:
         tables = ImportedTables(con, folder, manifest, merged)
-        checks = [Check(**entry) for entry in module_data(__file__, "checks.toml")["check"]]
+        checks = [TableCheck(**entry) for entry in module_data(__file__, "checks.toml")["check"]]
         of_vendor = [check for check in checks if not check.vendors or manifest.vendor in check.vendors]
         results += [one for check in of_vendor for one in _evaluate(tables, check)]
     results = _summarise_contradictions(_drop_contradictions_of_uncounted(results))
@@ -102,7 +102,7 @@ def _of_pass(item: MergedPass, manifest: Manifest) -> CheckResults:
     for code, counters in found.items():
         if counters:
             check, words = (
-                Check(code, **module_data(__file__, "checks.toml")["pass"][code]),
+                TableCheck(code, **module_data(__file__, "checks.toml")["pass"][code]),
                 {"names": some_names(counters), "pass": item.name},
             )
             yield check.result(words, check.doubt(words, sorted(item.counters[c] for c in counters)))
@@ -127,18 +127,18 @@ class _Instance(NamedTuple):
     times: bool = False
 
 
-def _named(names: Mapping[str, str]) -> _Instance:
+def _instance(names: Mapping[str, str]) -> _Instance:
     return _Instance(dict(names), {placeholder: sql_name(name) for placeholder, name in names.items()})
 
 
-def _evaluate(tables: ImportedTables, check: Check) -> CheckResults:
+def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
     """Evaluate a check with one query, and say what is wrong."""
     names = {placeholder: tables.first_collected(*known) or "" for placeholder, known in check.names.items()}
     if "" in names.values() or (check.fact and check.fact not in tables.facts):
         return
     if check.gpus and not (find_target(tables.arch) and holds(check.gpus, tables.arch or "")):
         return
-    numbers, sql = _numbers(tables), _named(names).sql
+    numbers, sql = _numbers(tables), _instance(names).sql
     if check.judge:
         yield from JUDGES[check.judge](tables, check, numbers | sql)
         return
@@ -182,20 +182,20 @@ def _numbers(tables: ImportedTables) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _instances(tables: ImportedTables, check: Check, names: Mapping[str, str]) -> Iterable[_Instance]:
+def _instances(tables: ImportedTables, check: TableCheck, names: Mapping[str, str]) -> Iterable[_Instance]:
     """Return what a check is repeated for; once unless it states ``each``."""
     if not check.each:
-        return [_named(names)]
+        return [_instance(names)]
     if listed := _LISTS.get(check.each):
         return listed(tables)
-    return [_named({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
+    return [_instance({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
 
 
 def _dead_counters(tables: ImportedTables) -> Iterator[_Instance]:
     target = find_target(tables.arch)
     for dead in target.dead if target else []:
         if tables.has(dead.counter, dead.although):
-            yield _named({"name": dead.counter, "although": dead.although})
+            yield _instance({"name": dead.counter, "although": dead.although})
 
 
 def _identities(tables: ImportedTables) -> Iterator[_Instance]:

@@ -43,7 +43,7 @@ Words = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Check:
+class TableCheck:
     """A check that checks.toml describes, with the fields that are explained there."""
 
     code: str

@@ -18,7 +18,7 @@ from ....analysis.store.doubts import DURATION, Doubt
 from ....analysis.store.store import Manifest, Store
 from ....analysis.workload import Workload
 from ..merging.merge import StoredProfile
-from .imported_tables import LISTED, WAVE, Check, CheckResults, ImportedTables, launched_waves, some_names
+from .imported_tables import LISTED, WAVE, CheckResults, ImportedTables, TableCheck, launched_waves, some_names
 
 _RUNNING = ":running_pct"
 """Suffix of the perf counters that state for which share of the time another counter was counted."""
@@ -32,7 +32,7 @@ _Numbers = Mapping[str, Any]
 """What the placeholders of a check stand for in SQL."""
 
 
-def _repeated(tables: ImportedTables, check: Check, _: _Numbers) -> CheckResults:
+def _repeated(tables: ImportedTables, check: TableCheck, _: _Numbers) -> CheckResults:
     """Report counters with one value for all launches of kernels of different sizes: one row was copied to all."""
     level = [
         name
@@ -51,7 +51,7 @@ def _repeated(tables: ImportedTables, check: Check, _: _Numbers) -> CheckResults
         yield check.result(words, check.doubt(words, sorted(repeated)))
 
 
-def _above_whole(tables: ImportedTables, check: Check, _: _Numbers) -> CheckResults:
+def _above_whole(tables: ImportedTables, check: TableCheck, _: _Numbers) -> CheckResults:
     """Report shares of a whole that exceed the whole."""
     shares = {c: bounds for c in tables.merged.counters if _SHARE.fullmatch(c) and (bounds := tables.bounds(c))}
     if high := [c for c, bounds in shares.items() if bounds[1] > _WHOLE_PCT]:
@@ -62,7 +62,7 @@ def _above_whole(tables: ImportedTables, check: Check, _: _Numbers) -> CheckResu
         yield check.result(words, check.doubt(words, high, seen), *doubts)
 
 
-def _multiplexed(tables: ImportedTables, check: Check, numbers: _Numbers) -> CheckResults:
+def _multiplexed(tables: ImportedTables, check: TableCheck, numbers: _Numbers) -> CheckResults:
     """Report events that shared a hardware counter, so that their counts are estimates."""
     shared = [c for c in tables.merged.counters if c.endswith(_RUNNING)]
     if shared:
@@ -73,7 +73,7 @@ def _multiplexed(tables: ImportedTables, check: Check, numbers: _Numbers) -> Che
         yield check.result(words, *([check.doubt(words, seldom)] if seldom else []))
 
 
-def _uneven_replays(tables: ImportedTables, check: Check, numbers: _Numbers) -> CheckResults:
+def _uneven_replays(tables: ImportedTables, check: TableCheck, numbers: _Numbers) -> CheckResults:
     """Report launches whose replays took different times, by the cycles of one clock counted in two replays."""
     if spread := tables.highest_by_kernel(check.figure.format_map(numbers), _UNEVEN_PCT):
         words = {"count": len(spread), "of": count_text(tables.merged.kernels, "kernel"), "most": max(spread.values())}
@@ -82,7 +82,7 @@ def _uneven_replays(tables: ImportedTables, check: Check, numbers: _Numbers) -> 
         yield check.result(words, *(check.doubt({"pct": pct}, check.counters, names) for pct, names in groups))
 
 
-JUDGES: dict[str, Callable[[ImportedTables, Check, _Numbers], CheckResults]] = {
+JUDGES: dict[str, Callable[[ImportedTables, TableCheck, _Numbers], CheckResults]] = {
     "repeated": _repeated, "above_whole": _above_whole, "multiplexed": _multiplexed, "uneven_replays": _uneven_replays,
 }  # fmt: skip
 

@@ -166,8 +166,8 @@ def _check_header(page: NcuPage) -> None:
         if _AMD_ROW.search(head(page.source, _LOOKED_AT)):
             raise BadInput(
                 f"{name} contains counters of an AMD GPU in the form of a details page of ncu",
-                "ncu profiles no AMD GPU, so another program converted them, and this form is not read",
-                "Import what the profiler of AMD wrote itself: *_results.db, *_counter_collection.csv or results.csv",
+                "ncu does not profile AMD GPUs, so another program made this file, and rooflens does not read it",
+                "Import the files that AMD's profiler wrote: *_results.db, *_counter_collection.csv or results.csv",
             )
         raise BadInput(
             f"{name} is a details page of ncu",

@@ -166,7 +166,7 @@ class _Export:
     def device(self) -> tuple[str | None, str | None, dict[str, float]]:
         """Return the name, target and facts of the GPU that was used, or of the first one that the export describes."""
         columns = ("name", "computeMajor", "computeMinor", "smCount", "totalMemory", "cuDevice")
-        if not (gpus := self._stated("TARGET_INFO_GPU", columns)):
+        if not (gpus := self._small_table("TARGET_INFO_GPU", columns)):
             return None, None, {}
         used: set[Any] = set()
         if "kernel" in self.staged:
@@ -193,7 +193,7 @@ class _Export:
         )
         return plain_text(str(rows[0][0] or ""), 80) or None if rows else None
 
-    def _stated(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    def _small_table(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the rows of a small table, with None for columns that it lacks."""
         if not self.db.parts(table):
             return []

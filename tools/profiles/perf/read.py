@@ -257,9 +257,9 @@ def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
         notes.append(Note("not_measured", f"Not measured, so NULL: {_names_text(missing)}."))
     if listed := sorted({match["event"] for e in events if (match := _CORES.fullmatch(names[e.name]))}):
         text = (
-            f"Counted apart on each kind of core, and combined without the kind: {_names_text(listed)}. perf scales "
-            "each to the whole run, so for a program it is their mean by the time on each; if processors were followed "
-            "it is the sum, and without the shares of time it is NULL."
+            f"Counted separately on each kind of core, and combined without the kind: {_names_text(listed)}. "
+            "perf scales each to the whole run, so for a program it is their mean by the time on each; if processors "
+            "were followed it is the sum, and without the shares of time it is NULL."
         )
         notes.append(Note("kinds_of_cores", text))
     if means := [run.repeats for run in runs if run.repeats != 1]:

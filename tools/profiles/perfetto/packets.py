@@ -111,8 +111,8 @@ class Packets:
         if packet.cleared == 1 or packet.flags & _CLEARED:
             for texts in sequence.texts.values():
                 texts.clear()
-        sequence.clock = _stated(packet.defaults, "clock", sequence.clock)
-        sequence.track = _stated(packet.defaults.event, "track", sequence.track)
+        sequence.clock = _field(packet.defaults, "clock", sequence.clock)
+        sequence.track = _field(packet.defaults.event, "track", sequence.track)
         if packet.HasField("interned"):
             self._intern(sequence, packet.interned)
         if packet.HasField("snapshot"):
@@ -163,7 +163,7 @@ class Packets:
         """Convert the timestamp of a packet to ns on the clock of the trace."""
         if not packet.HasField("timestamp"):
             return None
-        clock, stamp = _stated(packet, "clock", sequence.clock), packet.timestamp
+        clock, stamp = _field(packet, "clock", sequence.clock), packet.timestamp
         if clock is not None and clock >= _OWN_CLOCKS:
             if (own := sequence.clocks.get(clock)) is None:
                 return None
@@ -180,11 +180,11 @@ class Packets:
             return
         track = self._track(described.uuid)
         track.name = text(described.name or described.static_name) or track.name
-        track.parent = _stated(described, "parent", track.parent)
+        track.parent = _field(described, "parent", track.parent)
         for part in (described.process, described.thread):
-            track.pid = _small(_stated(part, "pid", None), track.pid)
+            track.pid = _small(_field(part, "pid", None), track.pid)
             track.name = track.name or text(part.name)
-        track.thread = _small(_stated(described.thread, "thread", None), track.thread)
+        track.thread = _small(_field(described.thread, "thread", None), track.thread)
         if described.HasField("counter"):
             track.unit = text(described.counter.unit)
 
@@ -194,9 +194,9 @@ class Packets:
         return self.tracks.setdefault(uuid, Track(number=len(self.tracks) + 1))
 
     def _event(self, sequence: _Sequence, event: Any, time: int | None) -> None:
-        track = self._track(_stated(event, "track", sequence.track) or 0)
+        track = self._track(_field(event, "track", sequence.track) or 0)
         if event.kind == _COUNTER:
-            shown = float(event.counted) if event.HasField("counted") else _stated(event, "exact", None)
+            shown = float(event.counted) if event.HasField("counted") else _field(event, "exact", None)
             if shown is not None and math.isfinite(shown):
                 self.samples.append((track.number, time, shown))
         elif event.kind in (_BEGIN, _END):
@@ -215,13 +215,13 @@ class Packets:
         for one in event.annotations:
             key = text(one.name) or texts["keys"].get(one.key, "")
             column = LAYOUT.stated["annotations"].get(key.casefold())
-            value = _stated(one, "unsigned", _stated(one, "signed", None))
+            value = _field(one, "unsigned", _field(one, "signed", None))
             if column and value is not None and abs(value) < _LARGEST:
                 by_column.setdefault(column, value)
         return (self.names.number(name), self.names.number(stated[0])), by_column
 
 
-def _stated(message: Any, name: str, otherwise: Any) -> Any:
+def _field(message: Any, name: str, otherwise: Any) -> Any:
     return getattr(message, name) if message.HasField(name) else otherwise
 
 

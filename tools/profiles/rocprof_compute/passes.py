@@ -65,7 +65,7 @@ def replays(folder: Path) -> list[Path]:
     In a folder that was analysed, a joined file with one row per value repeats the files of the passes, so these are
     read; an older joined file, with one row per launch, is read itself.
     """
-    joined = _joined(folder)
+    joined = _joined_file(folder)
     if joined and "Counter_Name" not in next(iter(_first_rows(joined)), []):
         return [joined]
     if results := _results(folder):
@@ -149,7 +149,7 @@ def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
     return [replace(main, names={c: c for c in main.counters}), *levels]
 
 
-def _joined(folder: Path) -> Path | None:
+def _joined_file(folder: Path) -> Path | None:
     """Return the file in which rocprof-compute joined the passes, if there is one."""
     return next((folder / name for name in _MAIN if (folder / name).exists()), None)
 
@@ -159,7 +159,7 @@ def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
 
     rocprof-compute uses the times of the pass that the file system lists first, which the joined file reveals.
     """
-    joined = _joined(folder)
+    joined = _joined_file(folder)
     first = session(joined) if joined else None
     main = next((t for t in tables if first and session(t.source) == first), None)
     main = main or next((t for t in tables if _CLOCK in t.counters), tables[0])

@@ -8,7 +8,7 @@ _ALL = module_data(__file__)
 STAGED, JSON, CSV = (_ALL[name] for name in ("staged", "json", "csv"))
 FILES: dict[str, str] = _ALL["files"]
 HEADERS: dict[str, list[str]] = _ALL["headers"]
-"""Kind of CSV file -> columns that tell it under any name."""
+"""Kind of CSV file -> columns by which it is recognised under any name."""
 EVENTS: dict[str, dict[str, str]] = _ALL["events"]
 """Kind of activity -> column of events -> SQL."""
 ROCPD: dict[str, dict[str, str]] = _ALL["rocpd"]["columns"]

@@ -82,7 +82,7 @@ def read_recording(samples: Path, log: Path, rate: int, began: int | None = None
     began, error = (began, 0) if began else _zero(text)
     counted = _COUNTS.search(text)
     return PySpyRecording(
-        _joined(_complete_stacks(spans), _LASTS * 1_000_000_000 // rate),
+        _join_spans(_complete_stacks(spans), _LASTS * 1_000_000_000 // rate),
         began,
         error,
         *((int(counted[2]), int(counted[1])) if counted else (0, 0)),
@@ -160,7 +160,7 @@ def _complete_stacks(spans: list[StackSpan]) -> list[StackSpan]:
     return kept
 
 
-def _joined(ordered: list[StackSpan], longest: int) -> list[StackSpan]:
+def _join_spans(ordered: list[StackSpan], longest: int) -> list[StackSpan]:
     """Return the spans of threads in order, each extended to the next one of its thread if that is near.
 
     Where a process and its forked child have the same thread number, each ends the stack of the other.
