@@ -19,6 +19,7 @@ from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels,
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
 from ..analysis.tables import device_lines, host_lines
+from ..analysis.timeline.host_limits import host_limits
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
@@ -113,19 +114,26 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     if not waits:
         raise NotFound(
             f"{opened.name!r} has no code of the host",
-            "it comes from runs of profile_command with a timeline, and from torch.profiler with with_stack=True",
+            "it comes from runs of profile_command with a timeline, from torch.profiler with with_stack=True, and from "
+            "files of samplers of the host (py-spy, perf, Nsight Systems and others)",
         )
     # Functions that only call others come first in the table, but are no place to look.
-    wanted = waits if full else sorted(waits, key=lambda row: -row["idle_ns"])
     manifest = opened.manifest
-    first, idle = wanted[0], sum(row["idle_ns"] for row in waits)
+    by = next(c for c in ("idle_ns", "self_ns", "self_samples") if waits[0].get(c) is not None)
+    wanted = waits if full else sorted(waits, key=lambda row: -(row[by] or 0))
+    first, total = wanted[0], sum(row[by] or 0 for row in waits)
     answer = sentence("hotspots.host_none")
-    if first["idle_ns"]:
+    if by != "idle_ns":
+        what = {"self_ns": "time", "self_samples": "samples"}[by]
+        answer = sentence(
+            "hotspots.host_alone", place=_host_place(first), pct=100 * (first[by] or 0) / total, what=what
+        )
+    elif first[by]:
         answer = sentence(
             "hotspots.host",
             place=_host_place(first),
-            idle=first["idle_ns"] / 1e9,
-            pct=100 * first["idle_ns"] / idle,
+            idle=first[by] / 1e9,
+            pct=100 * first[by] / total,
             time=first["self_ns"] / 1e9,
         )
     shares = Counter[str]()
@@ -143,6 +151,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         with_line_pct=None,
         hotspots=declared_table(host_lines.TABLE, wanted, top_n, () if full else _NOT_IN_SUMMARY),
         device=declared_table(device_lines.TABLE, launches, top_n, () if full else _NOT_IN_SUMMARY),
+        notes=host_limits(manifest),
         next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)],
     )
 

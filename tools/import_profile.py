@@ -120,6 +120,8 @@ def _summary(done: Manifest) -> str:
         (done.dispatch_count, "launch"), (done.kernel_count, "kernel"), (len(done.counters), "counter"),
         (done.events, "event"), (done.samples, "sample"),
     )  # fmt: skip
+    if not done.dispatches and not done.events and _has_host_stacks(done):
+        return sentence("import.host", name=done.name, workload=done.id, format=done.format)
     return sentence(
         "import.done",
         name=done.name,
@@ -128,6 +130,10 @@ def _summary(done: Manifest) -> str:
         device=done.device or done.arch or "an unknown device",
         format=done.format,
     )
+
+
+def _has_host_stacks(done: Manifest) -> bool:
+    return "host_samples.parquet" in done.files
 
 
 def _apart(store: Store, manifest: Manifest, merged: StoredProfile, source: Path) -> str:
@@ -190,6 +196,8 @@ def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
     )
     kernels = next_call("list_workloads", "its kernels by time", workload=done.id)
     lines = next_call("find_hotspots", "the lines and instructions that cost the time", workload=done.id)
+    if not done.dispatches and not done.events and _has_host_stacks(done):
+        return [next_call("find_hotspots", "the lines of the host's code", workload=done.id, by="host_line")]
     if has_code and not done.counters:
         return [lines, kernels] if done.dispatches else [lines]
     if done.events:

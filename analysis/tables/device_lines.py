@@ -9,10 +9,10 @@ from ..timeline.host_code import Frame, HostCode, host_code
 from ..timeline.host_findings import name
 from ..timeline.hot_code import path_of
 from ..timeline.trace import COPY, FILL
-from ..timeline.trace_loading import prepare
 from ..workload import Workload
 from .declaration import DeclaredTable, Row
 from .host_lines import TABLE as HOST_LINES
+from .host_lines import device_trace
 
 _OTHER = {COPY: "(copy)", FILL: "(fill)"}
 
@@ -24,9 +24,9 @@ def rows(workload: Workload) -> list[Row]:
     """
     import numpy as np
 
-    trace = prepare(workload)
-    code = host_code(trace)
-    if code is None:
+    trace = device_trace(workload)
+    code = host_code(trace) if trace else None
+    if trace is None or code is None:
         return []
     work = trace.work
     stacks = code.requesting_stacks(work, np.arange(len(work.s)))
@@ -73,14 +73,14 @@ TABLE = DeclaredTable(
     "Device time by the host line that launched it: SELECT function, file, line, kernel, device_ns FROM device_lines "
     "ORDER BY device_ns DESC LIMIT 10.",
     {
-        "function": SchemaColumn("VARCHAR", "Innermost function of the program's own code, or else of a library"),
+        "function": SchemaColumn("VARCHAR", "Innermost own function, or else of a library"),
         "file": HOST_LINES.columns["file"],
         "line": HOST_LINES.columns["line"],
         "module": HOST_LINES.columns["module"],
         "own": HOST_LINES.columns["own"],
         "called": SchemaColumn("VARCHAR", "Function of a library that it calls for this"),
         "kernel": SchemaColumn("VARCHAR", "Kernel that was launched; (copy), (fill)"),
-        "gradient_of": SchemaColumn("VARCHAR", "Caller of the operator whose gradient it computes, if known"),
+        "gradient_of": SchemaColumn("VARCHAR", "Caller of the operator whose gradient it computes"),
         "launches": SchemaColumn("BIGINT", "Number of launches"),
         "device_ns": SchemaColumn("BIGINT", "Sum of their times on the device", "ns", 4),
         "share_pct": SchemaColumn("DOUBLE", "Of the time of all device work", "%", 4),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
 
+from ..base.problems import BadInput
 from ..store.manifest import Manifest
 from ..store.schema import SchemaColumn
 from ..timeline.busy import Within
-from ..timeline.host_code import Frame, HostCode, host_code
+from ..timeline.host_code import Frame, HostCode, host_code, recorded_stacks
 from ..timeline.host_idle import CODE_CAUSES, CodeIdle, code_idle
 from ..timeline.steps import steps
 from ..timeline.trace import Trace
@@ -25,6 +25,8 @@ _EDGES = ("start_up", "shut_down")
 class _Line:
     """The figures of one line in ns."""
 
+    own_samples: int = 0
+    samples: int = 0
     own_ns: float = 0.0
     total_ns: float = 0.0
     idle_own_ns: float = 0.0
@@ -37,20 +39,54 @@ class _Line:
 def rows(workload: Workload) -> list[Row]:
     """Return a row for each line of the host's code that was recorded, most idle time first.
 
-    The figures are sums over all devices and threads. Empty if no code of the host was recorded.
+    The figures are sums over all devices and threads; those of idle time are None if the recording has no device work
+    on the same clock. Empty if no code of the host was recorded.
     """
-    trace = prepare(workload)
-    code = host_code(trace)
-    if code is None:
-        return []
-    lines = _lines(code, code_idle(trace, code, Within([trace.whole])))
-    count = _add_steady(trace, code, lines)
-    made = [_row(frame, line, count) for frame, line in lines.items()]
-    return sorted(made, key=lambda row: (-row["idle_total_ns"], -row["total_ns"], row["file"] or "", row["line"] or 0))
-
-
-def _lines(code: HostCode, idle: CodeIdle) -> dict[Frame, _Line]:
+    trace = device_trace(workload)
+    code = host_code(trace) if trace else None
     lines: dict[Frame, _Line] = defaultdict(_Line)
+    count = 0
+    if trace and code and code.threads:
+        _add_code(lines, code, code_idle(trace, code, Within([trace.whole])))
+        count = _add_steady(trace, code, lines)
+    else:
+        code = None
+    timed = _add_samples(workload, lines, untimed_only=code is not None)
+    made = [
+        _row(frame, line, count if code else None, timed=timed or code is not None) for frame, line in lines.items()
+    ]
+    order = ("idle_total_ns", "total_ns", "total_samples")
+    return sorted(made, key=lambda row: (*(-(row.get(c) or 0) for c in order), row["file"] or "", row["line"] or 0))
+
+
+def device_trace(workload: Workload) -> Trace | None:
+    """Return the timeline; None if nothing but stacks of the host was recorded."""
+    try:
+        return prepare(workload)
+    except BadInput:
+        if not workload.has("host_samples"):
+            raise
+        return None
+
+
+def _add_samples(workload: Workload, lines: dict[Frame, _Line], *, untimed_only: bool) -> bool:
+    """Add the numbers of samples, and the time of those that no span of code has; return whether any time is known."""
+    if not workload.has("host_samples"):
+        return False
+    stacks = recorded_stacks(workload)
+    time = "sum(time_ns) FILTER (start_ns IS NULL)" if untimed_only else "sum(time_ns)"
+    rows = workload.rows(f"SELECT stack, sum(samples), {time} FROM {workload.relation('host_samples')} GROUP BY stack")
+    for number, samples, ns in rows:
+        for frame in set(stacks[number]):
+            lines[frame].samples += samples or 0
+            lines[frame].total_ns += ns or 0
+        if stacks[number]:
+            lines[stacks[number][-1]].own_samples += samples or 0
+            lines[stacks[number][-1]].own_ns += ns or 0
+    return any(ns is not None for _, _, ns in rows)
+
+
+def _add_code(lines: dict[Frame, _Line], code: HostCode, idle: CodeIdle) -> None:
     for number in idle.by_stack.keys() | idle.busy.keys() | idle.waits.keys():
         stack = code.stacks[number]
         if not stack:
@@ -67,7 +103,6 @@ def _lines(code: HostCode, idle: CodeIdle) -> dict[Frame, _Line]:
             line.wait_ns += waited
             for cause, ns in charged.items():
                 line.idle[cause] += ns
-    return lines
 
 
 def _add_steady(trace: Trace, code: HostCode, lines: dict[Frame, _Line]) -> int:
@@ -82,27 +117,37 @@ def _add_steady(trace: Trace, code: HostCode, lines: dict[Frame, _Line]) -> int:
     return division.count
 
 
-def _row(frame: Frame, line: _Line, count: int) -> Row:
+def _row(frame: Frame, line: _Line, steps: int | None, *, timed: bool) -> Row:
+    """Return the row of a line; ``steps`` is the number of steady ones, None if no idle time is known."""
+    sums: Row = {
+        **frame._asdict(),
+        "self_samples": line.own_samples or None,
+        "total_samples": line.samples or None,
+        "self_ns": round(line.own_ns) if timed else None,
+        "total_ns": round(line.total_ns) if timed else None,
+    }
+    return sums if steps is None else sums | _idle_figures(line, steps)
+
+
+def _idle_figures(line: _Line, steps: int) -> Row:
     causes = {f"{cause}_ns": round(line.idle[cause]) for cause in _CAUSES}
     edges = sum(line.idle[cause] for cause in _EDGES)
     total = sum(line.idle.values()) - edges
-    figures: dict[str, Any] = {
-        "self_ns": round(line.own_ns),
-        "total_ns": round(line.total_ns),
+    return {
         "idle_ns": round(line.idle_own_ns),
         "idle_total_ns": round(total),
         **causes,
         "other_ns": round(total - sum(line.idle[cause] for cause in _CAUSES)),
         "edge_ns": round(edges),
-        "idle_step_ns": round(line.steady_ns / count) if count else None,
+        "idle_step_ns": round(line.steady_ns / steps) if steps else None,
         "waits": line.waits,
         "wait_ns": round(line.wait_ns),
     }
-    return {**frame._asdict(), **figures}
 
 
 def _has_code(manifest: Manifest) -> bool:
-    return bool(manifest.events) and not {"host_stacks.parquet", "ranges.parquet"}.isdisjoint(manifest.files)
+    code = {"host_stacks.parquet", "ranges.parquet"} if manifest.events else {"host_samples.parquet"}
+    return not code.isdisjoint(manifest.files)
 
 
 TABLE = DeclaredTable(
@@ -113,11 +158,13 @@ TABLE = DeclaredTable(
         "function": SchemaColumn("VARCHAR", "Function that the line is in"),
         "file": SchemaColumn("VARCHAR", "Source file"),
         "line": SchemaColumn("INTEGER", "From 1; torch.profiler states the first one of the function"),
-        "module": SchemaColumn("VARCHAR", "Library or package; NULL for the program's own code"),
-        "own": SchemaColumn("BOOLEAN", "Whether it is the program's own code"),
+        "module": SchemaColumn("VARCHAR", "Library; NULL for the program's own code"),
+        "own": SchemaColumn("BOOLEAN", "Whether it is the program's own"),
+        "self_samples": SchemaColumn("BIGINT", "Samples of threads at it"),
+        "total_samples": SchemaColumn("BIGINT", "Likewise, with what it calls"),
         "self_ns": SchemaColumn("BIGINT", "Time of threads at it, without waits for devices", "ns", 4),
         "total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls", "ns", 4),
-        "idle_ns": SchemaColumn("BIGINT", "Idle time of devices that is charged to it", "ns", 4),
+        "idle_ns": SchemaColumn("BIGINT", "Idle time of devices charged to it", "ns", 4),
         "idle_total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls; its parts follow", "ns", 4),
         "host_ns": SchemaColumn("BIGINT", "Outside any call of the GPU's runtime", "ns", 4),
         "launch_ns": SchemaColumn("BIGINT", "Preparing or making a launch", "ns", 4),
@@ -125,8 +172,8 @@ TABLE = DeclaredTable(
         "allocation_ns": SchemaColumn("BIGINT", "Allocating or freeing memory", "ns", 4),
         "copies_ns": SchemaColumn("BIGINT", "In calls of blocking copies", "ns", 4),
         "other_ns": SchemaColumn("BIGINT", "Loading of code, graphs, messages", "ns", 4),
-        "edge_ns": SchemaColumn("BIGINT", "Before the first and after the last device work", "ns", 4),
-        "idle_step_ns": SchemaColumn("BIGINT", "Mean of idle_total_ns per step, if steps are certain", "ns", 4),
+        "edge_ns": SchemaColumn("BIGINT", "Before and after all device work", "ns", 4),
+        "idle_step_ns": SchemaColumn("BIGINT", "Mean of idle_total_ns per step", "ns", 4),
         "waits": SchemaColumn("BIGINT", "Calls in it that wait for a device"),
         "wait_ns": SchemaColumn("BIGINT", "Their time", "ns", 4),
         "text": SchemaColumn("VARCHAR", "The line, if it is known: data, not advice"),

@@ -7,13 +7,16 @@ from .declaration import DeclaredTable
 
 TABLE = DeclaredTable(
     "host_samples",
-    "What threads of the host ran: a row for as long as a stack stayed the same.",
+    "What threads of the host ran: a row per span with one stack.",
     {
-        "start_ns": SchemaColumn("BIGINT", "Half an interval before its first sample, on the clock of events", "ns"),
-        "end_ns": SchemaColumn("BIGINT", "Half an interval before the next sample with another one", "ns"),
+        "start_ns": SchemaColumn("BIGINT", "On the clock of events; NULL if unknown", "ns"),
+        "end_ns": SchemaColumn("BIGINT", "Where the next stack begins", "ns"),
+        "time_ns": SchemaColumn("BIGINT", "Time that it stands for", "ns"),
+        "samples": SchemaColumn("BIGINT", "Number of samples"),
         "pid": SchemaColumn("BIGINT", "Process"),
         "thread": SchemaColumn("BIGINT", "Thread, as in events"),
         "stack": SchemaColumn("BIGINT", "As in host_stacks"),
-        "source": SchemaColumn("VARCHAR", "What recorded it: py-spy, or in-process"),
+        "waker": SchemaColumn("BIGINT", "Stack that ended this wait"),
+        "source": SchemaColumn("VARCHAR", "What recorded it"),
     },
 )

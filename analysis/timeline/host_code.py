@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..workload import Workload
 from .trace import Trace, Work, thread_rows
 
 if TYPE_CHECKING:
@@ -130,10 +131,24 @@ def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints]:
 
 def host_code(trace: Trace) -> HostCode | None:
     """Return the code of the host; None if nothing recorded it."""
-    if trace.workload.has("host_stacks"):
-        return _read_code(trace)
-    code = _of_torch(trace) if trace.ranges else None
-    return code and replace(code, gradients=_gradients(trace, code))
+    code = _read_code(trace) if trace.workload.has("host_stacks") else None
+    if trace.ranges and (code is None or not code.threads):
+        code = _of_torch(trace) or code
+    return replace(code, gradients=_gradients(trace, code)) if code and trace.ranges else code
+
+
+def recorded_stacks(workload: Workload) -> list[Stack]:
+    """Return the stacks of a workload by their numbers in host_stacks; number 0 is empty."""
+    stacks: list[list[Frame]] = [[]]
+    frames = workload.rows(
+        "SELECT stack, function, file, line, module, own, text "
+        f"FROM {workload.relation('host_stacks')} ORDER BY stack, depth"
+    )
+    for number, *frame in frames:
+        while len(stacks) <= number:
+            stacks.append([])
+        stacks[number].append(Frame(*frame))
+    return [tuple(stack) for stack in stacks]
 
 
 def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode]:
@@ -149,16 +164,7 @@ def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode
 def _read_code(trace: Trace) -> HostCode:
     """Return the sampled code, and where a thread was not sampled, the code around its recorded calls."""
     workload = trace.workload
-    stacks: list[list[Frame]] = [[]]
-    frames = trace.rows(
-        "SELECT stack, function, file, line, module, own, text "
-        f"FROM {workload.relation('host_stacks')} ORDER BY stack, depth"
-    )
-    for number, *frame in frames:
-        while len(stacks) <= number:
-            stacks.append([])
-        stacks[number].append(Frame(*frame))
-    known = [tuple(stack) for stack in stacks]
+    known = recorded_stacks(workload)
     threads = {}
     if workload.has("host_samples"):
         source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"

@@ -60,6 +60,13 @@ def prepare(workload: Workload) -> Trace:
     Raises BadInput if there is no device work or if its times are unknown.
     """
     if not (has_timeline(workload) or _has_times(workload)):
+        if workload.has("host_samples"):
+            raise BadInput(
+                f"Workload {workload.name!r} has no timeline",
+                "its profile has nothing but stacks of the host",
+                "See its lines with find_hotspots(by='host_line'), or import it with a trace of the same run, both in "
+                "one folder",
+            )
         raise BadInput(
             f"Workload {workload.name!r} has no timeline",
             "its profile contains neither events of the host and the device nor launches with different start times",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.base.database import column_names
 from ...analysis.base.notes import Note
-from ...analysis.base.problems import BadInput, LimitExceeded
+from ...analysis.base.problems import BadInput, LimitExceeded, join_sentences
 from ...analysis.base.temporary_files import scratch
 from ...analysis.hotspots.code import advice
 from ...analysis.launches import device_clocks
@@ -27,13 +27,15 @@ from ..base.arguments import NAME_LIMIT
 from ..base.profile_files import WORK, database, unreadable_as_bad_input
 from ..base.untrusted_text import plain_text
 from .checks.counter_checks import doubts_of_readers, faults
+from .host.own_run import SampledRun
+from .host.stored_stacks import write_host_stacks
 from .merging.contract import parquet
 from .merging.gather import gather
 from .merging.merge import StoredProfile
 from .merging.ranks import ProcessPlace, rank_notes, sql_place
-from .registry import ranks_of, reader_for
+from .reader import ProfileFiles
+from .registry import Format, ranks_of, reader_for, recordings_beside
 from .samples.sample_tables import kernels_in
-from .timelines.host_stacks import SampledRun, write_host_stacks
 from .writer import read_into
 
 if TYPE_CHECKING:
@@ -145,13 +147,42 @@ def import_to_store(
                 manifest, stored = gather(con, source, folder, ranks[1], read)
             else:
                 manifest, stored = read_into(reader, con, source, folder, code=beside.code)
-            if stored.events:
-                warnings, notes = write_host_stacks(con, beside.host, stored.stacks, folder, stored.unix_shift)
-                stored = replace(stored, warnings=[*stored.warnings, *warnings], notes=[*stored.notes, *notes])
+            stored = _add_host_stacks(con, folder, stored, beside, recordings_beside(source, reader))
             manifest, stored = _complete(con, folder, manifest, stored, amend)
             device_clocks.save(con, folder, beside.sensors)
         shutil.rmtree(work)
         return store.publish(folder, manifest), stored
+
+
+def _add_host_stacks(
+    con: duckdb.DuckDBPyConnection,
+    folder: Path,
+    stored: StoredProfile,
+    beside: Beside,
+    files: Sequence[tuple[Format, Path]],
+) -> StoredProfile:
+    """Write the stacks of the host: of the profile, of the sampler beside it, and of the ``files`` beside it."""
+    work = folder / WORK
+    recordings = [stored.stacks] if stored.stacks else []
+    warnings, notes = list[Note](), list[Note]()
+    if beside.host and stored.events:
+        sampled, warnings, notes = beside.host.recording(con, work)
+        recordings += [sampled] if sampled else []
+    for number, (reader, file) in enumerate(files):
+        own = work / f"host_{number}"
+        own.mkdir()
+        try:
+            profile = reader.read(ProfileFiles(file, con, own))
+        except (BadInput, LimitExceeded) as problem:
+            warnings.append(Note("left_out", join_sentences(problem.text, "Its stacks were skipped")))
+            continue
+        recordings += [profile.stacks] if profile.stacks else []
+    more_warnings, more_notes = write_host_stacks(con, recordings, folder, stored.unix_shift)
+    return replace(
+        stored,
+        warnings=[*stored.warnings, *warnings, *more_warnings],
+        notes=[*stored.notes, *notes, *more_notes],
+    )
 
 
 def _complete(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ...analysis.base.notes import Note
+from .host.recording import HostRecording
 from .merging.contract import PassTable
 from .merging.ranks import ProcessPlace
 from .samples.sample_tables import HotspotQueries
@@ -129,9 +130,8 @@ class Profile:
     world_size: int | None = None
     """Number of ranks of the program, if the profile states it."""
     timeline: TimelineQueries | None = None
-    stacks: str = ""
-    """The stacks to which ``stack`` of events refers: SELECT of stack, depth (0 is outermost), function, file, line and
-    module, the file of native code; empty if there are none."""
+    stacks: HostRecording | None = None
+    """The stacks of the host: those to which ``stack`` of events refers, and samples."""
     unix_shift: int | None = None
     """The clock of its times minus Unix time in ns, if it states both."""
     hotspots: Callable[[str], HotspotQueries] | None = None

@@ -35,6 +35,8 @@ class Format:
     files: str
     """Description of the files that belong to the format."""
     reader: str | Reader
+    host: bool = False
+    """Whether files of this format have nothing but stacks of the host, and are read with a trace beside them."""
     by_rank: bool = False
     """Whether a folder with one profile per rank is read rank by rank; other readers read all of it at once."""
 
@@ -94,7 +96,8 @@ def reader_for(path: Path, format: str) -> Format:
         if format not in readers:
             raise BadArgument(f"Unknown format {format!r}", near(format, readers), f"Known: auto, {', '.join(readers)}")
         return readers[format]
-    for known in readers.values():
+    folder = path.is_dir()
+    for known in sorted(readers.values(), key=lambda known: folder and known.host):
         if known.detect(path):
             return known
     readable = "Supported formats: " + "; ".join(known.files for known in readers.values())
@@ -106,6 +109,16 @@ def reader_for(path: Path, format: str) -> Format:
         "no file in it matches a known format by name or content",
         f"Give the folder or file that the profiler wrote. {readable}",
     )
+
+
+def recordings_beside(path: Path, reader: Format) -> list[tuple[Format, Path]]:
+    """Return the files in the folder ``path`` that have stacks of the host and are not read by ``reader``."""
+    if not path.is_dir() or reader.host:
+        return []
+    ours = [known for known in formats().values() if known.host]
+    files = sorted(file for file in path.iterdir() if file.is_file())[:_LOOKED_AT]
+    fitting = ((next((known for known in ours if known.detect(file)), None), file) for file in files)
+    return [(known, file) for known, file in fitting if known]
 
 
 def ranks_of(path: Path, format: str) -> tuple[Format, list[RankProfile]] | None:

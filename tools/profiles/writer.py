@@ -109,7 +109,7 @@ def _write_passes(con: duckdb.DuckDBPyConnection, profile: Profile, out: Path) -
         instances = [number for table in tables for _, number in table.instances.values()]
         per_xcd = channels_per_xcd(profile.facts, profile.arch, instances)
         return write_launches(con, tables, out, instances_per_xcd=per_xcd)
-    if not (profile.timeline or profile.hotspots or profile.tables):
+    if not (profile.timeline or profile.hotspots or profile.tables or profile.stacks):
         source = tables[0].source.name if tables else "The profile"
         raise BadInput(f"{source} contains no launches", "a workload needs at least one", "Check the profiled run")
     passes = name_counters(tables)

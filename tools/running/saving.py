@@ -15,10 +15,10 @@ from ...analysis.comparison.experiment_log import ExperimentEntry, record
 from ...analysis.launches import device_clocks
 from ...analysis.store.store import Manifest, Store
 from ..base.profile_files import WORK, database, unreadable_as_bad_input
+from ..profiles.host.own_run import sampled_run
 from ..profiles.import_to_store import Beside, import_to_store
 from ..profiles.merging.merge import StoredProfile
 from ..profiles.registry import reader_for
-from ..profiles.timelines.host_stacks import sampled_run
 from ..profiles.writer import read_into
 from .host_sampling import FOLDER
 from .program_revision import native

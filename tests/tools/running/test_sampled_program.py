@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.tools.profiles.timelines import host_stacks
-from rooflens.tools.profiles.timelines.host_stacks import sampled_run
+from rooflens.tools.profiles.host import own_run
+from rooflens.tools.profiles.host.own_run import sampled_run
 from rooflens.tools.running import sampled_program
 from rooflens.tools.running.host_sampling import sampling_prefix
 
@@ -30,7 +30,7 @@ def work(seconds):
 
 def test_both_sides_name_the_files_alike() -> None:
     names = ("SAMPLES", "LOG", "FACTS")
-    assert [getattr(sampled_program, name) for name in names] == [getattr(host_stacks, name) for name in names]
+    assert [getattr(sampled_program, name) for name in names] == [getattr(own_run, name) for name in names]
 
 
 def py_spy() -> str:
@@ -90,10 +90,10 @@ def test_a_program_whose_memory_cannot_be_read_samples_its_own_threads_and_child
     assert (ran.returncode, ran.stdout) == (3, "done\n")
     run = sampled_run(tmp_path)
     assert run is not None
-    assert run.recording is not None
+    assert run.recorded is not None
     times: dict[tuple[int, int, str], float] = {}
-    for span in run.recording.spans:
-        functions = {name for name, _, _ in span.stack}
+    for span in run.recorded.spans:
+        functions = {name for name, *_ in span.stack}
         if found := functions & {"other", "child"} or functions & {"work"}:
             key = (span.pid, span.thread, *found)
             times[key] = times.get(key, 0) + (span.end - span.start) / 1e9
@@ -141,15 +141,15 @@ def test_the_stacks_of_a_program_and_its_forked_child_are_told_apart(tmp_path: P
     assert sampled(tmp_path, sys.executable, str(program)).returncode == 0
     run = sampled_run(tmp_path)
     assert run is not None
-    assert run.recording is not None
-    assert run.recording.began is not None
+    assert run.recorded is not None
+    assert run.recorded.began is not None
     times: dict[str, int] = {}
-    for span in run.recording.spans:
+    for span in run.recorded.spans:
         for function in {frame[0] for frame in span.stack}:
             times[function] = times.get(function, 0) + span.end - span.start
     assert 0.6e9 < times["parent"] < 1.2e9
     assert 0.2e9 < times["child"] < 0.8e9
-    pids = {function: {s.pid for s in run.recording.spans if function in [f[0] for f in s.stack]} for function in times}
+    pids = {function: {s.pid for s in run.recorded.spans if function in [f[0] for f in s.stack]} for function in times}
     assert pids["parent"].isdisjoint(pids["child"])
 
 
@@ -161,4 +161,4 @@ def test_a_missing_sampler_is_noted_and_the_command_stays_as_it_is(
     assert sampling_prefix(tmp_path) == ()
     run = sampled_run(tmp_path / "host")
     assert run is not None
-    assert run.refused == os.strerror(2)
+    assert run.facts["refused"] == os.strerror(2)

@@ -16,6 +16,7 @@ from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import plain_text
+from ..host.py_spy import PY_SPY
 from ..merging.contract import PassTable, count_rows, launch_pass, one_row, parquet, write_relation
 from ..merging.ranks import (
     PID_DISTANCE,
@@ -77,7 +78,7 @@ def _dialect(file: Path) -> str | None:
     except Problem:
         return None
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if _OTHERS in start or not (text.startswith(b"{") or re.match(rb"\[\s*\{", text)):
+    if _OTHERS in start or PY_SPY in start or not (text.startswith(b"{") or re.match(rb"\[\s*\{", text)):
         return None
     if any(mark in start for mark in _TORCH) and (_EVENTS in start or b'"deviceProperties"' in start):
         return "torch"

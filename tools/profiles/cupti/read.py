@@ -16,6 +16,7 @@ from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, step_of
 from ...base.untrusted_text import plain_text
+from ..host.recording import HostRecording
 from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of, write_relation
 from ..merging.ranks import only_value, sql_place
 from ..parsing.module_data import module_data
@@ -92,7 +93,7 @@ class RecordedRun:
             passes=[table],
             places=[r.place for r in (self.processes if timeline else self.recordings)],
             timeline=timeline,
-            stacks=stacks.frames if stacks else "",
+            stacks=HostRecording("cupti", stacks.frames) if stacks else None,
             unix_shift=self.recordings[0].unix_shift,
             tables={"ranges": ranges.table} if ranges.table else {},
             notes=notes,

@@ -14,6 +14,7 @@ from ....analysis.catalogue.targets import find_target
 from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
+from ..host.recording import HostRecording
 from ..parsing.module_data import module_data
 from .contract import PassTable, count_rows, one_row, parquet
 from .matching import LaunchMatching, match, places_of
@@ -75,8 +76,8 @@ class StoredProfile:
     """Number of ranks of the program, if the profile states it."""
     multiplexed: str | None = None
     """How groups of counters took turns between launches; None if they did not."""
-    stacks: str = ""
-    """SQL for the frames of the stacks of host calls, if they were recorded."""
+    stacks: HostRecording | None = None
+    """The stacks of the host, if they were recorded."""
     unix_shift: int | None = None
     """The clock of its times minus Unix time in ns, if it states both."""
 

@@ -242,7 +242,7 @@ def read(files: ProfileFiles) -> Profile:
         passes=[*(times.passes if times else []), *passes],
         places=times.places if times else (),
         timeline=times.timeline if times else None,
-        stacks=times.stacks if times else "",
+        stacks=times.stacks if times else None,
         unix_shift=times.unix_shift if times else None,
         tables=times.tables if times else {},
         hotspots=partial(_hotspots, files, listings, source_texts) if listings else None,

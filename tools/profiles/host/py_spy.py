@@ -11,21 +11,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.problems import BadInput
-from ...base.profile_files import open_regular
+from ...base.profile_files import files_of_format, head, open_text
 from ..parsing.json_stream import JsonCut, elements
+from ..parsing.spool import write_rows
+from ..reader import Profile, ProfileFiles
+from .files import host_profile, one_file
+from .recording import SAMPLES, HostClock, HostFrame, HostRecording, StackSpool
 
+if TYPE_CHECKING:
+    import duckdb
+
+PY_SPY, _HEAD = b'"cat":"py-spy"', 1 << 16
 _PROCESS = re.compile(r'process (\d{1,9}):"')
 _THREAD = re.compile(r"thread \((\d{1,9})\)")
 _LOGGED = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{9})Z \w+ +py_spy::(\w+)\]")
 _COUNTS = re.compile(r"Samples: (\d{1,15}) Errors: (\d{1,15})")
+_RATE = re.compile(r"sampling_rate: (\d{1,6})")
+_IDLE = re.compile(r"include_idle: (true|false)")
+_USUAL_RATE = 100
+_LOG_BYTES = 1 << 20
 _FIRST_MAPS_NS = 440_000
 """Time from the zero of py-spy's clock to the first line about memory maps in its log, measured with 0.4.3."""
 _LASTS = 10
@@ -33,9 +45,6 @@ _LASTS = 10
 _FEW = 0.02
 """Stacks that begin unlike most of their thread are incomplete if another function of it calls their first one, or if
 they take less than this share of its time."""
-
-Frame = tuple[str, str, int]
-"""Function, file and line."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class StackSpan:
     thread: int
     start: int
     end: int
-    stack: tuple[Frame, ...]
+    stack: tuple[HostFrame, ...]
     """The outermost frame first."""
 
 
@@ -66,10 +75,35 @@ class PySpyRecording:
 
 @dataclass
 class _Thread:
-    """One thread number of py-spy: the frames that are open, since when, and the time of the last event."""
+    """One thread number of py-spy: the frames that are open, since when, and the process that opened the first one."""
 
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[HostFrame] = field(default_factory=list)
     since: int = 0
+    pid: int = 0
+
+
+def detect(path: Path) -> bool:
+    """Return whether py-spy wrote a file in Chrome's format, or a folder has one such file."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return files_of_format(path, (".json",), lambda file: PY_SPY in head(file, _HEAD))
+
+
+def read(files: ProfileFiles) -> Profile:
+    """Return the stacks at ``files.path``. The log of py-spy, FILE.log beside it, states the zero of its clock."""
+    file = one_file(files, _files(files.path), "py-spy")
+    log = file.with_suffix(".log")
+    text = head(log, _LOG_BYTES).decode("utf-8", "replace") if log.is_file() else ""
+    stated, idle = _RATE.search(text), _IDLE.search(text)
+    rate = max(1, int(stated[1])) if stated else _USUAL_RATE
+    run = read_recording(file, log, rate)
+    clock = HostClock(None if run.began is None else -run.began, run.clock_error)
+    sleeping = {"true": (), "false": ("host_idle_left_out",)}
+    limits = sleeping[idle[1]] if idle else ("host_idle_unknown",)
+    recording = host_recording(files.con, files.work / "py_spy", run.spans, rate)
+    return host_profile(file, replace(recording, clock=clock, limits=limits))
 
 
 def read_recording(samples: Path, log: Path, rate: int, began: int | None = None) -> PySpyRecording:
@@ -77,8 +111,8 @@ def read_recording(samples: Path, log: Path, rate: int, began: int | None = None
 
     The zero of its clock is ``began``, in ns of Unix time, or else follows from ``log``.
     """
-    spans = [span for seen in _stacks(samples) if (span := _span(*seen))]
-    text = log.read_text("utf-8", "replace") if log.is_file() else ""
+    spans = list(_spans(samples))
+    text = head(log, _LOG_BYTES).decode("utf-8", "replace") if log.is_file() else ""
     began, error = (began, 0) if began else _zero(text)
     counted = _COUNTS.search(text)
     return PySpyRecording(
@@ -89,21 +123,23 @@ def read_recording(samples: Path, log: Path, rate: int, began: int | None = None
     )
 
 
-def _stacks(file: Path) -> Iterator[tuple[int, int, list[Frame]]]:
-    """Yield start, end and frames of every stack, in the order of their ends for each thread number."""
+def _spans(file: Path) -> Iterator[StackSpan]:
+    """Yield the stacks, in the order of their ends for each thread number."""
     threads: dict[Any, _Thread] = defaultdict(_Thread)
     try:
-        with open_regular(file) as stream:
+        with open_text(file) as stream:
             for _, event in elements(stream, lambda path: False, may_end=True):
                 thread, time = threads[event["tid"]], int(event["ts"]) * 1000
                 if time > thread.since:
-                    if thread.frames:
-                        yield thread.since, time, list(thread.frames)
+                    if span := _span(thread, time, event["tid"]):
+                        yield span
                     thread.since = time
                 if event["ph"] == "B":
                     place = event["args"]
-                    thread.frames.append((str(event["name"]), str(place["filename"]), int(place["line"])))
-                elif thread.frames:
+                    line = int(place["line"] or 0)
+                    thread.frames.append(HostFrame(str(event["name"]), str(place["filename"]), line))
+                    thread.pid = thread.pid or int(event.get("pid") or 0)
+                elif event["ph"] == "E" and thread.frames:
                     thread.frames.pop()
     except (JsonCut, KeyError, TypeError, ValueError) as error:
         raise BadInput(
@@ -111,16 +147,22 @@ def _stacks(file: Path) -> Iterator[tuple[int, int, list[Frame]]]:
         ) from error
 
 
-def _span(start: int, end: int, frames: list[Frame]) -> StackSpan | None:
-    """Return the span without its root frames; None if there is no frame of the program."""
-    pid = thread = 0
-    while frames and not frames[0][1]:
-        name = frames.pop(0)[0]
-        if process := _PROCESS.match(name):
+def _span(thread: _Thread, until: int, number: Any) -> StackSpan | None:
+    """Return the span without its root frames; None if there is no frame of the program.
+
+    Without root frames, only the main thread of a process is known: it begins with the program's module.
+    """
+    frames, pid, own = thread.frames, thread.pid, 0
+    roots = next((at for at, frame in enumerate(frames) if frame.file), len(frames))
+    for root in frames[:roots]:
+        if process := _PROCESS.match(root.function):
             pid = int(process[1])
-        elif found := _THREAD.match(name):
-            thread = int(found[1])
-    return StackSpan(pid, thread, start, end, tuple(frames)) if frames and thread else None
+        elif named := _THREAD.match(root.function):
+            own = int(named[1])
+    stack = tuple(frames[roots:])
+    if stack and not own:
+        own = pid if stack[0].function == "<module>" else number if isinstance(number, int) else 0
+    return StackSpan(pid, own, thread.since, until, stack) if stack and own else None
 
 
 def _complete_stacks(spans: list[StackSpan]) -> list[StackSpan]:
@@ -188,3 +230,16 @@ def _zero(log: str) -> tuple[int | None, int]:
     earliest, latest = stamps["config"], stamps["python_process_info"]
     began = max(earliest, latest - _FIRST_MAPS_NS)
     return began, max(began - earliest, latest - began)
+
+
+def host_recording(con: duckdb.DuckDBPyConnection, stem: Path, spans: Sequence[StackSpan], rate: int) -> HostRecording:
+    """Return spans of stacks, which were sampled ``rate`` times a second, as a recording."""
+    # A stack changed between the last sample with the old one and the first with the new one.
+    late = 1_000_000_000 // rate // 2
+    stacks = StackSpool(con, stem)
+    rows = [
+        (s.start - late, s.end - late, s.end - s.start, None, s.pid, s.thread, stacks.number(s.stack), None)
+        for s in spans
+    ]
+    samples = f"SELECT * FROM {write_rows(con, stem, SAMPLES, rows)}"
+    return HostRecording("py-spy", stacks.close(), samples, HostClock())

@@ -11,8 +11,9 @@ import pytest
 
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tools.base.profile_files import WORK
-from rooflens.tools.profiles.timelines.host_stacks import FACTS, LOG, SAMPLES, sampled_run, write_host_stacks
-from rooflens.tools.profiles.timelines.py_spy import read_recording
+from rooflens.tools.profiles.host.own_run import FACTS, LOG, SAMPLES, sampled_run
+from rooflens.tools.profiles.host.py_spy import read_recording
+from rooflens.tools.profiles.host.stored_stacks import write_host_stacks
 
 BEGAN = 1_700_000_000_000_000_000
 LOGGED = """\
@@ -75,9 +76,15 @@ def stored(
     out = tmp_path / "out"
     (out / WORK).mkdir(parents=True)
     con = duckdb.connect()
-    con.execute(f"COPY (SELECT {first} AS start_ns, {last} AS end_ns) TO '{out}/events.parquet' (FORMAT parquet)")
-    warnings, notes = write_host_stacks(con, sampled_run(folder), "", out, shift)
-    con.execute("CREATE TABLE said AS SELECT unnest(?::VARCHAR[]) AS text", [[n.text for n in (*warnings, *notes)]])
+    event = f"SELECT 'api' AS kind, 'f' AS name, {first} AS start_ns, {last} AS end_ns, 7 AS pid, 7 AS thread"
+    con.execute(f"COPY ({event}) TO '{out}/events.parquet' (FORMAT parquet)")
+    run = sampled_run(folder)
+    assert run is not None
+    recording, *said = run.recording(con, out / WORK)
+    said += write_host_stacks(con, [recording] if recording else [], out, shift)
+    con.execute(
+        "CREATE TABLE said AS SELECT unnest(?::VARCHAR[]) AS text", [[note.text for notes in said for note in notes]]
+    )
     for table in ("host_samples", "host_stacks"):
         if (out / f"{table}.parquet").exists():
             con.execute(f"CREATE VIEW {table} AS FROM '{out}/{table}.parquet'")
@@ -113,10 +120,11 @@ def test_the_clock_is_the_one_on_which_the_events_were_sampled(tmp_path: Path, c
     assert con.execute("SELECT min(start_ns) FROM host_samples").fetchone() == (zero + 5_000_000,), clock
 
 
-def test_samples_of_another_time_are_left_out_and_said_to_be(tmp_path: Path) -> None:
+def test_samples_of_another_time_lose_their_times_and_it_is_said(tmp_path: Path) -> None:
     con = stored(tmp_path, usual().put(tmp_path / "host"), first=1, last=2)
     assert "cannot be matched" in str(con.execute("FROM said").fetchall())
-    assert not (tmp_path / "out" / "host_samples.parquet").exists()
+    rows = con.execute("SELECT start_ns, end_ns, time_ns, stack FROM host_samples ORDER BY stack").fetchall()
+    assert rows == [(None, None, 30_000_000, 1), (None, None, 60_000_000, 2)]
 
 
 def test_a_forked_child_does_not_end_the_stack_of_its_parent(tmp_path: Path) -> None:
@@ -152,7 +160,7 @@ def test_stacks_that_lack_their_outermost_frames_are_completed_also_if_they_are_
     for start in range(0, 1000, 20):
         made.sample(start, main, write, values, record).sample(start + 10, values, record)
     spans = read_recording(made.sample(1000).put(tmp_path / "host") / SAMPLES, tmp_path / "host" / LOG, 100).spans
-    assert {tuple(name for name, _, _ in span.stack) for span in spans} == {("<module>", "write", "values", "record")}
+    assert {tuple(name for name, *_ in span.stack) for span in spans} == {("<module>", "write", "values", "record")}
 
 
 def test_the_zero_of_the_clock_lies_between_two_lines_of_the_log(tmp_path: Path) -> None:
