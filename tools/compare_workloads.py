@@ -32,6 +32,7 @@ from .answers import comparison_tables as tables
 from .answers.comparison_tables import Extent
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
+from .answers.tables import table_from
 from .answers.verdict_text import rounded_ceiling
 from .base.parameters import (
     GROUPS,
@@ -49,7 +50,6 @@ from .base.results import NextCall, Result, Table, table_of
 from .base.untrusted_text import plain_log_text
 
 _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
-_ProgramRow = namedtuple("_ProgramRow", "version ceiling_pct critical_path status roofs_known_pct reason")
 _TracedRow = namedtuple("_TracedRow", "kernel baseline_cycles candidate_cycles")
 _MOST_METRICS = 100
 """Named metrics that an answer shows for each pair of kernels."""
@@ -259,10 +259,10 @@ def _of_programs(wall: WallTimeChange | None) -> Table | None:
     if wall is None:
         return None
     rows = [
-        _ProgramRow(version, one.pct, one.path_ns, one.status, one.known_pct, one.reason)
-        for version, one in zip(("baseline", "candidate"), map(rounded_ceiling, wall.ceilings), strict=True)
+        {"version": version, "ceiling": rounded_ceiling(one)}
+        for version, one in zip(("baseline", "candidate"), wall.ceilings, strict=True)
     ]
-    return table_of(_ProgramRow, rows, {"ceiling_pct": "%", "critical_path": "ns", "roofs_known_pct": "%"})
+    return table_from("programs", rows)
 
 
 def _series(steps: list[Comparison], extent: Extent) -> CompareResult:

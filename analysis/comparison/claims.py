@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..base.database import sql_literal, sql_name
 from ..base.kernel_names import short
 from ..base.problems import Problem
 from ..base.text import count_text, figure
-from ..catalogue import files, targets
+from ..catalogue import targets
 from ..catalogue.rules import library_kernel
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.limits import limits_of_kernels
@@ -26,6 +24,7 @@ from ..workload import Workload
 from . import work
 from .compare import ComparedPair, Comparison, launch_values
 from .time_ratio import TimeVerdict
+from .wording import entries, word
 from .work import DIFFERENT, SAME
 
 ClaimVerdict = Literal["holds", "not_shown", "contradicted"]
@@ -62,9 +61,9 @@ def _claim(
     comparison: Comparison, main: ComparedPair | None, name: str, outcome: str, figures: _Figures
 ) -> ResultClaim:
     """The claim as claims.toml words the outcome."""
-    entry = _claims()["judged"][name]
+    entry = entries("claims")["judged"][name]
     verdict, why = entry["outcomes"][outcome]
-    return ResultClaim(name, verdict, why.format(**figures), _sql(comparison, main, entry, figures))
+    return ResultClaim(name, verdict, word(why, **figures), _sql(comparison, main, entry, figures))
 
 
 def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:
@@ -99,13 +98,13 @@ def _same_types(comparison: Comparison, main: ComparedPair) -> _Finding | None:
     before, after = (_bits_of_operations(side, comparison.after.workload.arch) for side in (main.before, main.after))
     if before is None or after is None:
         return None
-    outcome = "as_before" if before - after <= _claims()["types"]["least_bits"] else "narrower"
+    outcome = "as_before" if before - after <= entries("claims")["types"]["least_bits"] else "narrower"
     return outcome, {"before": figure(before, 3), "after": figure(after, 3)}
 
 
 def _bits_of_operations(side: work.Side, target: str) -> float | None:
     """The mean width of the floating-point operations of a side in bits; None if none were counted."""
-    widths: dict[str, float] = _claims()["types"]["bits"]
+    widths: dict[str, float] = entries("claims")["types"]["bits"]
     amounts = [
         (widths[bare], amount)
         for operation in work.operations(target)
@@ -123,7 +122,7 @@ def _output_written(comparison: Comparison, main: ComparedPair) -> _Finding | No
     name, ratio = next(((n, r) for n in stored if (r := _ratio(main, n)) is not None), ("", None))
     if ratio is None or len(main.pair.before) != len(main.pair.after):
         return None
-    limits, title = _claims()["output"], name.replace("_", " ")
+    limits, title = entries("claims")["output"], name.replace("_", " ")
     figures: _Figures = {"quantity": name, "title": title, "share": figure(100 * ratio, 3)}
     if ratio >= 1 - SAME:
         return "written", figures
@@ -232,7 +231,7 @@ def _count_kernels(workload: Workload, query: str) -> int | None:
     """The result of a query of claims.toml on the timeline; None without one that has what it needs."""
     if not workload.has("events"):
         return None
-    waits = _claims()["waits"]
+    waits = entries("claims")["waits"]
     ((count,),) = workload.rows(waits[query].format(**waits, events=workload.relation("events")))
     return None if count is None else int(count)
 
@@ -244,7 +243,7 @@ def _same_harness(comparison: Comparison, main: ComparedPair) -> _Finding | None
     leaves out is the harness; without a filter, any other kernel may be slower for good reasons.
     """
     before, after = comparison.before.workload, comparison.after.workload
-    limits, ours = _claims()["harness"], {*main.pair.before, *main.pair.after}
+    limits, ours = entries("claims")["harness"], {*main.pair.before, *main.pair.after}
     common = [name for name in comparison.before.kernels if name in comparison.after.kernels and name not in ours]
     times = {n: [v.kernels[n] for v in (comparison.before, comparison.after)] for n in common}
     timed = {n: pair for n, pair in times.items() if min(one.timed for one in pair) >= limits["least_launches"]}
@@ -274,7 +273,7 @@ def _stated_work(comparison: Comparison, _: ComparedPair) -> _Finding | None:
         return None
     counted = {name: amount for name in stated if (amount := _amount_of_all(comparison, name)) is not None}
     texts = [f"{figure(amount, 3)} of {figure(stated[name], 3)} {name}" for name, amount in counted.items()]
-    least_ratio = _claims()["stated"]["least_ratio"]
+    least_ratio = entries("claims")["stated"]["least_ratio"]
     if any(amount < least_ratio * stated[name] for name, amount in counted.items()):
         return "less", {"amounts": ", ".join(texts)}
     return "uncounted" if len(counted) < len(stated) else "done", {"amounts": ", ".join(texts)}
@@ -320,7 +319,7 @@ def _sql_list(names: Iterable[str]) -> str:
 def _sql(comparison: Comparison, main: ComparedPair | None, entry: dict[str, Any], figures: dict[str, Any]) -> str:
     """The query that claims.toml states for a claim, over the launches or counters of both versions."""
     if query := entry.get("query"):
-        return str(query).format(**_claims()["waits"], candidate=sql_literal(comparison.after.id))
+        return str(query).format(**entries("claims")["waits"], candidate=sql_literal(comparison.after.id))
     table, columns, grouped = "dispatches", entry.get("columns", ""), ["workload", "kernel", *entry.get("grouped", [])]
     if quantity := entry.get("counters", "").format(**figures):
         needed = work.behind(comparison.after.workload.arch, quantity)
@@ -335,8 +334,3 @@ def _sql(comparison: Comparison, main: ComparedPair | None, entry: dict[str, Any
         f"SELECT {', '.join([*grouped, columns])} FROM {table} WHERE workload IN ({ids}){which} "
         f"GROUP BY {', '.join(grouped)}"
     )
-
-
-@cache
-def _claims() -> dict[str, dict[str, Any]]:
-    return files.load(Path(__file__).with_suffix(".toml"))

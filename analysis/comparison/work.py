@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from ..catalogue import files, targets, work_formulas
 from ..catalogue import metrics as catalog
+from ..catalogue import targets, work_formulas
 from ..catalogue.formula import first_usable
 from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import WorkFormulas, WorkOperation
@@ -17,6 +16,7 @@ from ..engine.compile import FormulaScope
 from ..engine.work_sums import KernelWork, WorkSelection, WorkSums, collect
 from ..workload import Selection, Workload
 from .time_ratio import KernelTotals
+from .wording import entries, word
 
 Role = Literal[
     "operations",
@@ -84,9 +84,9 @@ def target_quantities(target: str) -> CountedQuantities:
     stated: dict[str, list[str]] = {}
     if target not in targets.targets():
         return CountedQuantities(roles, stated)
-    data = files.load(Path(__file__).with_name("quantities.toml"))
-    for role, entries in data.get(targets.gpu(target).family, {}).items():
-        for name, formulas in entries.items():
+    data = entries("quantities")
+    for role, counted in data.get(targets.gpu(target).family, {}).items():
+        for name, formulas in counted.items():
             if role == "busy":
                 stated |= {f"{name}.of": [formulas[0]], f"{name}.over": [formulas[1]]}
             else:
@@ -199,6 +199,8 @@ OTHER = threshold("comparison.other_work")
 _EXTRA = threshold("comparison.recomputed")
 _FAR = threshold("comparison.other_data")
 _LANES = 64
+_OF_SIZE = ("operations", "asked", "written", "moved", "launch", "instructions")
+"""The roles of quantities that follow the size of a problem."""
 _BYTES = frozenset({"global_bytes_asked"})
 """Quantities of requests that are bytes; the same number of other requests can be for more data."""
 _UNITS = (
@@ -229,9 +231,6 @@ class SameWork:
         return [fit[name] for name in _UNITS if name in fit]
 
 
-Graded = tuple[Answer, str]
-
-
 def judge(target: str, before: Side, after: Side, checked: bool | None = None) -> SameWork:
     """Compare the work of both sides in a round; ``checked`` is the result of the program's own check.
 
@@ -241,155 +240,157 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     decrease if values are reused from registers or LDS, so a decrease means different work only if the traffic to HBM
     decreases too. A check that passed leaves one doubt, another problem size; one that failed leaves none.
     """
-    quantities = evidence(target, before, after)
-    by_name = {e.quantity: e for e in quantities}
-    flop, asked = by_name.get("flop"), [e for e in quantities if e.role == "asked" and e.before and e.after]
-    reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in quantities)
-    lost = not_counted(target, before, after) + _hidden_in_atomics(quantities, flop)
+    counted = _Counted(evidence(target, before, after))
+    lost = not_counted(target, before, after) + _hidden_in_atomics(counted)
     if checked is False:
-        graded: Graded = "no", "the program's own check of its result failed"
-    elif flop:
-        graded = _by_operations(flop, quantities, asked, lost)
-    elif asked:
-        graded = _by_requests(asked[0], by_name.get("hbm_bytes"), reuse=reuse)
-        if graded[0] == "unknown" and not reuse and (less := _all_apart(asked[0], quantities)):
-            graded = "probably_not", less
+        outcome = "check_failed"
+    elif counted.flop:
+        outcome = _by_operations(counted, counted.flop, lost)
     else:
-        graded = _by_the_rest(quantities)
-    if checked and graded[0] != "yes":
-        graded = _after_passed_check(graded, quantities)
-    return SameWork(*graded, quantities)
+        outcome = _by_requests(counted, counted.asked) if counted.asked else _by_the_rest(counted)
+    figures = {**counted.figures, "lost": ", ".join(lost)}
+    answer, why = _word_outcome(outcome, figures)
+    if checked and answer != "yes":
+        passed = "other_size" if counted.common_factor else "different" if answer in DIFFERENT else answer
+        answer, why = _word_outcome(f"passed_{passed}", {**figures, "why": why})
+    return SameWork(answer, why, counted.quantities)
 
 
-def _hidden_in_atomics(quantities: list[Quantity], flop: Quantity | None) -> list[str]:
+def _word_outcome(outcome: str, figures: Mapping[str, Any]) -> tuple[Answer, str]:
+    """The answer of an outcome, and its sentence."""
+    answer, why = entries("work")[outcome]
+    return answer, word(why, **figures)
+
+
+class _Counted:
+    """The quantities that both sides counted, and those that decide."""
+
+    def __init__(self, quantities: list[Quantity]) -> None:
+        both = [e for e in quantities if e.before and e.after]
+        self.quantities = quantities
+        self.flop = next((e for e in quantities if e.quantity == "flop"), None)
+        self.hbm = next((e for e in quantities if e.quantity == LEVEL_TITLES["hbm"]), None)
+        self.traffic = self.hbm.ratio if self.hbm else None
+        self.leading: dict[str, Quantity] = {}
+        """The most significant quantity of each role; none is zero on either side."""
+        for e in both:
+            self.leading.setdefault(e.role, e)
+        self.asked = self.leading.get("asked")
+        self.reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in quantities)
+        others = (e for e in quantities if e.role in ("moved", "instructions", "launch") and e is not self.hbm)
+        self.other = next(others, None)
+        """The first quantity besides the bytes of HBM traffic."""
+
+    @property
+    def common_factor(self) -> dict[str, float]:
+        """The factors of operations, requests, results and work-items by role, if they are alike and not near 1."""
+        # Work-items need not follow the size of a problem, so they can confirm it and not deny it.
+        ratios = {
+            role: ratio
+            for role in self.leading
+            if role in _OF_SIZE and not (_near(ratio := _ratio(self.leading[role])) and role == "launch")
+        }
+        low, high = min(ratios.values(), default=1.0), max(ratios.values(), default=1.0)
+        return {} if len(ratios) < 2 or high / low > 1 + OTHER or _near(low) or _near(high) else ratios
+
+    @property
+    def far_apart(self) -> list[Quantity]:
+        """Requests, work-items and, if counted, stores, if all are far more or all far fewer.
+
+        Reuse saves loads; wider accesses by fewer work-items leave as many bytes, which is looked at before.
+        """
+        leading = [self.leading[role] for role in ("asked", "launch", "written") if role in self.leading]
+        ratios = [_ratio(e) for e in leading]
+        far = min(map(_apart, ratios)) > _FAR and len({ratio < 1 for ratio in ratios}) == 1
+        return leading if far and "launch" in self.leading else []
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What the sentences about the outcomes contain."""
+        flop, data, sizes = self.flop, self.asked or self.other, self.common_factor
+        differ = (flop.ratio or 0.0) - 1 if flop else 0.0
+        return {
+            "differ": differ,
+            "apart": abs(differ),
+            "done": _times(flop.ratio if flop else None),
+            "types": ", ".join(e.quantity for e in _moved_types(self)),
+            "agree": _agree(data) if data else "",
+            "asked": _times_of(data) if data else "",
+            "traffic": _times(self.traffic),
+            "sizes": ", ".join(self.leading[role].title for role in sizes),
+            "factor": min(sizes.values(), default=1.0),
+            "far_apart": ", ".join(map(_times_of, self.far_apart if self.asked else [])),
+            "counted": ", ".join(e.quantity for e in self.quantities[:4]),
+            "same": SAME,
+        }
+
+
+def _hidden_in_atomics(counted: _Counted) -> list[str]:
     """The atomics, if there are enough new ones for the operations that are gone: units of L2 compute them, which is
     not counted. A request is for up to 64 lanes."""
-    gone = flop.before - flop.after if flop else 0.0
-    known = [e for e in quantities if e.role == "atomics"]
+    gone = counted.flop.before - counted.flop.after if counted.flop else 0.0
+    known = [e for e in counted.quantities if e.role == "atomics"]
     return [f"what {e.title} compute" for e in known if gone > 0 and _LANES * (e.after - e.before) >= gone]
 
 
-def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
-    """The remaining doubt if the program's own check passed."""
-    if size := _another_size(quantities):
-        return "probably_not", f"the program's own check passed, but {size}"
-    if graded[0] in DIFFERENT:
-        return "probably", f"the program's own check passed, although the counters suggest other work ({graded[1]})"
-    return ("yes" if graded[0] == "probably" else "probably"), f"the program's own check passed; {graded[1]}"
-
-
-def _by_operations(flop: Quantity, quantities: list[Quantity], asked: list[Quantity], lost: list[str]) -> Graded:
-    data = asked[0] if asked else None
-    ratio = flop.ratio or 0.0
+def _by_operations(counted: _Counted, flop: Quantity, lost: list[str]) -> str:
+    ratio, alike = flop.ratio or 0.0, counted.asked is not None and _near(_ratio(counted.asked))
     if abs(ratio - 1) <= SAME:
-        return _by_type(flop, [e for e in quantities if e.role == "flop"])
+        return "other_types" if _moved_types(counted) else "same_operations"
     if _near(ratio):
-        differ = f"floating-point operations differ by {ratio - 1:+.1%}"
-        if data is None or not _near(_ratio(data)):
-            return "unknown", f"{differ}: boundaries, or another algorithm"
-        return "probably", f"{differ} and {_agree(data)}: boundaries, or partial results"
-    done = f"{_times(flop.ratio)} floating-point operations"
-    if size := _another_size(quantities):
-        return "no", f"{done}: {size}"
+        return "boundaries" if alike else "boundaries_or_algorithm"
+    if counted.common_factor:
+        return "operations_of_other_size"
     if lost and ratio <= 1:
-        return "unknown", f"{_times(flop.ratio)} of those counted, but not counted: {', '.join(lost)}"
-    less = "less was done, or it was computed in another way; check the results"
-    if data is None:
-        if ratio > 1:
-            return "probably_not", f"{done}, and memory requests were not counted: give checked, or collect them"
-        return "no", f"{done}: {less}"
-    if ratio > 1:
-        if not _near(_ratio(data)):
-            return "unknown", f"{done} and {_agree(data)}: more work, but not of one kind"
-        if ratio > _EXTRA:
-            return "probably_not", f"{done} for the same data ({_agree(data)}): give checked if the results agree"
-        return "probably", f"{done}, but {_agree(data)}: partial results, or recomputed values"
-    return ("probably_not" if _near(_ratio(data)) else "no"), f"{done} and {_agree(data)}: {less}"
+        return "operations_lost"
+    if counted.asked is None:
+        return "more_without_requests" if ratio > 1 else "fewer_without_requests"
+    if ratio <= 1:
+        return "fewer_for_the_same_data" if alike else "fewer"
+    if not alike:
+        return "more_of_several_kinds"
+    return "many_more" if ratio > _EXTRA else "recomputed"
 
 
-def _by_type(flop: Quantity, kinds: list[Quantity]) -> Graded:
-    total = max(flop.before, flop.after)
-    moved = [e.quantity for e in kinds if abs(e.after - e.before) > SAME * total]
-    if moved:
-        return "unknown", f"as many operations of other types ({', '.join(moved)}): check the accuracy of the results"
-    return "yes", f"floating-point operations agree to {abs(_ratio(flop) - 1):.1%}"
+def _moved_types(counted: _Counted) -> list[Quantity]:
+    """The types of floating-point operations whose numbers changed."""
+    total = max(counted.flop.before, counted.flop.after) if counted.flop else 0.0
+    return [e for e in counted.quantities if e.role == "flop" and abs(e.after - e.before) > SAME * total]
 
 
-def _by_requests(data: Quantity, hbm: Quantity | None, *, reuse: bool) -> Graded:
-    ratio, moved = _ratio(data), hbm.ratio if hbm else None
+def _by_requests(counted: _Counted, data: Quantity) -> str:
+    ratio, moved = _ratio(data), counted.traffic
     if _near(ratio) and data.quantity not in _BYTES and moved is not None and moved >= _FAR:
-        return "probably_not", f"{_agree(data)}, but {_times(moved)} bytes of HBM traffic: more data, or scattered"
-    if abs(ratio - 1) <= SAME:
-        return "yes", f"{_agree(data)} and no floating-point operations were counted"
+        return "more_traffic"
     if _near(ratio):
-        return "probably", f"{_agree(data)}, and no floating-point operations were counted"
-    asked = f"{_times(ratio)} {data.title}"
-    if moved is not None and not _near(moved) and (moved < 1) == (ratio < 1) and not reuse:
-        far = min(_apart(moved), _apart(ratio)) >= _FAR
-        return ("no" if far else "probably_not"), f"{asked} and {_times(moved)} bytes of HBM traffic: different data"
+        return "same_requests" if abs(ratio - 1) <= SAME else "similar_requests"
+    if moved is not None and not _near(moved) and (moved < 1) == (ratio < 1) and not counted.reuse:
+        return "other_data" if min(_apart(moved), _apart(ratio)) >= _FAR else "probably_other_data"
     if moved is not None and abs(moved - 1) <= SAME:
-        return "probably", f"{asked} for as many bytes of HBM traffic: accesses are wider, or values are reused"
-    why = "values may be served again from registers or LDS" if ratio < 1 else "accesses may be narrower or repeated"
-    return "unknown", f"{asked}, and no floating-point operations were counted to decide: {why}"
+        return "same_traffic"
+    if not counted.reuse and counted.far_apart:
+        return "far_apart"
+    return "fewer_requests" if ratio < 1 else "more_requests"
 
 
-def _all_apart(data: Quantity, quantities: list[Quantity]) -> str:
-    """Where requests, work-items and, if counted, stores are far more or far fewer: in words, else nothing.
-
-    Reuse saves loads; wider accesses by fewer work-items leave as many bytes, which is looked at before.
-    """
-    leading = [data]
-    for role in ("launch", "written"):
-        leading += [e for e in quantities if e.role == role and e.before and e.after][:1]
-    ratios = [_ratio(e) for e in leading]
-    far = min(map(_apart, ratios)) > _FAR and len({ratio < 1 for ratio in ratios}) == 1
-    if not far or all(e.role != "launch" for e in leading):
-        return ""
-    return f"{', '.join(f'{_times(_ratio(e))} {e.title}' for e in leading)}: less or more was done"
-
-
-def _by_the_rest(quantities: list[Quantity]) -> Graded:
-    if not quantities:
-        return "unknown", "no counter of work is in both profiles"
-    if size := _another_size([e for e in quantities if e.role in ("moved", "launch", "instructions", "written")]):
-        return "probably_not", size
-    if more := _more_bytes(quantities):
-        return "probably_not", more
-    counted = ", ".join(e.quantity for e in quantities[:4])
-    alike = all(abs((e.ratio or 0.0) - 1) <= SAME for e in quantities)
-    if alike and any(e.role == "instructions" for e in quantities):
-        return "yes", f"all that was counted agrees to {SAME:.0%}: {counted}"
-    return "unknown", f"neither operations nor requests were counted in both, only {counted}"
-
-
-def _more_bytes(quantities: list[Quantity]) -> str:
-    """Where as many requests, instructions or work-items move far more bytes: in words, else nothing."""
-    moved = next((e for e in quantities if e.quantity == LEVEL_TITLES["hbm"] and (e.ratio or 0.0) >= _FAR), None)
-    same = next((e for e in quantities if e.role in ("moved", "instructions", "launch") and e is not moved), None)
-    if moved is None or same is None or not _near(same.ratio or 0.0):
-        return ""
-    return f"{_agree(same)}, but {_times(moved.ratio)} bytes of HBM traffic: more data, or scattered accesses"
-
-
-def _another_size(quantities: list[Quantity]) -> str:
-    """Where operations, requests, results and work-items all changed by one factor: in words, else nothing."""
-    leading: dict[str, Quantity] = {}
-    for e in quantities:
-        if e.role in ("operations", "asked", "written", "moved", "launch", "instructions") and e.before and e.after:
-            leading.setdefault(e.role, e)
-    # Work-items need not follow the size of a problem, so they can confirm it and not deny it.
-    ratios = {role: _ratio(e) for role, e in leading.items() if role != "launch" or not _near(_ratio(e))}
-    low, high = min(ratios.values(), default=1.0), max(ratios.values(), default=1.0)
-    if len(ratios) < 2 or high / low > 1 + OTHER or _near(low) or _near(high):
-        return ""
-    return f"all of {', '.join(leading[role].title for role in ratios)} changed x {low:.3g}: another amount of data"
+def _by_the_rest(counted: _Counted) -> str:
+    if not counted.quantities:
+        return "nothing_counted"
+    if counted.common_factor:
+        return "other_size"
+    if counted.other and (counted.traffic or 0.0) >= _FAR and _near(counted.other.ratio or 0.0):
+        return "more_scattered_traffic"
+    alike = all(abs((e.ratio or 0.0) - 1) <= SAME for e in counted.quantities)
+    return "all_alike" if alike and any(e.role == "instructions" for e in counted.quantities) else "undecided"
 
 
 def _agree(data: Quantity) -> str:
-    ratio = _ratio(data)
-    if _near(ratio):
-        return f"{data.title} agree to {abs(ratio - 1):.1%}"
-    return f"{_times(ratio)} {data.title}"
+    ratio = data.ratio or 0.0
+    return f"{data.title} agree to {abs(ratio - 1):.1%}" if _near(ratio) else _times_of(data)
+
+
+def _times_of(data: Quantity) -> str:
+    return f"{_times(data.ratio)} {data.title}"
 
 
 def _ratio(e: Quantity) -> float:

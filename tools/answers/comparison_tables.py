@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ...analysis.base.notes import Note
 from ...analysis.catalogue import metrics as catalog
@@ -19,9 +17,9 @@ from ...analysis.comparison.work import Side
 from ...analysis.hotspots import profile_changes as hotspots
 from ...analysis.store.doubts import DURATION
 from ..base.results import Table, table, table_of
+from .tables import Row, table_from
 
 _MEMBERS = 20
-_FIGURES = 6
 _LEAST_POINTS = 0.5
 _MATCHED = {
     "text": "by their text",
@@ -29,17 +27,9 @@ _MATCHED = {
     "instruction": "as instructions, by text without registers and by loop: the profiles contain no lines",
 }
 _NORMALISED = 2
-_WorkRow = namedtuple("_WorkRow", "kernel quantity baseline candidate ratio speedup_per_unit status")
-_LaunchRow = namedtuple("_LaunchRow", "kernel quantity baseline candidate unit")
-_TermRow = namedtuple("_TermRow", "kernel term baseline candidate unit time_factor delta_ms total_delta_ms status")
-_FigureRow = namedtuple("_FigureRow", "kernel figure baseline candidate unit")
-_MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit better status reason")
-_LineRow = namedtuple("_LineRow", "line baseline_pct candidate_pct change_points interval verdict")
-_WallStepRow = namedtuple(
-    "_WallStepRow", "step baseline_ms candidate_ms speedup low high noise_pct n verdict status reason"
-)
-_MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round round_ms total_ms")
-"""The rows of the tables, by their columns."""
+_STEP_VALUES = (
+    "ns", "speedup", "judged", "same_work", "step_speedup", "bytes", "rate", "of_peak", "more", "more_bandwidth"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,53 +65,10 @@ FULL = Extent(pairs=50, explained=5, measured=5, metrics=20, lines=50, kernels_o
 EVERYTHING = Extent(measured=20, whole_names=True)
 
 
-class _PairRow(NamedTuple):
-    """A pair; ``*_ms`` are times of one launch (of a group: one round), ``*_total_ms`` those of all launches."""
-
-    kernel: str
-    match: str
-    share_pct: float | None
-    baseline_ms: float | None
-    candidate_ms: float | None
-    baseline_total_ms: float | None
-    candidate_total_ms: float | None
-    speedup: float | None
-    low: float | None
-    high: float | None
-    noise_pct: float | None
-    at_most_pct: float | None
-    n: str | None
-    verdict: str
-    same_work: str
-    per_work: float | None
-    per: str | None
-    status: str
-    reason: str | None
-
-
-class _StepRow(NamedTuple):
-    workload: str
-    kernel: str
-    ms: float | None = None
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    verdict: str = "baseline"
-    same_work: str | None = None
-    step_speedup: float | None = None
-    hbm_bytes: float | None = None
-    hbm_gbs: float | None = None
-    pct_of_peak: float | None = None
-    traffic_ratio: float | None = None
-    bandwidth_ratio: float | None = None
-
-
 def of_kernels(comparison: Comparison, extent: Extent) -> Table:
     """Return one row per pair: time per launch (of a group: per round) and of all, speed-up with interval, verdict."""
     rows = [_kernel(pair, comparison.other_gpu is not None, extent) for pair in comparison.pairs]
-    units = dict.fromkeys((n for n in _PairRow._fields if n.endswith("_ms")), "ms")
-    units |= dict.fromkeys((n for n in _PairRow._fields if n.endswith("_pct")), "%")
-    return table_of(_PairRow, rows, units, len(comparison.matching.pairs))
+    return table_from("pairs", rows, len(comparison.matching.pairs))
 
 
 def of_steps(changed: StepChange) -> Table:
@@ -129,54 +76,29 @@ def of_steps(changed: StepChange) -> Table:
 
     The time from first to last work has no interval, and says why.
     """
-    e = changed.effect
-    row = _WallStepRow(
-        changed.name,
-        _round_value(e.baseline_ns / 1e6),
-        _round_value(e.candidate_ns / 1e6),
-        _round_value(e.speedup),
-        _round_value(e.low),
-        _round_value(e.high),
-        _round_value(100 * e.floor),
-        f"{e.n[0]}, {e.n[1]}",
-        changed.verdict,
-        _status(changed.doubt is not None),
-        changed.doubt or ("no interval: one run of each side" if changed.name == SPAN else None),
-    )
-    return table_of(_WallStepRow, [row], {"baseline_ms": "ms", "candidate_ms": "ms", "noise_pct": "%"})
+    reason = changed.doubt or ("no interval: one run of each side" if changed.name == SPAN else None)
+    n, status = "{}, {}".format(*changed.effect.n), _status(changed.doubt is not None)
+    return table_from("steps", [{"step": changed, "n": n, "status": status, "reason": reason}])
 
 
-def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> _PairRow:
+def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> Row:
     """Return the row of a pair; between different GPUs only the ratio of times, without a judgement."""
     effect = compared.effect
-    judged = None if other_gpu else effect
     per = next(iter(compared.per_unit), None) if compared.work.answer != "yes" else None
-    each = effect if not compared.in_total else None
-    return _PairRow(
-        kernel=extent.kernel_name(compared.pair.label),
-        match=pairing_words(compared.pair),
-        share_pct=_round_value(100 * compared.share),
-        baseline_ms=_round_value(each.baseline_ns / 1e6) if each else None,
-        candidate_ms=_round_value(each.candidate_ns / 1e6) if each else None,
-        baseline_total_ms=_total_ms(compared.before),
-        candidate_total_ms=_total_ms(compared.after),
-        speedup=_round_value(effect.speedup) if effect else None,
-        low=_round_value(judged.low) if judged else None,
-        high=_round_value(judged.high) if judged else None,
-        noise_pct=_round_value(100 * judged.floor) if judged else None,
-        at_most_pct=_round_value(100 * judged.at_most) if judged and judged.at_most is not None else None,
-        n=", ".join(map(str, dict.fromkeys(effect.n))) if effect else None,
-        verdict=compared.verdict,
-        same_work=compared.work.answer,
-        per_work=_round_value(compared.per_unit[per]) if per else None,
-        per=per,
-        status=_status(compared.doubt is not None),
-        reason=compared.doubt.text if compared.doubt else None,
-    )
-
-
-def _total_ms(side: Side) -> float | None:
-    return _round_value(side.time_ns * side.rounds / 1e6) if side.time_ns else None
+    return {
+        "pair": compared,
+        "kernel": extent.kernel_name(compared.pair.label),
+        "match": pairing_words(compared.pair),
+        "effect": effect,
+        "judged": None if other_gpu else effect,
+        "each": None if compared.in_total else effect,
+        "baseline_ns": compared.before.time_ns * compared.before.rounds or None,
+        "candidate_ns": compared.after.time_ns * compared.after.rounds or None,
+        "n": ", ".join(map(str, dict.fromkeys(effect.n))) if effect else None,
+        "per_work": compared.per_unit.get(per or ""),
+        "per": per,
+        "status": _status(compared.doubt is not None),
+    }
 
 
 def of_claims(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
@@ -189,47 +111,39 @@ def of_claims(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
 
 def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
     """Return the kernels that a group matched on each side, their launches in total and per round, and the sums."""
-    rows: list[_MemberRow] = []
+    rows = []
     for compared in (c for c in comparison.pairs if c.pair.of_several):
         for word, side in (("baseline", compared.before), ("candidate", compared.after)):
             members = sorted(side.kernels, key=lambda k: -k.total_ns)
             shown = members if extent.whole_names else members[:_MEMBERS]
             told = [(extent.kernel_name(k.name), k.timed, k.total_ns) for k in shown]
             told.append((f"sum of {len(members)}", sum(k.timed for k in members), sum(k.total_ns for k in members)))
-            for name, launches, total_ns in told:
-                times = _round_value(total_ns / side.rounds / 1e6), _round_value(total_ns / 1e6)
-                rows.append(
-                    _MemberRow(compared.pair.label, word, name, launches, _round_value(launches / side.rounds), *times)
-                )
-    return table_of(_MemberRow, rows, {"round_ms": "ms", "total_ms": "ms"}) if rows else None
+            for name, launches, ns in told:
+                per_round = {"per_round": launches / side.rounds, "round_ns": ns / side.rounds}
+                row = {"group": compared.pair.label, "side": word, "kernel": name, "launches": launches, "ns": ns}
+                rows.append(row | per_round)
+    return table_from("members", rows) if rows else None
 
 
 def of_work(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     """Return the quantities that show whether the work was the same, per round of launches, most significant first."""
     rows = [
-        _WorkRow(
-            kernel=extent.pair(compared.pair),
-            quantity=q.quantity,
-            baseline=_round_value(q.before),
-            candidate=_round_value(q.after),
-            ratio=_round_value(q.ratio),
-            speedup_per_unit=_round_value(compared.per_unit.get(q.quantity)),
-            status=_status(q.quantity in compared.doubts),
-        )
+        {
+            "kernel": extent.pair(compared.pair),
+            "of": q,
+            "per_unit": compared.per_unit.get(q.quantity),
+            "status": _status(q.quantity in compared.doubts),
+        }
         for compared in pairs
         for q in compared.work.evidence[: extent.work]
     ]
-    return table_of(_WorkRow, rows) if rows else None
+    return table_from("work", rows) if rows else None
 
 
 def of_launches(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     """Return how the launches differ, and their clocks."""
-    rows = [
-        _LaunchRow(extent.pair(compared.pair), d.quantity, d.before, d.after, d.unit)
-        for compared in pairs
-        for d in compared.launched
-    ]
-    return table_of(_LaunchRow, rows) if rows else None
+    rows = [{"kernel": extent.pair(compared.pair), "of": d} for compared in pairs for d in compared.launched]
+    return table_from("launches", rows) if rows else None
 
 
 def of_terms(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
@@ -240,36 +154,32 @@ def of_terms(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     rows = []
     for compared in (c for c in pairs if c.telling_terms):
         name, rounds = extent.pair(compared.pair), compared.rounds
+        # A change per launch needs the same number of launches on both sides.
         each = rounds[0] if rounds[0] == rounds[1] else None
-        for t in compared.terms:
-            values = _rounded_pair(t.before, t.after)
-            status = _status(t.quantity in compared.doubts if t.quantity else bool(compared.doubts))
-            factor = _round_value(t.factor)
-            rows.append(_TermRow(name, t.name, *values, t.unit or None, factor, *_delta_ms(t.delta_ns, each), status))
         total, before = sum(t.delta_ns for t in compared.terms), compared.before.time_ns * compared.before.rounds
-        factor, status = _round_value(1 + total / before), _status(DURATION in compared.doubts)
-        rows.append(_TermRow(name, "sum", None, None, None, factor, *_delta_ms(total, each), status))
-    return table_of(_TermRow, rows, {"delta_ms": "ms", "total_delta_ms": "ms"}) if rows else None
-
-
-def _delta_ms(total_ns: float, launches: int | None) -> tuple[float | None, float | None]:
-    """Return a change of time per launch, if both sides have the same number of launches, and in total."""
-    return _round_value(total_ns / launches / 1e6 if launches else None), _round_value(total_ns / 1e6)
+        terms = [(t, t.name, t.delta_ns, t.factor, t.quantity) for t in compared.terms]
+        for t, term, delta_ns, factor, quantity in [*terms, (None, "sum", total, 1 + total / before, DURATION)]:
+            status = _status(quantity in compared.doubts if quantity else bool(compared.doubts))
+            row = {"kernel": name, "name": term, "of": t, "unit": (t and t.unit) or None, "factor": factor}
+            rows.append(row | {"each_ns": delta_ns / each if each else None, "total_ns": delta_ns, "status": status})
+    return table_from("terms", rows) if rows else None
 
 
 def of_shares(comparison: Comparison) -> Table:
     """For different GPUs: return the least time at each GPU's theoretical ceilings as a share of its time."""
-    rows = []
+    versions, rows = (comparison.before, comparison.after), []
     for compared in comparison.pairs[:_NORMALISED]:
-        name = brief_label(compared.pair)
-        first, second = _own_shares(compared.before, comparison.before), _own_shares(compared.after, comparison.after)
-        for resource in (r for r in first if r in second and max(first[r], second[r]) > 0):
-            values = _rounded_pair(first[resource], second[resource])
-            rows.append(_FigureRow(name, resource, *values, "% of own ceiling"))
-        cycles = _all_cycles(compared.before, comparison.before), _all_cycles(compared.after, comparison.after)
-        if None not in cycles:
-            rows.append(_FigureRow(name, "cycles of all units", *_rounded_pair(*cycles), "CU x cycles"))
-    return table_of(_FigureRow, rows)
+        sides = zip((compared.before, compared.after), versions, strict=True)
+        (first, cycles), (second, other_cycles) = ((_own_shares(*of), _all_cycles(*of)) for of in sides)
+        figures = [(r, first[r], second[r], "% of own ceiling") for r in first if r in second]
+        if cycles is not None and other_cycles is not None:
+            figures.append(("cycles of all units", cycles, other_cycles, "CU x cycles"))
+        rows += [
+            {"kernel": brief_label(compared.pair), "figure": figure, "before": before, "after": after, "unit": unit}
+            for figure, before, after, unit in figures
+            if max(before, after) > 0
+        ]
+    return table_from("shares", rows)
 
 
 def _own_shares(side: Side, version: ComparedVersion) -> dict[str, float]:
@@ -308,78 +218,74 @@ def of_metrics(
         for compared, told in changes
         for change in told.changed[: most or extent.metrics]
     ]
-    return table_of(_MetricRow, rows) if rows else None
+    return table_from("metrics", rows) if rows else None
 
 
-def _metric(kernel: str, compared: ComparedPair, change: MetricChange, other_gpu: bool) -> _MetricRow:
+def _metric(kernel: str, compared: ComparedPair, change: MetricChange, other_gpu: bool) -> Row:
     before, after = change.before, change.after
     values = before.value, after.value
     unit = before.unit if before.unit == after.unit else f"{before.unit} / {after.unit}"
     if other_gpu and before.pct_of_peak is not None and unit != "%":
         values, unit = (before.pct_of_peak, after.pct_of_peak), "% of own peak"
     good = change.better(compared.verdict)
-    better = None if good is None else "yes" if good else "no"
-    doubt = change.doubt
-    status, reason = _status(doubt is not None), doubt and doubt.text
-    return _MetricRow(kernel, before.name, *_rounded_pair(*values), unit, better, status, reason)
+    return {
+        "kernel": kernel,
+        "metric": before.name,
+        "baseline": values[0],
+        "candidate": values[1],
+        "unit": unit,
+        "better": None if good is None else "yes" if good else "no",
+        "status": _status(change.doubt is not None),
+        "doubt": change.doubt,
+    }
 
 
 def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
     """Return one row per version and pair: compared with the baseline and the previous version, with HBM traffic."""
-    rows: list[_StepRow] = []
+    rows: list[Row] = []
     last: dict[str, float] = {}
     for place, comparison in enumerate(steps):
         for compared in comparison.pairs:
             label = compared.pair.label if compared.pair.of_several else compared.pair.before[0]
             effect = compared.effect
             if place == 0:
-                rows.append(_first_step(comparison, compared, label, extent))
+                rows.append(_first_step(comparison, compared, extent.kernel_name(label)))
                 last[label] = effect.baseline_ns if effect else 0.0
             after = label if compared.pair.how in ("group", "fused", "same_name") else compared.pair.after[0]
             rows.append(_step(comparison, compared, extent.kernel_name(after), last.get(label)))
             last[label] = effect.candidate_ns if effect else 0.0
-    units = {"ms": "ms", "hbm_bytes": "bytes", "hbm_gbs": "GB/s", "pct_of_peak": "%"}
-    return table_of(_StepRow, rows, units)
+    return table_from("series", rows)
 
 
-def _first_step(comparison: Comparison, compared: ComparedPair, label: str, extent: Extent) -> _StepRow:
-    row = _StepRow(comparison.before.name, extent.kernel_name(label))
-    if effect := compared.effect:
-        row = row._replace(ms=effect.baseline_ns / 1e6, speedup=1.0)
-    amounts = traffic(compared)
-    return _with_bandwidth(row, comparison.before, compared.before, amounts and amounts[0])
+def _first_step(comparison: Comparison, compared: ComparedPair, kernel: str) -> Row:
+    effect, amounts = compared.effect, traffic(compared)
+    row = _bandwidth(comparison.before, compared.before, amounts and amounts[0])
+    times = {"ns": effect.baseline_ns, "speedup": 1.0} if effect else {}
+    return row | times | {"kernel": kernel, "verdict": "baseline"}
 
 
-def _step(comparison: Comparison, compared: ComparedPair, kernel: str, last: float | None) -> _StepRow:
-    effect = compared.effect
-    row = _StepRow(
-        comparison.after.name,
-        kernel,
-        ms=effect.candidate_ns / 1e6 if effect else None,
-        verdict=compared.verdict,
-        same_work=compared.work.answer,
-    )
+def _step(comparison: Comparison, compared: ComparedPair, kernel: str, last: float | None) -> Row:
+    effect, amounts = compared.effect, traffic(compared)
+    row = _bandwidth(comparison.after, compared.after, amounts and amounts[1])
+    row |= {"kernel": kernel, "verdict": compared.verdict, "same_work": compared.work.answer}
+    if effect:
+        row["ns"] = effect.candidate_ns
     if effect and comparison.other_gpu is None:
-        row = row._replace(
-            speedup=_round_value(effect.speedup),
-            low=_round_value(effect.low),
-            high=_round_value(effect.high),
-            step_speedup=_round_value(last / effect.candidate_ns) if last else None,
-        )
-    amounts = traffic(compared)
+        row |= {"judged": effect, "speedup": effect.speedup}
+        row["step_speedup"] = last / effect.candidate_ns if last else None
     if amounts and compared.after.time_ns:
-        more = amounts[1] / amounts[0]
-        bandwidth = more * compared.before.time_ns / compared.after.time_ns
-        row = row._replace(traffic_ratio=_round_value(more), bandwidth_ratio=_round_value(bandwidth))
-    return _with_bandwidth(row, comparison.after, compared.after, amounts and amounts[1])
+        row["more"] = amounts[1] / amounts[0]
+        row["more_bandwidth"] = row["more"] * compared.before.time_ns / compared.after.time_ns
+    return row
 
 
-def _with_bandwidth(row: _StepRow, version: ComparedVersion, side: Side, amount: float | None) -> _StepRow:
-    if not amount or not side.time_ns:
-        return row
-    peak, rate = version.ceilings.value("hbm.bw") if version.ceilings else None, amount / side.time_ns
-    share = _round_value(100 * rate / peak) if peak else None
-    return row._replace(hbm_bytes=_round_value(amount), hbm_gbs=_round_value(rate), pct_of_peak=share)
+def _bandwidth(version: ComparedVersion, side: Side, amount: float | None) -> Row:
+    """Return the row of a version with its HBM traffic; all else is unknown."""
+    row = dict.fromkeys(_STEP_VALUES) | {"workload": version.name}
+    if amount and side.time_ns:
+        peak, rate = version.ceilings.value("hbm.bw") if version.ceilings else None, amount / side.time_ns
+        row |= {"bytes": amount, "rate": rate, "of_peak": 100 * rate / peak if peak else None}
+    return row
 
 
 def names(kernels: Sequence[str], extent: Extent) -> list[str]:
@@ -397,15 +303,6 @@ def _status(doubted: bool) -> str:
     return "suspect" if doubted else "ok"
 
 
-def _round_value(value: float | None) -> float | None:
-    """Round a value to the digits that an answer needs."""
-    return None if value is None else float(f"{value:.{_FIGURES}g}")
-
-
-def _rounded_pair(before: float | None, after: float | None) -> tuple[float | None, float | None]:
-    return _round_value(before), _round_value(after)
-
-
 def changed_lines(comparison: Comparison) -> hotspots.LineChanges | None:
     """Return the changed lines of the most important pair; None unless it is a pair of two sampled kernels."""
     main = comparison.main
@@ -419,18 +316,10 @@ def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
     """Return the lines whose share of the samples, or of the cycles of thread traces, changed most."""
     changed = [row for row in changes.lines if abs(row.difference) >= _LEAST_POINTS]
     rows = [
-        _LineRow(
-            row.place,
-            round(row.before_pct, 1),
-            round(row.after_pct, 1),
-            round(row.difference, 1),
-            f"{row.interval.low:.1f} to {row.interval.high:.1f}" if row.interval else None,
-            row.verdict,
-        )
+        {"line": row, "interval": f"{row.interval.low:.1f} to {row.interval.high:.1f}" if row.interval else None}
         for row in changed[: extent.lines]
     ]
-    units = {"baseline_pct": "%", "candidate_pct": "%", "change_points": "points", "interval": "points"}
-    return table_of(_LineRow, rows, units, len(changed))
+    return table_from("lines", rows, len(changed))
 
 
 def about_lines(changes: hotspots.LineChanges | None) -> list[Note]:

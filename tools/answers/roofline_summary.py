@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
@@ -11,16 +10,9 @@ from typing import Any
 from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
 from ...analysis.timeline.phases import OPERATIONS, Phase
-from ..base.results import Table, round_number, table_of
+from ..base.results import Table, round_number
+from .tables import table_from
 
-_OperatorRow = namedtuple(
-    "_OperatorRow", "operator sizes types calls ms tflops gbs intensity least_ms roofline_pct bound reason"
-)
-_PhaseRow = namedtuple("_PhaseRow", "phase count requests tokens ms interval_ms busy_ms operations")
-_CollectiveRow = namedtuple(
-    "_CollectiveRow", "collective type mb ranks calls ms transfer_ms waited_pct busbw_gbs status reason"
-)
-_UNITS = {"ms": "ms", "tflops": "TFLOP/s", "gbs": "GB/s", "intensity": "FLOP/byte", "least_ms": "ms"}
 _WITHOUT_SIZE, _TYPE, _SIZES = re.compile(r"(,\[\])+\]$"), re.compile(r'"([^"]*)"'), 80
 """The last arguments without a size, which are not shown, a type, and how many characters are shown of sizes."""
 _DIGITS = 7
@@ -149,47 +141,20 @@ def _once(table: Table, numbers: dict[str, str]) -> Table:
 
 def operator_table(analysed: Operators, top_n: int) -> Table:
     """Return the operators with the most time, with the sizes and types of their tensors."""
-    shown = analysed.shape_rows[:top_n]
     rows = [
-        _OperatorRow(
-            row.operator,
-            _WITHOUT_SIZE.sub("]", row.sizes or "")[:_SIZES],
-            ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row.types or ""))))),
-            row.calls,
-            in_ms(row.ns),
-            four_digits(row.tflops),
-            four_digits(row.gbs),
-            four_digits(row.intensity),
-            in_ms(row.least_ns),
-            four_digits(row.roofline_pct),
-            row.bound,
-            row.reason,
-        )
-        for row in shown
+        {
+            "row": row,
+            "sizes": _WITHOUT_SIZE.sub("]", row.sizes or "")[:_SIZES],
+            "types": ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row.types or ""))))),
+        }
+        for row in analysed.shape_rows[:top_n]
     ]
-    return table_of(_OperatorRow, rows, _UNITS | {"roofline_pct": "%"}, len(analysed.shape_rows))
+    return table_from("operators", rows, len(analysed.shape_rows))
 
 
 def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
     """Return the collectives with the most time, with their bus bandwidth and the time of the transfer alone."""
-    rows = [
-        _CollectiveRow(
-            row.collective,
-            row.type,
-            None if row.bytes is None else row.bytes / 1e6,
-            row.group_size,
-            row.calls,
-            in_ms(row.ns),
-            in_ms(row.transfer_ns),
-            None if row.waited_pct is None else round(row.waited_pct, 2),
-            four_digits(row.busbw_gbs),
-            row.status,
-            row.reason,
-        )
-        for row in collectives[:top_n]
-    ]
-    units = {"mb": "MB", "ms": "ms", "transfer_ms": "ms", "waited_pct": "%", "busbw_gbs": "GB/s"}
-    return table_of(_CollectiveRow, rows, units, len(collectives))
+    return table_from("collectives", [{"row": row} for row in collectives[:top_n]], len(collectives))
 
 
 def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
@@ -206,18 +171,18 @@ def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
         total = sum(work.values())
         main = sorted((group for group in work if 100 * work[group] >= total > 0), key=lambda group: -work[group])
         rows.append(
-            _PhaseRow(
-                phase,
-                len(some),
-                _median([p.requests for p in some]),
-                _median([p.tokens for p in some]),
-                in_ms(_median(lengths)),
-                in_ms(_median([p.interval for p in some])),
-                in_ms(sum(p.busy or 0 for p in some)) if lengths else None,
-                ", ".join(f"{group} {100 * work[group] / total:.3g} %" for group in main) or None,
-            )
+            {
+                "phase": phase,
+                "count": len(some),
+                "requests": _median([p.requests for p in some]),
+                "tokens": _median([p.tokens for p in some]),
+                "ns": _median(lengths),
+                "interval_ns": _median([p.interval for p in some]),
+                "busy_ns": sum(p.busy or 0 for p in some) if lengths else None,
+                "operations": ", ".join(f"{group} {100 * work[group] / total:.3g} %" for group in main) or None,
+            }
         )
-    return table_of(_PhaseRow, rows[:top_n], {"ms": "ms", "interval_ms": "ms", "busy_ms": "ms"}, len(rows))
+    return table_from("phases", rows[:top_n], len(rows))
 
 
 def _median(values: Iterable[int | None]) -> float | None:

@@ -55,7 +55,7 @@ def _elf_code_objects(elf: Elf, budget: Budget) -> Iterator[Elf]:
             "Give the linked program" if bitcode else "Give a file that hipcc or clang built for an AMD GPU",
         )
     for section in fat:
-        yield from _bundle_code_objects(elf.window.part(section.offset, section.size), budget)
+        yield from _bundle_code_objects(section, budget)
 
 
 def _bundle_code_objects(window: FileWindow, budget: Budget) -> Iterator[Elf]:

@@ -102,16 +102,6 @@ _NOTE = Struct("<III")
 
 
 @dataclass(frozen=True)
-class Header:
-    """One section or program header: what it describes and where that is."""
-
-    kind: str | int
-    offset: int
-    size: int
-    name: int = 0
-
-
-@dataclass(frozen=True)
 class Elf:
     """An ELF file in a window, with its machine and target flags."""
 
@@ -120,39 +110,36 @@ class Elf:
     machine: str | int
     flags: int
 
-    def sections(self, budget: Budget) -> list[Header]:
-        """Return the section headers."""
-        count = _read_or_refuse(self.file.num_sections)
-        return self._headers(budget, count, ("e_shoff", "e_shentsize"), self.file.structs.Elf_Shdr, "sh_", "sh_size")
-
-    def segments(self, budget: Budget) -> list[Header]:
-        """Return the program headers."""
-        count = _read_or_refuse(self.file.num_segments)
-        return self._headers(budget, count, ("e_phoff", "e_phentsize"), self.file.structs.Elf_Phdr, "p_", "p_filesz")
-
-    def sections_named(self, budget: Budget, *starts: bytes) -> list[Header]:
+    def sections_named(self, budget: Budget, *starts: bytes) -> list[FileWindow]:
         """Return the sections whose names begin with any of ``starts``."""
-        sections, index = self.sections(budget), _read_or_refuse(self.file.get_shstrndx)
+        sections, index = self._sections(budget), _read_or_refuse(self.file.get_shstrndx)
         if index >= len(sections):
             return []
-        names = self.window.part(sections[index].offset, sections[index].size).read()
-        return [h for h in sections if names.startswith(starts, h.name)]
+        names = self.window.part(sections[index]["sh_offset"], sections[index]["sh_size"]).read()
+        named = [header for header in sections if names.startswith(starts, header["sh_name"])]
+        return [self.window.part(header["sh_offset"], header["sh_size"]) for header in named]
 
     def notes(self, budget: Budget) -> Iterator[tuple[bytes, int, bytes]]:
         """Yield owner, type and content of the notes of its segments, or of its sections if it has no segments."""
-        tables = [s for s in self.segments(budget) if s.kind == "PT_NOTE"]
-        for table in tables or [s for s in self.sections(budget) if s.kind == "SHT_NOTE"]:
-            budget.spend("note_bytes", table.size)
-            yield from _notes(self.window.part(table.offset, table.size).read())
+        count = _read_or_refuse(self.file.num_segments)
+        segments = self._headers(budget, count, ("e_phoff", "e_phentsize"), self.file.structs.Elf_Phdr)
+        tables = [(s["p_offset"], s["p_filesz"]) for s in segments if s["p_type"] == "PT_NOTE"]
+        if not tables:
+            sections = self._sections(budget)
+            tables = [(s["sh_offset"], s["sh_size"]) for s in sections if s["sh_type"] == "SHT_NOTE"]
+        for offset, size in tables:
+            budget.spend("note_bytes", size)
+            yield from _notes(self.window.part(offset, size).read())
 
-    def _headers(
-        self, budget: Budget, count: int, place: tuple[str, str], shape: Any, prefix: str, size: str
-    ) -> list[Header]:
+    def _sections(self, budget: Budget) -> list[Any]:
+        count = _read_or_refuse(self.file.num_sections)
+        return self._headers(budget, count, ("e_shoff", "e_shentsize"), self.file.structs.Elf_Shdr)
+
+    def _headers(self, budget: Budget, count: int, place: tuple[str, str], shape: Any) -> list[Any]:
         budget.spend("headers", count)
         start, step = self.file[place[0]], self.file[place[1]]
         stream: Any = self.window
-        parsed = [_read_or_refuse(lambda i=i: struct_parse(shape, stream, start + i * step)) for i in range(count)]
-        return [Header(h[f"{prefix}type"], h[f"{prefix}offset"], h[size], h.get("sh_name", 0)) for h in parsed]
+        return [_read_or_refuse(lambda i=i: struct_parse(shape, stream, start + i * step)) for i in range(count)]
 
 
 def open_elf(window: FileWindow) -> Elf:

@@ -7,10 +7,9 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from ...analysis.base.database import speed_up
 from ...analysis.base.problems import BadArgument, BadInput, StoreProblem
@@ -158,38 +157,41 @@ def _rows(trace: Trace, sql: str) -> Iterator[Sequence[Any]]:
 
 
 _ON_DEVICE = ("kernel", "copy", "fill")
-_MOST_LANES = 60
-"""Maximum number of lanes to draw: those with the most time."""
-_DEEPEST = 12
-_Correlation = tuple[int | None, int | None, int]
-"""What a call shares with the work that it started: rank, process and correlation id."""
-_CHARACTERS = 1_000
-"""Maximum characters of a name, because there may be as many names as events."""
-
-
-@dataclass(frozen=True)
-class _PictureLane:
-    """One lane of the picture: its name and position."""
-
-    kind: str
-    name: str
-    place: tuple[int, ...]
-
-
-class _PictureEvent(NamedTuple):
-    """An event or a range; times in ns."""
-
-    kind: str
-    name: str
-    device: int | None
-    stream: int | None
-    pid: int | None
-    thread: int | None
-    rank: int | None
-    depth: int
-    correlation: int | None
-    start: int
-    duration: int
+_PICTURE = """
+WITH longest AS (
+    SELECT kind, left(coalesce(name, kind), 1000) AS name, device_id, stream, pid, thread, rank, depth, correlation,
+        start_ns, end_ns - start_ns AS duration, kind IN {on_device} AS works
+    FROM {events} ORDER BY duration DESC, start_ns LIMIT {most}
+), placed AS (
+    SELECT *, CASE WHEN works THEN 'device' WHEN kind = 'range' THEN 'ranges' ELSE 'host' END AS lane_kind,
+        CASE WHEN works THEN concat('rank ' || rank || ', ', 'GPU ', coalesce(device_id, 0), ', stream ' || stream)
+            WHEN kind = 'range' THEN concat('thread ' || thread || ', ', 'ranges ', depth + 1)
+            WHEN rank IS NOT NULL THEN concat('rank ', rank, ', thread ' || thread)
+            WHEN thread IS NULL THEN concat('thread ', pid)
+            WHEN (SELECT count(DISTINCT pid) > 1 FROM longest WHERE NOT works) THEN concat('thread ', pid, '/', thread)
+            ELSE concat('thread ', thread) END AS lane_name,
+        CASE WHEN works THEN [0, coalesce(rank, 0), coalesce(device_id, 0), coalesce(stream, 0)]
+            WHEN kind = 'range' THEN [2, coalesce(thread, 0), depth]
+            ELSE [1, coalesce(pid, 0), coalesce(thread, 0)] END AS place
+    FROM longest
+), busiest AS (
+    SELECT lane_kind, lane_name, place, sum(duration) AS busy, count(*) OVER () AS lanes
+    FROM placed GROUP BY lane_kind, lane_name, place ORDER BY busy DESC LIMIT 60
+), numbered AS (
+    SELECT *, row_number() OVER (ORDER BY place, busy DESC) - 1 AS lane FROM busiest
+), drawn AS (
+    SELECT *, row_number() OVER (ORDER BY lane, start_ns, duration DESC) - 1 AS number
+    FROM placed JOIN numbered USING (lane_kind, lane_name, place)
+)
+SELECT lane, lane_name, lane_kind, lanes, name, kind,
+    start_ns - lag(start_ns, 1, {origin}) OVER (PARTITION BY lane ORDER BY number), duration,
+    CASE WHEN works AND correlation IS NOT NULL
+        THEN min(number) FILTER (NOT works) OVER (PARTITION BY rank, pid, correlation) END
+FROM drawn ORDER BY number
+"""
+"""The longest events by the lanes with the most time: a stream, the thread that called (process ids repeat on other
+hosts, so with its rank), or the ranges of a thread. The last column is the first event that started the same work, by
+its rank, process and correlation. Names are cut, because there may be as many as events."""
 
 
 def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
@@ -206,28 +208,29 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
             speed_up(opened.cursor)
         sql = _events_and_ranges(opened)
         total, origin, end = opened.rows(f"SELECT count(*), min(start_ns), max(end_ns) FROM {sql}")[0]
-        what = (
-            f"kind, left(coalesce(name, kind), {_CHARACTERS}), device_id, stream, pid, thread, rank, depth, correlation"
-        )
-        longest = f"SELECT {what}, start_ns, end_ns - start_ns FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns"
-        rows = [_PictureEvent(*row) for row in opened.rows(f"{longest} LIMIT {most}")]
-        window: tuple[int, int] | None = None
+        origin = origin or 0
+        rows = opened.rows(_PICTURE.format(events=sql, on_device=_ON_DEVICE, most=most, origin=origin))
+        window: list[int] | None = None
         with suppress(BadInput):  # the timeline cannot be analysed
             windows = timeline(opened, TimelineRequest(top_n=1)).windows
-            window = windows[0].start, windows[-1].end
-    processes = {row.pid for row in rows if row.kind not in _ON_DEVICE and row.pid is not None}
-    lanes: dict[_PictureLane, list[_PictureEvent]] = {}
-    for row in rows:
-        lanes.setdefault(_lane(row, apart=len(processes) > 1), []).append(row)
-    busiest = sorted(lanes, key=lambda lane: -sum(event.duration for event in lanes[lane]))[:_MOST_LANES]
-    drawn_lanes = sorted(busiest, key=lambda lane: lane.place)
+            window = [windows[0].start - origin, windows[-1].end - origin]
+    lanes = dict.fromkeys(row[:3] for row in rows)
+    names = {name: number for number, name in enumerate(dict.fromkeys(row[4:6] for row in rows))}
     return {
-        "origin_ns": origin,
-        "span_ns": 0 if origin is None else end - origin,
-        "window": None if window is None or origin is None else [at - origin for at in window],
+        "origin_ns": origin if total else None,
+        "span_ns": end - origin if total else 0,
+        "window": window,
         "total": total,
-        "lanes_left_out": len(lanes) - len(drawn_lanes),
-        **_columns(drawn_lanes, lanes, origin or 0),
+        "lanes_left_out": rows[0][3] - len(lanes) if rows else 0,
+        "calls": [row[8] for row in rows if row[8] is not None],
+        "called": [at for at, row in enumerate(rows) if row[8] is not None],
+        "lanes": [{"name": name, "kind": kind} for _, name, kind in lanes],
+        "names": [name for name, _ in names],
+        "kinds": [kind for _, kind in names],
+        "lane": [row[0] for row in rows],
+        "name": [names[row[4:6]] for row in rows],
+        "start": [row[6] for row in rows],
+        "duration": [row[7] for row in rows],
     }
 
 
@@ -239,64 +242,7 @@ def _events_and_ranges(opened: Workload) -> str:
     ]
     if ranges := ranges_of(opened):
         parts.append(
-            "SELECT 'range', name, NULL, NULL, NULL, thread, NULL, "
-            f"least(coalesce(depth, 0), {_DEEPEST}), NULL, start_ns, end_ns FROM {ranges}"
+            "SELECT 'range', name, NULL, NULL, NULL, thread, NULL, least(coalesce(depth, 0), 12), NULL, start_ns, "
+            f"end_ns FROM {ranges}"
         )
     return f"({' UNION ALL '.join(parts)})"
-
-
-def _lane(event: _PictureEvent, *, apart: bool) -> _PictureLane:
-    """Return the lane of an event: its stream, the thread that called, or the ranges of that thread.
-
-    With ``apart``, thread names include their process.
-    """
-    thread = event.thread
-    if event.kind in _ON_DEVICE:
-        stream = "" if event.stream is None else f", stream {event.stream}"
-        on = (0, event.rank or 0, event.device or 0, event.stream or 0)
-        return _PictureLane("device", f"{lane_name(event.rank, event.device)}{stream}", on)
-    if event.kind == "range":
-        called = f"{'' if thread is None else f'thread {thread}, '}ranges {event.depth + 1}"
-        return _PictureLane("ranges", called, (2, thread or 0, event.depth))
-    on_host = (1, event.pid or 0, thread or 0)
-    if event.rank is not None:  # process ids repeat on other hosts
-        return _PictureLane("host", f"rank {event.rank}{'' if thread is None else f', thread {thread}'}", on_host)
-    whose = f"{event.pid}/" if apart and thread is not None else ""
-    return _PictureLane("host", f"thread {whose}{event.pid if thread is None else thread}", on_host)
-
-
-def _columns(
-    drawn_lanes: list[_PictureLane], lanes: dict[_PictureLane, list[_PictureEvent]], origin: int
-) -> dict[str, list[Any]]:
-    """Return the lanes, the names and kinds, the lane, name, start and duration of each event, and the launches."""
-    names: dict[tuple[str, str], int] = {}
-    lane_of: list[int] = []
-    name_of, starts, durations = [], [], []
-    callers: dict[_Correlation, int] = {}
-    work: list[tuple[_Correlation, int]] = []
-    for number, lane in enumerate(drawn_lanes):
-        before = origin
-        for event in sorted(lanes[lane], key=lambda event: (event.start, -event.duration)):
-            if event.correlation is not None:
-                correlation = (event.rank, event.pid, event.correlation)
-                if event.kind in _ON_DEVICE:
-                    work.append((correlation, len(lane_of)))
-                else:
-                    callers.setdefault(correlation, len(lane_of))
-            lane_of.append(number)
-            name_of.append(names.setdefault((event.name, event.kind), len(names)))
-            starts.append(event.start - before)
-            durations.append(event.duration)
-            before = event.start
-    launched = [(callers[correlation], at) for correlation, at in work if correlation in callers]
-    return {
-        "calls": [call for call, _ in launched],
-        "called": [at for _, at in launched],
-        "lanes": [{"name": lane.name, "kind": lane.kind} for lane in drawn_lanes],
-        "names": [name for name, _ in names],
-        "kinds": [kind for _, kind in names],
-        "lane": lane_of,
-        "name": name_of,
-        "start": starts,
-        "duration": durations,
-    }

@@ -76,60 +76,45 @@ def _diagnoses(workload: Workload) -> list[findings.Diagnosis]:
     return diagnoses
 
 
-def finding_rows(workload: Workload) -> list[Row]:
-    """Return every finding about every kernel, the verdict's first."""
-    rows: list[Row] = []
-    for one in _diagnoses(workload):
-        kernel = {
-            "workload": workload.id,
-            "kernel": one.kernel,
-            "verdict": one.verdict.subsystem,
-            "confidence": one.verdict.confidence,
-            "share_pct": one.share_pct,
-        }
-        rows += [
-            kernel
-            | {name: getattr(f, name) for name in ("subsystem", "severity", "claim", "speedup_bound")}
-            | {
-                "evidence": "; ".join(
-                    f"{e.metric} = {number(e.value)} {e.unit}{f' ({e.threshold})' if e.threshold else ''}"
-                    for e in f.evidence
-                ),
-                "advice": "; ".join(a.do for a in f.advice),
-            }
-            for f in one.findings
-        ]
-        if not one.findings:
-            rows.append(kernel | {"subsystem": "unknown", "claim": "The collected data does not show what limits it."})
-    return rows
+def _kernel_rows(workload: Workload, rows: Callable[[findings.Diagnosis], Iterable[Row]]) -> list[Row]:
+    """Return rows of the diagnosis of every kernel."""
+    return [{"workload": workload.id, "kernel": d.kernel, **row} for d in _diagnoses(workload) for row in rows(d)]
 
 
-def load_rows(workload: Workload) -> list[Row]:
-    """Return the load of every unit for every kernel."""
+def _finding_rows(one: findings.Diagnosis) -> list[Row]:
+    """Return every finding, the verdict's first."""
+    verdict = {
+        "verdict": one.verdict.subsystem,
+        "confidence": one.verdict.confidence,
+        "share_pct": one.share_pct,
+    }
     return [
         {
-            "workload": workload.id,
-            "kernel": one.kernel,
-            **{name: getattr(load, name) for name in ("unit", "label", "pct", "cycles_pct", "work_pct", "status")},
-            "reason": load.reason and load.reason.text,
+            **verdict,
+            **{name: getattr(f, name) for name in ("subsystem", "severity", "claim", "speedup_bound")},
+            "evidence": "; ".join(
+                f"{e.metric} = {number(e.value)} {e.unit}{f' ({e.threshold})' if e.threshold else ''}"
+                for e in f.evidence
+            ),
+            "advice": "; ".join(a.do for a in f.advice),
         }
-        for one in _diagnoses(workload)
+        for f in one.findings
+    ] or [{**verdict, "subsystem": "unknown", "claim": "The collected data does not show what limits it."}]
+
+
+def _load_rows(one: findings.Diagnosis) -> list[Row]:
+    """Return the load of every unit."""
+    same = ("unit", "label", "pct", "cycles_pct", "work_pct", "status")
+    return [
+        {name: getattr(load, name) for name in same} | {"reason": load.reason and load.reason.text}
         for load in one.units
     ]
 
 
-def account_rows(workload: Workload) -> list[Row]:
-    """Return the parts of the device's time and of the waves' lifetime for every kernel."""
+def _account_rows(one: findings.Diagnosis) -> list[Row]:
+    """Return the parts of the device's time and of the waves' lifetime."""
     return [
-        {
-            "workload": workload.id,
-            "kernel": one.kernel,
-            "view": view,
-            "part": part.name,
-            "title": part.title,
-            "share_pct": part.pct,
-        }
-        for one in _diagnoses(workload)
+        {"view": view, "part": part.name, "title": part.title, "share_pct": part.pct}
         for view, account in ((DEVICE, one.device_time), (WAVES, one.wave_time))
         for part in account
     ]
@@ -173,10 +158,6 @@ def _has_rules(manifest: Manifest) -> bool:
     return _has_metrics(manifest) and bool(rules.rules(manifest.arch or ""))
 
 
-def _has_events(manifest: Manifest) -> bool:
-    return bool(manifest.events)
-
-
 def _with_workload(rows: Callable[[Workload], list[Row]], workload: Workload) -> list[Row]:
     """Return the rows of a declared table with the id of the workload; none if it has no device work."""
     try:
@@ -185,17 +166,25 @@ def _with_workload(rows: Callable[[Workload], list[Row]], workload: Workload) ->
         return []
 
 
+_DIAGNOSES = {"findings": _finding_rows, "loads": _load_rows, "accounts": _account_rows}
+_TIMELINES = {
+    "steps": step_rows,
+    "phases": phase_rows,
+    "lanes": lane_rows,
+    "gaps": gap_rows,
+    "operators": operator_rows,
+    "collectives": collective_rows,
+}
 DERIVED = {
     "metrics": DerivedTable(_has_metrics, metric_rows),
-    "findings": DerivedTable(_has_rules, finding_rows, measured=True),
-    "loads": DerivedTable(_has_rules, load_rows, measured=True),
-    "accounts": DerivedTable(_has_rules, account_rows, measured=True),
-    "steps": DerivedTable(_has_events, step_rows),
-    "phases": DerivedTable(_has_events, phase_rows),
-    "lanes": DerivedTable(_has_events, lane_rows),
-    "gaps": DerivedTable(_has_events, gap_rows),
-    "operators": DerivedTable(_has_events, operator_rows, measured=True),
-    "collectives": DerivedTable(_has_events, collective_rows),
+    **{
+        name: DerivedTable(_has_rules, partial(_kernel_rows, rows=rows), measured=True)
+        for name, rows in _DIAGNOSES.items()
+    },
+    **{
+        name: DerivedTable(lambda manifest: bool(manifest.events), rows, measured=name == "operators")
+        for name, rows in _TIMELINES.items()
+    },
     **{
         table.name: DerivedTable(table.exists, partial(_with_workload, table.rows))
         for table in TABLES.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,7 @@ class References:
 def references(root: Node, known: Mapping[str, Any]) -> References:
     """Return everything the query ``root`` refers to; ``known`` contains our tables by lower-case name."""
     refs = References()
-    for node in _all_nodes(root):
+    for node in _walk(root):
         kind = str(node.get("type"))
         refs.words.update(_words(node))
         refs.writes |= kind.endswith("_NODE") and kind not in _QUERIES
@@ -170,25 +170,21 @@ def rows_needed(root: Node, refs: References, limit: int) -> tuple[str, int, boo
 
 def _parts(query: Node) -> tuple[list[Node], list[Node]]:
     """Split a query into its own nodes and the queries nested in it; WITH is excluded."""
-    inside: list[Node] = []
-    nested: list[Node] = []
-    pending: list[Any] = [value for key, value in query.items() if key != "cte_map"]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, list):
-            pending += node
-        elif isinstance(node, dict):
-            if str(node.get("type")).endswith("_NODE"):
-                nested.append(node)
-                continue
-            if node.get("type") == "SHOW_REF" and node.get("show_type") == "DESCRIBE":
-                continue  # needs names and types but no rows
-            key = node.get("expression") if "null_order" in node else None
-            if key and key.get("type") == "STAR" and not key.get("expr"):
-                continue  # ORDER BY ALL: the columns of the result, not of the table
-            inside.append(node)
-            pending += node.values()
-    return inside, nested
+    nodes = list(_walk([value for key, value in query.items() if key != "cte_map"], _is_other))
+    nested = [node for node in nodes if str(node.get("type")).endswith("_NODE")]
+    return [node for node in nodes if not _is_other(node)], nested
+
+
+def _is_other(node: Node) -> bool:
+    """Whether a node belongs to another query, or names no columns of the tables of its own."""
+    key = node.get("expression") if "null_order" in node else None
+    return (
+        str(node.get("type")).endswith("_NODE")
+        # DESCRIBE needs names and types but no rows.
+        or (node.get("type") == "SHOW_REF" and node.get("show_type") == "DESCRIBE")
+        # ORDER BY ALL: the columns of the result, not of the table.
+        or bool(key and key.get("type") == "STAR" and not key.get("expr"))
+    )
 
 
 def _words(node: Node) -> Iterator[str]:
@@ -199,15 +195,17 @@ def _words(node: Node) -> Iterator[str]:
             yield from (item.lower() for item in value if isinstance(item, str))
 
 
-def _all_nodes(root: Node) -> Iterator[Node]:
-    pending: list[Any] = [root]
+def _walk(root: Any, is_leaf: Callable[[Node], bool] = lambda node: False) -> Iterator[Node]:
+    """Yield the nodes below ``root``, but not those inside of leaves."""
+    pending = [root]
     while pending:
         node = pending.pop()
-        if isinstance(node, dict):
-            yield node
-            pending += node.values()
-        elif isinstance(node, list):
+        if isinstance(node, list):
             pending += node
+        elif isinstance(node, dict):
+            yield node
+            if not is_leaf(node):
+                pending += node.values()
 
 
 def _integer(node: Node | None) -> int | None:

@@ -1,9 +1,8 @@
-"""Measure the ceilings of this machine's processors: memory bandwidth as counted by STREAM, and multiply-adds."""
+"""Measure the ceilings of this machine's processors: memory bandwidth as counted by STREAM, and matrix products."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 import os
 import socket
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from ....analysis.base.problems import NotFound, near
 from ....analysis.base.text import count_text
 from ..machine.sysfs import listing, memory_bytes, read, whole_number
-from .outcomes import CeilingOutcome, CeilingProgress, Mode
+from .outcomes import CeilingOutcome, CeilingProgress, Mode, sampled
+from .specs import choose_names
 
 CEILINGS = ("host.fma.f32", "host.fma.f64", "host.dram.read", "host.dram.copy", "host.dram.triad")
 _ARRAYS = {"read": 1, "copy": 2, "triad": 3}
 """Number of arrays that each kernel traverses once. The bytes are those that the program reads and writes, excluding
 lines that a cache fetches before they are overwritten."""
 _S = 0.5
-_X, _Y = 0.999, 0.0005
-"""Constants of v -> v * X + Y: chains of any length stay finite and never reach zero."""
-_CHAIN, _REPEATS = 16, 4096
-"""Multiply-adds on a value between its load and store, so that neither is the bottleneck; repeats per call."""
+_PIECE = 1 << 15
+"""Elements that NumPy processes at once: the intermediate result stays in a cache, and locks are taken rarely."""
+_SIDES = {"functional": 64, "quick": 768, "full": 768}
+"""Rows and columns of the matrices that are multiplied."""
 _OVERWRITTEN = -1.0
 _CPUS, _CGROUP = Path("/sys/devices/system/cpu"), Path("/sys/fs/cgroup")
 _LEAST = 64 << 20
@@ -58,18 +58,6 @@ _EFFORTS = {"quick": CpuEffort(0.2, 3, 0.02, 1 << 30), "full": CpuEffort(1.5, 7,
 
 
 @dataclass(frozen=True)
-class CpuLoops:
-    """The timed loops: copy(to, of), triad(to, a, b), read(words) -> their exclusive or, and fma(values, x, y, n) with
-    n * _CHAIN multiply-adds per value. They release Python's global interpreter lock."""
-
-    name: str
-    copy: Callable[..., Any]
-    triad: Callable[..., Any]
-    read: Callable[..., Any]
-    fma: Callable[..., Any] | None = None
-
-
-@dataclass(frozen=True)
 class CpuThreadWork:
     """One thread's part: ``run`` processes ``work`` bytes or operations, ``wrong`` checks the results."""
 
@@ -83,18 +71,7 @@ def choose_ceilings(wanted: Iterable[str] | None) -> tuple[str, ...]:
 
     Raises NotFound for a word that matches none.
     """
-    if not wanted:
-        return CEILINGS
-    names: set[str] = set()
-    for word in wanted:
-        matches = {name for name in CEILINGS if name == word or name.startswith(f"{word}.")}
-        if not matches:
-            raise NotFound(
-                f"There is no ceiling {word!r} to measure on the processors",
-                near(word, CEILINGS),
-                f"Known: {', '.join(CEILINGS)}",
-            )
-        names |= matches
+    names = choose_names(wanted, CEILINGS, "the processors")
     return tuple(name for name in CEILINGS if name in names)
 
 
@@ -106,7 +83,7 @@ def measure_ceilings(
     Rates are GB/s of the bytes that the program reads and writes, or GFLOP/s with a multiply-add counted as two.
     """
     names, outcomes = choose_ceilings(wanted), list[CeilingOutcome]()
-    bench = CpuBench(kernels(), mode)
+    bench = CpuBench(mode)
     for number, name in enumerate(names):
         if cancelled():
             break
@@ -117,27 +94,28 @@ def measure_ceilings(
 
 
 class CpuBench:
-    """Measures ceilings with one set of kernels in one mode; the arrays are reused between ceilings."""
+    """Measures ceilings in one mode; the arrays are reused between ceilings."""
 
-    def __init__(self, loops: CpuLoops, mode: str) -> None:
-        self._kernels, self._effort, self._cpus = loops, _EFFORTS.get(mode), cpus()
+    def __init__(self, mode: Mode) -> None:
+        self._effort, self._side, self._cpus = _EFFORTS.get(mode), _SIDES[mode], cpus()
         self._blocks: list[Any] = []
 
     def outcome(self, name: str) -> CeilingOutcome:
         """Measure one ceiling: median, p05 and p95 of the rate, or the error in its kernel's results."""
         _, group, kind = name.split(".")
-        return self._memory(name, kind) if group == "dram" else self._arithmetic(name, kind)
-
-    def _memory(self, name: str, kind: str) -> CeilingOutcome:
+        method = f"{compiler()}, {count_text(len(self._cpus), 'thread')}"
+        if group == "fma":
+            title = f"matrix product of {self._side} x {self._side} (BLAS)"
+            parts = [_product(kind, self._side, rank) for rank in range(len(self._cpus))]
+            return self._measure(CeilingOutcome(name, "GFLOP/s", "ok", kernel=title, method=method), parts)
         cache = last_level_bytes(self._cpus)
         if not self._blocks:
             # Allocated by the threads themselves, so that each uses its nearest memory.
             length = self._bytes(cache) // len(self._cpus) // 48 * 6
             self._blocks = _on_all(self._cpus, lambda rank: _random_block(length, rank))
         size = sum(block.nbytes for block in self._blocks)
-        parts = [_stream(self._kernels, kind, block) for block in self._blocks]
-        blank = CeilingOutcome(name, "GB/s", "ok", kernel=kind, method=self._method(f"{size >> 20} MiB in total"))
-        outcome = self._measure(blank, parts)
+        blank = CeilingOutcome(name, "GB/s", "ok", kernel=kind, method=f"{method}, {size >> 20} MiB in total")
+        outcome = self._measure(blank, [_stream(kind, block) for block in self._blocks])
         if self._effort and outcome.status == "ok" and size < _OUTSIDE * cache:
             why = (
                 f"the arrays, {size >> 20} MiB, are less than {_OUTSIDE} times the last-level cache of "
@@ -146,20 +124,10 @@ class CpuBench:
             return replace(outcome, status="suspect", reason=why)
         return outcome
 
-    def _arithmetic(self, name: str, kind: str) -> CeilingOutcome:
-        """Measure the compiled loop; without numba, a BLAS matrix product with one thread per worker process."""
-        side, fma, ranks = 768 if self._effort else 64, self._kernels.fma, range(len(self._cpus))
-        parts = [_chains(fma, kind, rank) if fma else _product(kind, side, rank) for rank in ranks]
-        title = f"{_CHAIN} multiply-adds" if fma else f"matrix product of {side} x {side} (BLAS)"
-        return self._measure(CeilingOutcome(name, "GFLOP/s", "ok", kernel=title, method=self._method()), parts)
-
     def _bytes(self, cache: int) -> int:
         if self._effort is None:
             return len(self._cpus) << 18
         return max(min(_BESIDE * (cache or _LEAST), free_bytes() // 2, self._effort.most_bytes), _LEAST)
-
-    def _method(self, about: str = "") -> str:
-        return ", ".join(word for word in (self._kernels.name, count_text(len(self._cpus), "thread"), about) if word)
 
     def _measure(self, blank: CeilingOutcome, parts: list[CpuThreadWork]) -> CeilingOutcome:
         """Run every part once to check it, then sample the rate of all together until the budget is used up."""
@@ -174,74 +142,62 @@ class CpuBench:
             return replace(blank, status="failed", reason=wrong, check=wrong)
         if not samples:
             return replace(blank, check="ok")
-        p05, median, p95 = (float(v) for v in np.percentile(samples, (5, 50, 95)))
-        outcome = replace(
-            blank, value=median, median=median, p05=p05, p95=p95, n=len(samples), check="ok",
-            work_per_launch=sum(part.work for part in parts),
-        )  # fmt: skip
-        if p95 - p05 > _DOUBTFUL * median:
+        outcome = replace(sampled(blank, samples), check="ok", work_per_launch=sum(part.work for part in parts))
+        if np.ptp(np.percentile(samples, (5, 95))) > _DOUBTFUL * np.median(samples):
             return replace(outcome, status="suspect", reason="samples differ widely: something else ran on the machine")
         return outcome
 
 
-def kernels() -> CpuLoops:
-    """Return the loops, compiled by numba if it is installed, else made of NumPy operations."""
-    if importlib.util.find_spec("numba") is None:
-        return CpuLoops(f"NumPy {np.__version__}", np.copyto, _numpy_triad, np.bitwise_xor.reduce)
-    _widest_vectors()
-    import numba
+def _triad(to: Any, a: Any, b: Any) -> None:
+    """Store a + _S * b, in pieces."""
+    product = np.empty(min(_PIECE, to.size))
+    for at in range(0, to.size, _PIECE):
+        piece = slice(at, at + _PIECE)
+        part = product[: to[piece].size]
+        np.multiply(b[piece], _S, out=part)
+        np.add(a[piece], part, out=to[piece])
 
-    # Only contraction: with reassociation the compiler would shorten the chains.
-    jit = numba.njit(nogil=True, fastmath={"contract"})
+
+@cache
+def _compiled_triad() -> Callable[..., Any]:
+    """Return a loop that needs no intermediate result, compiled by numba, or ``_triad`` without numba."""
+    try:
+        import numba
+    except ImportError:
+        return _triad
 
     def triad(to: Any, a: Any, b: Any) -> None:
         for i in range(to.size):
             to[i] = a[i] + _S * b[i]
 
-    def read(words: Any) -> Any:
-        total, half = np.uint64(0), words.size // 2
-        # Two loads for one three-input operation, so that the loads are the bottleneck.
-        for i in range(half):
-            total ^= words[i] ^ words[half + i]
-        return total
-
-    @jit  # type: ignore[untyped-decorator]
-    def eight(v: Any, x: Any, y: Any) -> Any:
-        return (((((((v * x + y) * x + y) * x + y) * x + y) * x + y) * x + y) * x + y) * x + y
-
-    def fma(values: Any, x: Any, y: Any, n: int) -> None:
-        for _ in range(n):
-            for i in range(values.size):
-                values[i] = eight(eight(values[i], x, y), x, y)
-
-    return CpuLoops(f"numba {numba.__version__}", np.copyto, jit(triad), jit(read), jit(fma))
+    return numba.njit(nogil=True, fastmath={"contract"})(triad)  # type: ignore[no-any-return]
 
 
-def _numpy_triad(to: Any, a: Any, b: Any) -> None:
-    """Work in pieces that fit into a cache, so that the intermediate result causes no memory traffic."""
-    for at in range(0, to.size, 1 << 14):
-        piece = slice(at, at + (1 << 14))
-        np.multiply(b[piece], _S, out=to[piece])
-        np.add(a[piece], to[piece], out=to[piece])
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "read": np.bitwise_xor.reduce,
+    "copy": np.copyto,
+    "triad": lambda to, a, b: _compiled_triad()(to, a, b),
+}
+"""The timed kernels: read(words), which returns their exclusive or, copy(to, of) and triad(to, a, b). They release
+Python's global interpreter lock."""
 
 
-def _widest_vectors() -> None:
-    """Allow 512-bit vectors if the processor has them; by default the compiler often keeps to 256 bits."""
-    from llvmlite import binding
-
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
-        os.environ.setdefault("NUMBA_CPU_FEATURES", f"{features.flatten()},-prefer-256-bit")
+def compiler() -> str:
+    """Return what compiles the kernels, or provides them ready-made."""
+    with suppress(PackageNotFoundError):
+        return f"numba {installed('numba')}"
+    return f"NumPy {np.__version__}"
 
 
-def _stream(loops: CpuLoops, kind: str, block: Any) -> CpuThreadWork:
+def _stream(kind: str, block: Any) -> CpuThreadWork:
     """Return a kernel over a thread's whole block, divided into the arrays that the kernel uses. Part of the
     destination is overwritten first, so that stale values cannot pass for results."""
+    kernel = _KERNELS[kind]
     if kind == "read":
         words, sums = block.view(np.uint64), set[int]()
         right = {int(np.bitwise_xor.reduce(words))}
         return CpuThreadWork(
-            lambda: sums.add(int(loops.read(words))), lambda: "" if sums == right else "a wrong sum", block.nbytes
+            lambda: sums.add(int(kernel(words))), lambda: "" if sums == right else "a wrong sum", block.nbytes
         )
     to, *of = np.split(block, _ARRAYS[kind])
     some = np.append(np.arange(0, to.size, 1009), to.size - 1)
@@ -251,29 +207,11 @@ def _stream(loops: CpuLoops, kind: str, block: Any) -> CpuThreadWork:
         right = of[0][some] if kind == "copy" else of[0][some] + _S * of[1][some]
         return "" if np.allclose(to[some], right, rtol=1e-14, atol=0) else f"{kind} wrote wrong values"
 
-    kernel = loops.copy if kind == "copy" else loops.triad
     return CpuThreadWork(lambda: kernel(to, *of), wrong, block.nbytes)
 
 
-def _chains(fma: Callable[..., Any], kind: str, rank: int) -> CpuThreadWork:
-    """Return chains of multiply-adds on values that stay in the L1 cache."""
-    real = np.dtype(f"float{kind[1:]}").type
-    first = _random_block(16384 // int(kind[1:]), rank).astype(real)
-    # A short call is checked, because after as many steps as are timed all values are equal.
-    values, x, y, after_one_call = first.copy(), real(_X), real(_Y), first.copy()
-
-    def wrong() -> str:
-        np.copyto(after_one_call, first)
-        fma(after_one_call, x, y, 1)
-        limit = float(y) / (1 - float(x))
-        near_limit = np.allclose(values, limit, rtol=1e-3)
-        right = np.allclose(after_one_call, limit + (first.astype("f8") - limit) * float(x) ** _CHAIN, rtol=1e-5)
-        return "" if right and near_limit else "wrong values"
-
-    return CpuThreadWork(lambda: fma(values, x, y, _REPEATS), wrong, 2.0 * _CHAIN * _REPEATS * values.size)
-
-
 def _product(kind: str, side: int, rank: int) -> CpuThreadWork:
+    """Return a matrix product; BLAS uses one thread, because the process that measures says so."""
     real = np.dtype(f"float{kind[1:]}").type
     a, b = (_random_block(side * side, seed).astype(real).reshape(side, side) for seed in (rank, ~rank & 0xFFFF))
     c = np.zeros((side, side), real)
@@ -366,11 +304,3 @@ def partition() -> str:
 def version() -> str:
     """Return a short hash of this module, because a measurement depends on its kernels and on how they are timed."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-
-
-def compiler() -> str:
-    """Return what compiles the kernels, or provides them ready-made."""
-    for package, name in (("numba", "numba"), ("numpy", "NumPy")):
-        with suppress(PackageNotFoundError):
-            return f"{name} {installed(package)}"
-    return ""

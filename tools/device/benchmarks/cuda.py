@@ -12,7 +12,7 @@ from typing import Any
 from ....analysis.base.extensions import install_command
 from ....analysis.base.problems import MissingTool, NotFound, command_advice
 from ....analysis.catalogue.targets import find_target
-from .runtime import DeviceFailure, OpenGpu, driver_and_partition
+from .runtime import DeviceFailure, OpenGpu, driver_and_partition, result, status_text
 
 _FIX = command_advice("Install both packages", install_command("cuda-bindings", "nvidia-cuda-nvrtc"))
 
@@ -41,7 +41,7 @@ def bindings() -> tuple[Any, Any]:
     if int(status):
         raise MissingTool(
             "NVIDIA GPUs cannot be measured",
-            f"cuInit returned {_status_word(status)}",
+            f"cuInit returned {status_text(status)}",
             "Check nvidia-smi; in a container, start it with its GPUs (--gpus all)",
         )
     return driver, nvrtc
@@ -50,7 +50,7 @@ def bindings() -> tuple[Any, Any]:
 def count() -> int:
     """Return the number of GPUs that the driver shows to this process; raise MissingTool without a driver."""
     driver, _ = bindings()
-    return int(_check("cuDeviceGetCount", driver.cuDeviceGetCount()))
+    return int(result("cuDeviceGetCount", driver.cuDeviceGetCount()))
 
 
 def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) -> bytes:
@@ -59,7 +59,7 @@ def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) 
     Raises MissingTool without NVRTC's library, and DeviceFailure with its log if it rejects the source.
     """
     try:
-        program = _check("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+        program = result("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
     except RuntimeError as error:
         raise MissingTool("Kernels cannot be compiled", f"NVRTC cannot be loaded ({error})", _FIX) from error
     target_facts = find_target(arch)
@@ -67,14 +67,14 @@ def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) 
     options = [f"--gpu-architecture={target}", "--disable-warnings", *(f"-D{k}={v}" for k, v in defines.items())]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
     if int(status):
-        size = _check("nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize(program))
+        size = result("nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize(program))
         log = b" " * size
         nvrtc.nvrtcGetProgramLog(program, log)
         words = log.decode(errors="replace").strip("\0 \n")
         raise DeviceFailure(f"NVRTC cannot compile a kernel for {target}", words[:600])
-    size = _check("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program))
+    size = result("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program))
     code: bytes = b" " * size
-    _check("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, code))
+    result("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, code))
     nvrtc.nvrtcDestroyProgram(program)
     return code
 
@@ -87,71 +87,72 @@ class Cuda:
         number = count()
         if not 0 <= index < number:
             raise NotFound(f"There is no NVIDIA GPU {index}", f"the driver shows {number}", "Numbers start at 0")
-        handle = _check("cuDeviceGet", self._cu.cuDeviceGet(index))
-        context = _check("cuDevicePrimaryCtxRetain", self._cu.cuDevicePrimaryCtxRetain(handle))
-        _check("cuCtxSetCurrent", self._cu.cuCtxSetCurrent(context))
+        handle = self._call("cuDeviceGet", index)
+        context = self._call("cuDevicePrimaryCtxRetain", handle)
+        self._call("cuCtxSetCurrent", context)
         self._smem = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.device = self._describe(index, handle)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return result(name, getattr(self._cu, name)(*arguments))
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
         return compile_for(self._nvrtc, self.device.arch, source, defines)
 
     def load(self, code: bytes) -> Any:
-        return _check("cuModuleLoadData", self._cu.cuModuleLoadData(code))
+        return self._call("cuModuleLoadData", code)
 
     def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
-        function = _check(f"cuModuleGetFunction({name})", self._cu.cuModuleGetFunction(module, name.encode()))
+        function = result(f"cuModuleGetFunction({name})", self._cu.cuModuleGetFunction(module, name.encode()))
         if shared_bytes:
-            _check("cuFuncSetAttribute", self._cu.cuFuncSetAttribute(function, self._smem, shared_bytes))
+            self._call("cuFuncSetAttribute", function, self._smem, shared_bytes)
         return function
 
     def allocate(self, size: int) -> int:
-        return int(_check(f"cuMemAlloc({size})", self._cu.cuMemAlloc(size)))
+        return int(result(f"cuMemAlloc({size})", self._cu.cuMemAlloc(size)))
 
     def clear(self, address: int, size: int) -> None:
-        _check("cuMemsetD8Async", self._cu.cuMemsetD8Async(address, 0, size, 0))
+        self._call("cuMemsetD8Async", address, 0, size, 0)
 
     def upload(self, address: int, data: bytes) -> None:
-        _check("cuMemcpyHtoD", self._cu.cuMemcpyHtoD(address, data, len(data)))
+        self._call("cuMemcpyHtoD", address, data, len(data))
 
     def download(self, address: int, size: int) -> bytes:
         data = bytearray(size)
-        _check("cuMemcpyDtoH", self._cu.cuMemcpyDtoH((ctypes.c_char * size).from_buffer(data), address, size))
+        self._call("cuMemcpyDtoH", (ctypes.c_char * size).from_buffer(data), address, size)
         return bytes(data)
 
     def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
         _, place = _pack_arguments(arguments)
         answer = self._cu.cuLaunchKernel(kernel, groups, 1, 1, threads, 1, 1, shared_bytes, 0, place, 0)
-        _check("cuLaunchKernel", answer)
+        result("cuLaunchKernel", answer)
 
     def event(self) -> Any:
-        return _check("cuEventCreate", self._cu.cuEventCreate(0))
+        return self._call("cuEventCreate", 0)
 
     def record(self, event: Any) -> None:
-        _check("cuEventRecord", self._cu.cuEventRecord(event, 0))
+        self._call("cuEventRecord", event, 0)
 
     def is_done(self, event: Any) -> bool:
         (status,) = self._cu.cuEventQuery(event)
         if status == self._cu.CUresult.CUDA_ERROR_NOT_READY:
             return False
-        _check("a launch", (status,))
+        result("a launch", (status,))
         return True
 
     def elapsed_ms(self, first: Any, last: Any) -> float:
-        return float(_check("cuEventElapsedTime", self._cu.cuEventElapsedTime(first, last)))
+        return float(self._call("cuEventElapsedTime", first, last))
 
     def _describe(self, index: int, handle: Any) -> OpenGpu:
-        cu = self._cu
-        names = cu.CUdevice_attribute
 
         def attribute(name: str) -> int:
-            which = getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}")
-            return int(_check(name, cu.cuDeviceGetAttribute(which, handle)))
+            which = getattr(self._cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return int(result(name, self._cu.cuDeviceGetAttribute(which, handle)))
 
-        free, total = _check("cuMemGetInfo", cu.cuMemGetInfo())
-        name = _check("cuDeviceGetName", cu.cuDeviceGetName(128, handle)).split(b"\0")[0].decode(errors="replace")
-        raw = bytes(_check("cuDeviceGetUuid", cu.cuDeviceGetUuid(handle)).bytes)
-        driver = _check("cuDriverGetVersion", cu.cuDriverGetVersion())
+        free, total = self._call("cuMemGetInfo")
+        name = self._call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode(errors="replace")
+        raw = bytes(self._call("cuDeviceGetUuid", handle).bytes)
+        driver = self._call("cuDriverGetVersion")
         nvrtc = self._nvrtc.nvrtcVersion()
         place = "{:08x}:{:02x}:{:02x}.0".format(
             attribute("PCI_DOMAIN_ID"), attribute("PCI_BUS_ID"), attribute("PCI_DEVICE_ID")
@@ -186,15 +187,3 @@ def _pack_arguments(arguments: tuple[int, ...]) -> tuple[object, int]:
     start = ctypes.addressof(values)
     places = (ctypes.c_void_p * len(arguments))(*range(start, start + 8 * len(arguments), 8))
     return (values, places), ctypes.addressof(places)
-
-
-def _status_word(status: Any) -> str:
-    return getattr(status, "name", str(status))
-
-
-def _check(call: str, answer: tuple[Any, ...]) -> Any:
-    """Return the results of a call; raise DeviceFailure with the status if it failed."""
-    status, *results = answer
-    if int(status):
-        raise DeviceFailure(f"GPU runtime error: {call} returned {_status_word(status)}")
-    return results[0] if len(results) == 1 else results

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -16,24 +16,13 @@ Array = npt.NDArray[Any]
 
 _EXACT = np.array([-3.0, -2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0])
 """Values that every floating-point format contains; sums of a few thousand of their products are exact in FP32."""
-_SMALL = {"f8": (4, 3, 7), "f8_fnuz": (4, 3, 8), "f6": (2, 3, 1), "f4": (2, 1, 1)}
-"""Exponent bits, fraction bits and bias: E4M3 as defined by OCP and with the bias of CDNA 3; E2M3; E2M1."""
+TYPES: dict[str, Any] = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8,
+    "f8": ml_dtypes.float8_e4m3fn, "f8_fnuz": ml_dtypes.float8_e4m3fnuz, "f6": ml_dtypes.float6_e2m3fn,
+    "f4": ml_dtypes.float4_e2m1fn,
+}  # fmt: skip
+"""NumPy type of each format: E4M3 as defined by OCP and with the bias of CDNA 3 (fnuz), E2M3, E2M1."""
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "f8": 8, "f8_fnuz": 8, "f6": 6, "f4": 4}
-
-
-def values_of(name: str) -> Array:
-    """Return the value of each code of a format with at most 8 bits; NaN for codes that are not numbers."""
-    exponent_bits, fraction_bits, bias = _SMALL[name]
-    codes = np.arange(1 << (1 + exponent_bits + fraction_bits))
-    exponent = codes >> fraction_bits & ((1 << exponent_bits) - 1)
-    fraction = (codes & ((1 << fraction_bits) - 1)) / (1 << fraction_bits)
-    size = np.where(exponent > 0, (1 + fraction) * 2.0 ** (exponent - bias), fraction * 2.0 ** (1 - bias))
-    values = np.where(codes >> (exponent_bits + fraction_bits), -size, size)
-    if name == "f8":
-        values[[0x7F, 0xFF]] = np.nan
-    if name == "f8_fnuz":
-        values[0x80] = np.nan
-    return values
 
 
 def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Array, Array]:
@@ -43,17 +32,12 @@ def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Ar
     """
     rng = np.random.default_rng(seed)
     if name == "i8":
-        values = rng.integers(1, 128, count) * rng.choice([-1, 1], count)
-        return values.astype(np.int8).view(np.uint8), values.astype(np.float64)
-    wanted = rng.choice(_EXACT, count) if exact else rng.normal(size=count)
-    wanted = np.where(wanted == 0, 1.0, wanted)
-    if name in _SMALL:
-        return _nearest(name, wanted)
-    if name == "bf16":
-        codes = _bf16_codes(wanted)
-        return codes, _bf16_values(codes)
-    kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[name]
-    return wanted.astype(kind), wanted.astype(kind).astype(np.float64)
+        wanted = rng.integers(1, 128, count) * rng.choice([-1, 1], count)
+    else:
+        wanted = rng.choice(_EXACT, count) if exact else rng.normal(size=count)
+    numbers = wanted.astype(TYPES[name])
+    numbers[numbers == 0] = 1
+    return numbers.view(f"u{numbers.itemsize}"), numbers.astype(np.float64)
 
 
 def pack_codes(name: str, codes: Array, unit_bytes: int) -> bytes:
@@ -68,90 +52,47 @@ def pack_codes(name: str, codes: Array, unit_bytes: int) -> bytes:
     return whole.tobytes()
 
 
-def _nearest(name: str, wanted: Array) -> tuple[Array, Array]:
-    """Return the codes nearest to the numbers, excluding zero and NaN."""
-    values = values_of(name)
-    codes = np.flatnonzero(np.isfinite(values) & (values != 0))
-    known = values[codes]
-    order = np.argsort(known)
-    edges = (known[order][1:] + known[order][:-1]) / 2
-    nearest = codes[order][np.searchsorted(edges, wanted)]
-    return nearest.astype(np.uint8), values[nearest]
-
-
-Step = Callable[[float, float, float], float]
-
 _KINDS: dict[str, tuple[str, int]] = {
-    "f32": ("f4", 1), "f32x2": ("f4", 2), "f64": ("f8", 1), "f16x2": ("f2", 2), "bf16x2": ("u2", 2),
-    "i32": ("u4", 1), "u24": ("u4", 1),
+    "f32": ("f32", 1), "f32x2": ("f32", 2), "f64": ("f64", 1), "f16x2": ("f16", 2), "bf16x2": ("bf16", 2),
 }  # fmt: skip
-"""NumPy type of one number, and how many numbers one instruction operand contains."""
+"""Format of one number, and how many numbers one instruction operand contains."""
+_MASKS = {"i32": (1 << 32) - 1, "u24": (1 << 24) - 1}
+"""Bits of an operand that an integer multiplication uses."""
 
 
 def chains(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
     """Return start values of ``count`` chains, and multipliers and summands for 64 lanes that keep chains bounded."""
-    code, width = _KINDS[kind]
     rng = np.random.default_rng(seed)
-    if kind in ("i32", "u24"):
-        limit = 1 << (32 if kind == "i32" else 24)
-        return (
-            rng.integers(1, limit, count, dtype=np.uint32).tobytes(),
-            rng.integers(1, limit, 128, dtype=np.uint32).tobytes(),
-        )
+    if mask := _MASKS.get(kind):
+        words = rng.integers(1, mask + 1, count + 128, dtype=np.uint32)
+        return words[:count].tobytes(), words[count:].tobytes()
+    name, width = _KINDS[kind]
     starts = rng.uniform(0.5, 2.0, count * width)
     factors = rng.uniform(0.5, 0.98, 64 * width) * rng.choice([-1, 1], 64 * width)
     # The FP64 kernel adds its factor (kernels/valu.cu).
     both = np.concatenate([factors, factors if kind == "f64" else rng.uniform(0.25, 1.0, 64 * width)])
-    return _encode(kind, starts, code), _encode(kind, both, code)
+    return starts.astype(TYPES[name]).tobytes(), both.astype(TYPES[name]).tobytes()
 
 
 def numbers(kind: str, raw: bytes) -> Array:
-    """Return the numbers in bytes as doubles or integers; one row per operand."""
-    code, width = _KINDS[kind]
-    words = np.frombuffer(raw, f"<{code}").reshape(-1, width)
-    if kind == "bf16x2":
-        return _bf16_values(words)
-    return words
+    """Return the numbers in bytes; one row per operand."""
+    name, width = _KINDS.get(kind, ("", 1))
+    return np.frombuffer(raw, TYPES.get(name, np.uint32)).reshape(-1, width)
 
 
 def run_chain(kind: str, start: float, factor: float, summand: float, steps: int) -> float:
-    """Apply x = x * factor + summand ``steps`` times."""
-    step, x = _STEPS[kind], start
+    """Apply x = x * factor + summand ``steps`` times, rounding once in each."""
+    x = start
     for _ in range(steps):
-        x = step(x, factor, summand)
+        if mask := _MASKS.get(kind):
+            x = ((int(x) & mask) * (int(factor) & mask) + int(summand)) % (1 << 32)
+        elif kind == "f64":
+            x = float(Fraction(x) * Fraction(factor) + Fraction(summand))
+        else:
+            # A product of two FP32 (or shorter) numbers is exact in FP64. Rounding the sum to FP64 first can change the
+            # result only if it is then within 2^-29 of a tie.
+            x = float(TYPES[_KINDS[kind][0]](x * factor + summand))
     return x
-
-
-def _encode(kind: str, values: Array, code: str) -> bytes:
-    if kind == "bf16x2":
-        return _bf16_codes(values).tobytes()
-    return values.astype(f"<{code}").tobytes()
-
-
-def _bf16_codes(values: Array) -> Array:
-    """The upper halves of FP32 numbers."""
-    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-
-
-def _bf16_values(codes: Array) -> Array:
-    return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-
-
-def _bf16(x: float, y: float, z: float) -> float:
-    bits = int(np.float32(x * y + z).view(np.uint32))
-    return float(np.uint32((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32))
-
-
-# A product of two FP32 (or shorter) numbers is exact in FP64. Rounding the sum to FP64 first can change the result only
-# if it is then within 2^-29 of a tie.
-_STEPS: dict[str, Step] = {
-    **dict.fromkeys(("f32", "f32x2"), lambda x, y, z: float(np.float32(x * y + z))),
-    "f64": lambda x, y, z: float(Fraction(x) * Fraction(y) + Fraction(z)),
-    "f16x2": lambda x, y, z: float(np.float16(x * y + z)),
-    "bf16x2": _bf16,
-    "i32": lambda x, y, z: (int(x) * int(y) + int(z)) % (1 << 32),
-    "u24": lambda x, y, z: ((int(x) & 0xFFFFFF) * (int(y) & 0xFFFFFF) + int(z)) % (1 << 32),
-}
 
 
 _WGMMA_DEPTH, _WGMMA_GROUPS = 8, 2

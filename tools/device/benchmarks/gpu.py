@@ -24,7 +24,6 @@ from .measure import (
     fill,
     kernel_name,
     launch_times,
-    quantile,
 )
 from .outcomes import (
     CeilingOutcome,
@@ -34,6 +33,7 @@ from .outcomes import (
     compare_caches,
     held_back,
     judge_outcome,
+    sampled,
     theory,
 )
 from .runtime import OpenGpu, Runtime
@@ -124,7 +124,9 @@ class BenchmarkSession:
             if spec.kind == "launch":
                 if not self._launches:
                     self._launches = launch_times(ready[0], self._scale.launches)
-                return _launch_time_outcome(blank, self._launches[spec.name])
+                times = self._launches[spec.name]
+                method = f"{blank.method}, kernels {version()}, {len(times)} times, median"
+                return replace(sampled(blank, times), grid=1, method=method)
             return self._measure(ready, blank, self._scale.effort)
         except Problem as problem:
             if isinstance(problem, LimitExceeded):
@@ -145,18 +147,12 @@ class BenchmarkSession:
 
     def _measure(self, ready: list[ReadyKernel], blank: CeilingOutcome, effort: LaunchEffort) -> CeilingOutcome:
         fastest, timing = best(ready, effort, self._read)
-        median = timing.rate(0.5)
         sizes = (
             f"{count_text(len(timing.samples), 'launch')} of {count_text(timing.rounds, 'round')}, "
             f"{count_text(timing.groups, 'group')}"
         )
         outcome = replace(
-            blank,
-            value=median,
-            median=median,
-            p05=timing.rate(0.05),
-            p95=timing.rate(0.95),
-            n=len(timing.samples),
+            sampled(blank, timing.rates),
             clock_mhz=timing.clock_mhz,
             grid=timing.groups,
             workgroup_size=fastest.spec.threads,
@@ -187,21 +183,6 @@ class BenchmarkSession:
 def made_by(gpu: OpenGpu) -> str:
     """Describe what compiled the kernels and what runs them."""
     return ", ".join(word for word in (gpu.compiler, gpu.runtime) if word)
-
-
-def _launch_time_outcome(blank: CeilingOutcome, samples: tuple[float, ...]) -> CeilingOutcome:
-    """Return the outcome of a launch time, which has no theoretical value to compare with."""
-    median = quantile(samples, 0.5)
-    return replace(
-        blank,
-        value=median,
-        median=median,
-        p05=quantile(samples, 0.05),
-        p95=quantile(samples, 0.95),
-        n=len(samples),
-        grid=1,
-        method=f"{blank.method}, kernels {version()}, {len(samples)} times, median",
-    )
 
 
 _OPEN: dict[str, tuple[Callable[[], int], Callable[[int], Runtime]]] = {

@@ -23,7 +23,7 @@ from ....analysis.catalogue.targets import identify
 from ..machine import amd as kfd
 from ..machine.model import Device, Roots
 from ..machine.programs import readable_version
-from .runtime import DeviceFailure, OpenGpu
+from .runtime import DeviceFailure, OpenGpu, result, status_text
 
 _LIMIT_S = 120.0
 _OPTIONS = ("-O3", "-fno-slp-vectorize")
@@ -151,7 +151,7 @@ def count() -> int:
             f"HIP's library libamdhip64.so cannot be loaded ({error})",
             "Install ROCm, or set its folder: ROCM_PATH=/opt/rocm",
         ) from error
-    return 0 if int(status) == _NO_DEVICE else int(_check("hipGetDeviceCount", (status, number)))
+    return 0 if int(status) == _NO_DEVICE else int(result("hipGetDeviceCount", (status, number)))
 
 
 class Hip:
@@ -166,11 +166,14 @@ class Hip:
                 f"HIP shows {number}",
                 "Numbers start at 0; rocminfo lists them, and HIP_VISIBLE_DEVICES may hide some",
             )
-        _check("hipSetDevice", self._hip.hipSetDevice(index))
+        self._call("hipSetDevice", index)
         self._kept: list[Any] = []
         self._made: dict[bytes, tuple[str, Mapping[str, str], CompiledHipCode]] = {}
         self._version = _VERSIONS[0]
         self.device = self._describe(index)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return result(name, getattr(self._hip, name)(*arguments))
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
         return self._compile_image(source, defines).image
@@ -191,13 +194,12 @@ class Hip:
         if refused and compiled_code:
             raise DeviceFailure(
                 f"{self.device.runtime} rejected the kernels that were compiled for it",
-                f"hipModuleLoadData returned {getattr(status, 'name', status)} ({int(status)}); compiled by "
-                f"{compiled_code.compiler}",
+                f"hipModuleLoadData returned {status_text(status)}; compiled by {compiled_code.compiler}",
                 "The compiler is too new for this HIP or uses another target: install its own hiprtc, or set ROCM_PATH "
                 "to the ROCm that the driver belongs to",
             )
         self._kept.append(image)
-        return _check("hipModuleLoadData", (status, *module))
+        return result("hipModuleLoadData", (status, *module))
 
     def _compile_image(self, source: str, defines: Mapping[str, str]) -> CompiledHipCode:
         code = compile_for(self.device.arch, source, defines, self._version)
@@ -206,50 +208,48 @@ class Hip:
         return code
 
     def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
-        return _check(f"hipModuleGetFunction({name})", self._hip.hipModuleGetFunction(module, name.encode()))
+        return result(f"hipModuleGetFunction({name})", self._hip.hipModuleGetFunction(module, name.encode()))
 
     def allocate(self, size: int) -> int:
-        pointer = _check(f"hipMalloc({size})", self._hip.hipMalloc(size))
+        pointer = result(f"hipMalloc({size})", self._hip.hipMalloc(size))
         self._kept.append(pointer)
         return int(pointer)
 
     def clear(self, address: int, size: int) -> None:
-        _check("hipMemsetAsync", self._hip.hipMemsetAsync(address, 0, size, None))
+        self._call("hipMemsetAsync", address, 0, size, None)
 
     def upload(self, address: int, data: bytes) -> None:
         kind = self._hip.hipMemcpyKind(_TO_DEVICE)
-        _check("hipMemcpy", self._hip.hipMemcpy(address, data, len(data), kind))
+        self._call("hipMemcpy", address, data, len(data), kind)
 
     def download(self, address: int, size: int) -> bytes:
         data, kind = bytearray(size), self._hip.hipMemcpyKind(_TO_HOST)
-        _check("hipMemcpy", self._hip.hipMemcpy(data, address, size, kind))
+        self._call("hipMemcpy", data, address, size, kind)
         return bytes(data)
 
     def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
         packed_arguments = (*map(ctypes.c_void_p, arguments[:3]), *map(ctypes.c_uint64, arguments[3:]))
-        _check(
-            "hipModuleLaunchKernel",
-            self._hip.hipModuleLaunchKernel(
-                kernel, groups, 1, 1, threads, 1, 1, sharedMemBytes=shared_bytes, stream=None, kernelParams=None,
-                extra=packed_arguments,
-            ),
+        answer = self._hip.hipModuleLaunchKernel(
+            kernel, groups, 1, 1, threads, 1, 1, sharedMemBytes=shared_bytes, stream=None, kernelParams=None,
+            extra=packed_arguments,
         )  # fmt: skip
+        result("hipModuleLaunchKernel", answer)
 
     def event(self) -> Any:
-        return _check("hipEventCreate", self._hip.hipEventCreate())
+        return self._call("hipEventCreate")
 
     def record(self, event: Any) -> None:
-        _check("hipEventRecord", self._hip.hipEventRecord(event, None))
+        self._call("hipEventRecord", event, None)
 
     def is_done(self, event: Any) -> bool:
         (status,) = self._hip.hipEventQuery(event)
         if int(status) == _NOT_READY:
             return False
-        _check("a launch", (status,))
+        result("a launch", (status,))
         return True
 
     def elapsed_ms(self, first: Any, last: Any) -> float:
-        return float(_check("hipEventElapsedTime", self._hip.hipEventElapsedTime(first, last)))
+        return float(self._call("hipEventElapsedTime", first, last))
 
     def _describe(self, index: int) -> OpenGpu:
         hip = self._hip
@@ -270,8 +270,8 @@ class Hip:
             raise DeviceFailure(
                 f"The target of {name} is unknown", "this HIP lacks hipGetDeviceProperties, and /sys does not show it"
             )
-        free, total = _check("hipMemGetInfo", hip.hipMemGetInfo())
-        version = int(_check("hipRuntimeGetVersion", hip.hipRuntimeGetVersion()))
+        free, total = self._call("hipMemGetInfo")
+        version = int(self._call("hipRuntimeGetVersion"))
         return OpenGpu(
             vendor="amd",
             index=index,
@@ -323,11 +323,3 @@ def _kfd_device(place: str | None, index: int) -> Device | None:
     devices = kfd.devices(Roots(), kfd.topology(Roots()))
     here = [d for d in devices if place and d.pci and d.pci.lower() == place.lower()]
     return here[0] if len(here) == 1 else devices[index] if not place and index < len(devices) else None
-
-
-def _check(call: str, answer: tuple[Any, ...] | Any) -> Any:
-    """Return the results of a call; raise DeviceFailure with the status if it failed."""
-    status, *results = answer if isinstance(answer, tuple) else (answer,)
-    if int(status):
-        raise DeviceFailure(f"GPU runtime error: {call} returned {getattr(status, 'name', status)} ({int(status)})")
-    return results[0] if len(results) == 1 else results

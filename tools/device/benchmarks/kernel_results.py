@@ -97,9 +97,8 @@ def _chain(ready: ReadyKernel) -> str:
     spec, threads = ready.spec, ready.spec.threads
     ready.load_operands(exact=False)
     start, factors = (data.numbers(spec.data, raw) for raw in data.chains(spec.data, 16 * threads, SEEDS[0]))
-    size = start.itemsize if spec.data != "bf16x2" else 2
     _run_small(ready)
-    raw = ready.runtime.download(ready.memory.out, _GROUPS * 16 * threads * start.shape[1] * size)
+    raw = ready.runtime.download(ready.memory.out, _GROUPS * 16 * threads * start.shape[1] * start.itemsize)
     results = data.numbers(spec.data, raw).reshape(_GROUPS, 16, threads, -1)
     start = start.reshape(16, threads, -1)
     steps = _ROUNDS * spec.count // 16

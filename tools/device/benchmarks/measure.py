@@ -6,11 +6,8 @@ import math
 import statistics
 import struct
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ....analysis.base.problems import LimitExceeded
 from ....analysis.launches.device_clocks import ClockState
@@ -167,14 +164,10 @@ class Timing:
     """Sensor readings."""
     steady: bool
 
-    def rate(self, share: float) -> float:
-        """Work per nanosecond (GB/s, GFLOP/s, ...) at a quantile of the rates: 0.5 is the median."""
-        return self.work / quantile(self.samples, 1 - share) / 1e6
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies, with linear interpolation."""
-    return float(np.quantile(values, share))
+    @property
+    def rates(self) -> list[float]:
+        """The work per nanosecond (GB/s, GFLOP/s, ...) of every launch."""
+        return [self.work / sample / 1e6 for sample in self.samples]
 
 
 def time_launches(ready: ReadyKernel, rounds: int, groups: int, count: int, expected_ms: float = 0.0) -> list[float]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from ....analysis.base.text import count_text
 from ....analysis.catalogue import targets
 from ....analysis.catalogue.work_formulas import work_formulas
@@ -59,6 +61,12 @@ class CeilingOutcome:
     compiler: str = ""
     """The compiler of the kernel, and the runtime that loaded it."""
     check: str = ""
+
+
+def sampled(outcome: CeilingOutcome, samples: Sequence[float]) -> CeilingOutcome:
+    """Add the median of samples of its rate or time to an outcome, and between which values nine in ten of them lie."""
+    p05, median, p95 = map(float, np.quantile(samples, (0.05, 0.5, 0.95)))
+    return replace(outcome, value=median, median=median, p05=p05, p95=p95, n=len(samples))
 
 
 Mode = Literal["full", "quick", "functional"]

@@ -23,6 +23,19 @@ class DeviceFailure(Problem):
     """A call of a GPU runtime returned an error; after some errors nothing more can run in this process."""
 
 
+def result(call: str, answer: Any) -> Any:
+    """Return the results of a call of a runtime; raise DeviceFailure with its status if it failed."""
+    status, *results = answer if isinstance(answer, tuple) else (answer,)
+    if int(status):
+        raise DeviceFailure(f"GPU runtime error: {call} returned {status_text(status)}")
+    return results[0] if len(results) == 1 else results
+
+
+def status_text(status: Any) -> str:
+    """Return the name and the number of a status."""
+    return f"{getattr(status, 'name', status)} ({int(status)})"
+
+
 @dataclass(frozen=True)
 class OpenGpu:
     """An open GPU as its runtime describes it; values that the runtime does not report are None."""

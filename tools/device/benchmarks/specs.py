@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -88,25 +88,33 @@ def ceilings(target: str) -> tuple[BenchmarkSpec, ...]:
     return tuple(BenchmarkSpec.model_validate(targets.as_on_target(entry, target)) for entry in entries)
 
 
-def choose_specs(target: str, wanted: list[str] | None) -> tuple[BenchmarkSpec, ...]:
+def choose_names(wanted: Iterable[str] | None, names: Sequence[str], device: str) -> set[str]:
+    """Return the names that a word names or is a prefix of, before a dot; all for None.
+
+    Raises NotFound for a word that matches none.
+    """
+    chosen: set[str] = set()
+    for word in wanted or names:
+        matches = {name for name in names if f"{name}.".startswith(f"{word}.")}
+        if not matches:
+            raise NotFound(
+                f"There is no ceiling {word!r} to measure on {device}",
+                near(word, {part for name in names for part in (name, name.split(".")[0])}),
+                f"Known: {', '.join(names)}",
+            )
+        chosen |= matches
+    return chosen
+
+
+def choose_specs(target: str, wanted: Iterable[str] | None) -> tuple[BenchmarkSpec, ...]:
     """Return the micro-benchmarks for the given ceilings: names, or prefixes before the dot; None means all.
 
     ``hbm.bw`` is the best of the four device-memory benchmarks. Raises NotFound for an unknown name.
     """
     specs = ceilings(target)
-    if not wanted:
-        return specs
-    names = {spec.name for spec in specs}
-    families = {name.split(".")[0] for name in names}
-    for word in wanted:
-        if word not in names | families | {"hbm.bw"}:
-            raise NotFound(
-                f"There is no ceiling {word!r} to measure on {target}",
-                near(word, names | families),
-                f"Known: hbm.bw, {', '.join(s.name for s in specs)}",
-            )
-    words = {"hbm" if word == "hbm.bw" else word for word in wanted}
-    return tuple(spec for spec in specs if spec.name in words or spec.name.split(".")[0] in words)
+    names = choose_names(wanted, ("hbm.bw", *(spec.name for spec in specs)), target)
+    families = {"hbm"} if "hbm.bw" in names else set()
+    return tuple(spec for spec in specs if spec.name in names or spec.name.split(".")[0] in families)
 
 
 def variants(spec: BenchmarkSpec) -> tuple[BenchmarkSpec, ...]:

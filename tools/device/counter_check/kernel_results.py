@@ -74,30 +74,27 @@ def _sums(launch: KnownLaunch, short: str) -> Array | None:
     LDS that of every word within it."""
     lane = np.concatenate([np.arange(launch.threads)] * 2).astype(np.uint64)
     group = np.repeat([0, launch.groups - 1], launch.threads).astype(np.uint64)
-    at, rounds = group * np.uint64(launch.threads) + lane, launch.rounds
-    total = np.zeros(lane.size, np.uint64)
+    words = _words_read(launch, short, lane, group)
+    return None if words is None else np.asarray(sum(words).astype(np.uint32))
+
+
+def _words_read(launch: KnownLaunch, short: str, lane: Array, group: Array) -> list[Any] | None:
+    """Return what the lanes add up, in any order; None for a kernel whose sum is not known."""
+    threads, rounds, none = launch.threads, launch.rounds, np.zeros_like(lane)
     if short.startswith("read_"):
         size, apart = int(launch.quantities["size"]), int(launch.quantities["apart"])
-        lanes = launch.groups * launch.threads
-        for number in range(4 * rounds):
-            first = (at + np.uint64(number * lanes)) * np.uint64(apart // 4)
-            for word in range(size // 4):
-                total += first + np.uint64(word)
-    elif short == "reread_vl1d":
-        for number in range(8):
-            total += rounds * (group * np.uint64(8 * launch.threads) + lane + np.uint64(number * launch.threads))
-    elif short == "scratch":
-        total += np.uint64(sum(8 * r + 28 for r in range(rounds)))
-    elif short.startswith("lds_read"):
-        wave = np.uint64(launch.quantities["wave"])
-        for number in range(8):
-            total += rounds * (lane % wave * np.uint64(launch.step) + np.uint64(number * 1024))
-        total += lane
-    elif short == "scalar_read":
-        total += np.uint64(rounds * (0 + 17 + 35 + 55 + 79))
-    elif short == "cluster":
-        for number in range(8):
-            total += rounds * (lane + np.uint64(number * launch.threads))
-    else:
-        return None
-    return total.astype(np.uint32)
+        first = (group * threads + lane) * (apart // 4)
+        step = launch.groups * threads * (apart // 4)
+        return [first + number * step + word for number in range(4 * rounds) for word in range(size // 4)]
+    if short == "reread_vl1d":
+        return [rounds * (group * (8 * threads) + lane + number * threads) for number in range(8)]
+    if short == "scratch":
+        return [none + sum(8 * r + 28 for r in range(rounds))]
+    if short.startswith("lds_read"):
+        wave = int(launch.quantities["wave"])
+        return [lane, *(rounds * (lane % wave * launch.step + number * 1024) for number in range(8))]
+    if short == "scalar_read":
+        return [none + rounds * (0 + 17 + 35 + 55 + 79)]
+    if short == "cluster":
+        return [rounds * (lane + number * threads) for number in range(8)]
+    return None

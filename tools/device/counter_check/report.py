@@ -66,32 +66,36 @@ def markdown(
     about: Mapping[str, Any], metric_rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
 ) -> str:
     """Return the same report for people."""
-    counts = Counter(row["verdict"] for row in metric_rows)
     lines = ["# Check of counters and formulas", ""]
     lines += [f"- {name}: {value}" for name, value in about.items() if value not in (None, "")]
+    counts = Counter(row["verdict"] for row in metric_rows)
     lines += [
         "",
         f"{count_text(counts['holds'], 'metric holds', 'metrics hold')}, {counts['off']} do not, "
         f"{counts['not_determined']} not determined.",
     ]
-    for verdict, title in (("off", "Does not hold"), ("holds", "Holds"), ("not_determined", "Not determined")):
-        rows = [row for row in metric_rows if row["verdict"] == verdict]
-        if verdict == "not_determined":
-            lines += ["", f"## {title}", "", "| metric | why |", "|---|---|"]
-            lines += [f"| {row['metric']} | {row['cause']} |" for row in rows]
-            continue
-        lines += ["", f"## {title}", "", "| metric | expected | measured | unit | ratio | kernel | of | cause |"]
-        lines += ["|---|---|---|---|---|---|---|---|"]
-        lines += [
-            f"| {row['metric']} | {_number(row['expected'])} | {_number(row['measured'])} | {row['unit']} "
-            f"| {_number(row['ratio'])} | {row['kernel']} | {row['kernels']} | {row['cause']} |"
-            for row in rows
-        ]
+    for verdict, (title, columns) in _SECTIONS.items():
+        lines += _section(title, columns, [row for row in metric_rows if row["verdict"] == verdict])
     if answers:
-        lines += ["", "## Questions", "", "| question | reading that holds | evidence |", "|---|---|---|"]
-        lines += [f"| {one['question']} | {one['answer']} | {one['evidence']} |" for one in answers]
+        lines += _section("Questions", _QUESTION, answers)
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+_METRIC = {name: name for name in ("metric", "expected", "measured", "unit", "ratio", "kernel")}
+_METRIC |= {"of": "kernels", "cause": "cause"}
+_SECTIONS = {
+    "off": ("Does not hold", _METRIC),
+    "holds": ("Holds", _METRIC),
+    "not_determined": ("Not determined", {"metric": "metric", "why": "cause"}),
+}
+_QUESTION = {"question": "question", "reading that holds": "answer", "evidence": "evidence"}
+"""The titles of columns, and what they show."""
+
+
+def _section(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = ["", f"## {title}", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    return lines + [f"| {' | '.join(_cell(row[name]) for name in columns.values())} |" for row in rows]
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

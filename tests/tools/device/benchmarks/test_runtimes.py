@@ -238,9 +238,9 @@ def test_who_keeps_a_gpu_busy_is_asked_of_a_program_of_its_vendor() -> None:
 
 def test_a_status_code_becomes_a_failure_with_its_name() -> None:
     with pytest.raises(DeviceFailure, match=r"hipMalloc\(9\) returned hipErrorOutOfMemory \(2\)"):
-        hip._check("hipMalloc(9)", (_Status(2), None))
+        runtime.result("hipMalloc(9)", (_Status(2), None))
     with pytest.raises(DeviceFailure, match="cuLaunchKernel returned hipErrorOutOfMemory"):
-        cuda._check("cuLaunchKernel", (_Status(2),))
+        runtime.result("cuLaunchKernel", (_Status(2),))
 
 
 class _Status(int):

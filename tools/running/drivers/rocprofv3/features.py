@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 from .....analysis.base.problems import BadArgument, MissingTool
+from .....analysis.catalogue import files
 from .....analysis.catalogue.counter_names import events_of, level_of, why_not_countable
 from .....analysis.catalogue.targets import find_target, gpu
 from .....analysis.catalogue.targets import targets as known_targets
@@ -21,27 +24,13 @@ _VERSION = re.compile(r"^\s*version:\s*(\d+(?:\.\d+)*)", re.MULTILINE)
 _NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", "--kernel-trace"}
 _NEWEST = "1.3.2"
 """The version assumed if none is given: the one whose help text these facts were checked against."""
-_RUNTIME, _RUNTIME_SINCE = ("--runtime-trace",), (0, 5)
-_SAMPLING, _SAMPLING_SINCE = ("--pc-sampling-beta-enabled", "--pc-sampling-interval"), (0, 6)
+_FORMATS_OF_ALL = ("csv", "json", "pftrace", "otf2")
 _KERNEL_REPLAY = ("--replay-mode", "kernel", "--kernel-replay-beta-enabled", "true")
-_SEPARATE_TRACES = ("--hip-runtime-trace", "--memory-copy-trace")
-"""Replacement for --runtime-trace in versions without it (ROCm 6.2); allocations are not traced."""
-_EVENTS: dict[str, tuple[int, ...]] = {
-    "--kfd-trace": (1, 3, 0), "--hip-graph-trace": (1, 3, 5), "--hip-event-trace": (1, 4, 0),
-}  # fmt: skip
-"""Options for what happens on the device between launches -> the first version that certainly has them: page faults,
-migrations and evictions of queues; launches of HIP graphs; GPU-side waits for HIP events."""
-_ATTACHED_SAMPLING_SINCE, _CONTAINERS_SINCE, _KERNEL_REPLAY_SINCE = (1, 3, 0), (1, 3, 5), (1, 4, 1)
-_TURNS_SINCE = (1, 0)
-"""The first version (ROCm 7.0) whose input file supports pmc_groups."""
-_SDK_OF_ROCM = {
-    (6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1", (7, 13): "1.3.0",
-    (7, 14): "1.3.2", (10, 0): "1.3.5", (10, 1): "1.4.1",
-}  # fmt: skip
-"""ROCm release -> rocprofiler-sdk, from its change log and the release notes of ROCm 10.1."""
 
-_VERSION_OF_OPTION = {"--version": "1.0", "--agent-index": "0.7", "--collection-period": "0.6", "--pmc": "0.5"}
-"""Option -> the version that introduced it, the newest first, for a rocprofv3 that does not report its version."""
+
+@cache
+def _facts() -> dict[str, Any]:
+    return files.load(Path(__file__).with_suffix(".toml"))
 
 
 @dataclass(frozen=True)
@@ -89,59 +78,47 @@ def features(help_text: str, version_text: str) -> Rocprofv3Features:
             "Install rocprofiler-sdk of ROCm 6.2 or later, or use rocprof with profiler='rocprof'",
         )
     version_match = _VERSION.search(version_text)
-    likely = next((version for option, version in _VERSION_OF_OPTION.items() if option in options), "0.4")
-    version = version_match[1] if version_match else likely
+    likely = next((version for option, version in _facts()["introduced"].items() if option in options), "0.4")
     format_match = _FORMATS.search(help_text)
-    return Rocprofv3Features(
-        version,
-        tuple(format_match[1].split(",")) if format_match else features_of(version).formats,
-        _schema(version) if "--extra-counters" in options else None,
-        "--disable-signal-handlers" in options,
-        _replay_options(options),
-        version_numbers(version) >= _TURNS_SINCE,
-        "--attach" in options,
-        "--attach-sync-output" in options,
-        (
-            *(_RUNTIME if set(_RUNTIME) <= options else tuple(o for o in _SEPARATE_TRACES if o in options)),
-            *(option for option in _EVENTS if option in options),
-        ),
-        set(_SAMPLING) <= options,
-        attached_sampling=version_numbers(version) >= _ATTACHED_SAMPLING_SINCE,
-        into_containers=version_numbers(version) >= _CONTAINERS_SINCE,
-    )
+    formats = tuple(format_match[1].split(",")) if format_match else None
+    return _features(version_match[1] if version_match else likely, options, formats)
 
 
 def features_of(version: str | None) -> Rocprofv3Features:
     """Return the features of a version known only by number: rocprofiler-sdk 0.4 ... 1.4 or ROCm 6.2 ... 10.1."""
-    parts = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
-    if not parts:
+    text = (version or _NEWEST).strip().removeprefix("v")
+    if not re.fullmatch(r"\d+\.\d+(\.\d+)*", text):
         raise BadArgument(
             f"{version!r} is not a version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or omit it"
         )
-    number = (int(parts[1]), int(parts[2]))
-    text = parts[0].removeprefix("v")
-    if number[0] >= 5:
-        if number < (6, 2):
-            raise MissingTool(
-                f"rocprofv3 of ROCm {version} is not supported", "it cannot read JSON input", "Use profiler='rocprof'"
-            )
-        text = _SDK_OF_ROCM[max(release for release in _SDK_OF_ROCM if release <= number)]
-    sdk = version_numbers(text)
-    if sdk < (0, 4):
-        raise MissingTool(f"rocprofv3 {text} is not supported", "it cannot read JSON input", "Use profiler='rocprof'")
-    formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if sdk >= (1, 0) else ())
-    # The signal option certainly exists in 1.1.
-    recent = sdk >= (1, 1)
+    if version_numbers(text) >= (5,):
+        text = next((sdk for rocm, sdk in reversed(_facts()["rocm"].items()) if _is_since(rocm, text)), "0.3")
+    if not _is_since("0.4", text):
+        raise MissingTool(
+            f"rocprofv3 {version} is not supported", "it cannot read JSON input", "Use profiler='rocprof'"
+        )
+    return _features(text, {option for option, since in _facts()["since"].items() if _is_since(since, text)}, None)
+
+
+def _features(version: str, options: set[str], formats: tuple[str, ...] | None) -> Rocprofv3Features:
+    """Return the features of a version with these options, and with the usual formats if they are not known."""
+    facts = _facts()
+    tracing = facts["timeline"]
+    flags: dict[str, Any] = {name: options.issuperset(needed) for name, needed in facts["options"].items()}
+    flags |= {name: _is_since(since, version) for name, since in facts["versions"].items()}
+    runtime = "runtime" if options.issuperset(tracing["runtime"]) else "separate"
     return Rocprofv3Features(
-        text, formats, _schema(text), recent, _KERNEL_REPLAY if sdk >= _KERNEL_REPLAY_SINCE else (),
-        sdk >= _TURNS_SINCE, attaching=recent, attached_output=sdk >= (1, 3),
-        tracing=(
-            *(_RUNTIME if sdk >= _RUNTIME_SINCE else _SEPARATE_TRACES),
-            *(option for option, since in _EVENTS.items() if sdk >= since),
-        ),
-        pc_sampling=sdk >= _SAMPLING_SINCE, attached_sampling=sdk >= _ATTACHED_SAMPLING_SINCE,
-        into_containers=sdk >= _CONTAINERS_SINCE,
-    )  # fmt: skip
+        version,
+        formats or (*_FORMATS_OF_ALL, *(("rocpd",) if _is_since("1.0", version) else ())),
+        _schema(version) if "--extra-counters" in options else None,
+        kernel_replay=_replay_options(options),
+        tracing=tuple(option for option in (*tracing[runtime], *tracing["events"]) if option in options),
+        **flags,
+    )
+
+
+def _is_since(first: str, version: str) -> bool:
+    return version_numbers(version) >= version_numbers(first)
 
 
 def _replay_options(options: set[str]) -> tuple[str, ...]:
@@ -153,10 +130,7 @@ def _replay_options(options: set[str]) -> tuple[str, ...]:
 
 def _schema(version: str) -> Literal["list", "map"] | None:
     """A map of names up to 0.6, a list with a schema version since 1.0; 0.7 was never released and had both."""
-    number = version_numbers(version)
-    if number >= (1, 0):
-        return "list"
-    return "map" if number[:2] == (0, 6) else None
+    return "list" if _is_since("1.0", version) else "map" if version_numbers(version)[:2] == (0, 6) else None
 
 
 @dataclass(frozen=True)

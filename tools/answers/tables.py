@@ -1,0 +1,42 @@
+"""Tables of answers, whose columns are data (tables.toml): where each value comes from, its unit and its digits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from ..base.results import Table, first_rows
+
+Row = dict[str, Any]
+"""The values and objects that the columns of a row are taken from."""
+
+
+def table_from(name: str, rows: Sequence[Row], total: int | None = None) -> Table:
+    """Return the table with this name; ``total`` is the number of rows if these are only the first of them."""
+    columns = _tables()[name]
+    cells = [[_cell(row, column.get("of", of), column) for of, column in columns.items()] for row in rows]
+    return first_rows({of: column.get("unit") for of, column in columns.items()}, cells, total)
+
+
+def _cell(row: Row, path: str, column: Mapping[str, Any]) -> Any:
+    """Return the value at a path such as ``pair.share``; None if it or anything on the way is None."""
+    first, *attributes = path.split(".")
+    value = row[first]
+    for attribute in attributes:
+        value = None if value is None else getattr(value, attribute)
+    if value is None:
+        return None
+    if origin := column.get("from"):
+        value = 100 * value if origin == "fraction" else value / 1e6
+    if "decimals" in column:
+        return round(value, column["decimals"])
+    return float(f"{value:.{column['digits']}g}") if "digits" in column else value
+
+
+@cache
+def _tables() -> dict[str, dict[str, dict[str, Any]]]:
+    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
