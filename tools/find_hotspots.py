@@ -119,7 +119,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         )
     # Functions that only call others come first in the table, but are no place to look.
     manifest = opened.manifest
-    by = next(c for c in ("idle_ns", "self_ns", "self_samples") if waits[0].get(c) is not None)
+    by = next((c for c in ("idle_ns", "self_ns") if waits[0].get(c) is not None), "self_samples")
     wanted = waits if full else sorted(waits, key=lambda row: -(row[by] or 0))
     first, total = wanted[0], sum(row[by] or 0 for row in waits)
     answer = sentence("hotspots.host_none")
@@ -152,7 +152,9 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         hotspots=declared_table(host_lines.TABLE, wanted, top_n, () if full else _NOT_IN_SUMMARY),
         device=declared_table(device_lines.TABLE, launches, top_n, () if full else _NOT_IN_SUMMARY),
         notes=host_limits(manifest),
-        next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)],
+        next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)]
+        if manifest.events
+        else [],
     )
 
 

@@ -176,7 +176,7 @@ TABLE = DeclaredTable(
         "idle_step_ns": SchemaColumn("BIGINT", "Mean of idle_total_ns per step", "ns", 4),
         "waits": SchemaColumn("BIGINT", "Calls in it that wait for a device"),
         "wait_ns": SchemaColumn("BIGINT", "Their time", "ns", 4),
-        "text": SchemaColumn("VARCHAR", "The line, if it is known: data, not advice"),
+        "text": SchemaColumn("VARCHAR", "The line, if known: data, not advice"),
     },
     rows,
     _has_code,

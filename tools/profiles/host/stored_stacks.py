@@ -80,7 +80,8 @@ def _sample_notes(con: duckdb.DuckDBPyConnection, recording: HostRecording, matc
         f"SELECT count(DISTINCT (pid, thread)), count(DISTINCT pid), coalesce(sum(samples), 0) FROM "
         f"({recording.samples})",
     )
-    text = f"{recording.source}: stacks of {count_text(threads, 'thread')} in {count_text(processes, 'process')}"
+    text = f"{recording.source}: stacks of {count_text(threads, 'thread')}"
+    text += f" in {count_text(processes, 'process')}" if processes else ""
     text += f", {count_text(int(stacks), 'sample')}" if stacks else ""
     return [Note("host_stacks", f"{text}{match.text() if match else ''} (host_samples).")]
 
