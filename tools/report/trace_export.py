@@ -73,7 +73,6 @@ def _events(analysed: Timeline) -> Iterator[_Event]:
     for number, lane in enumerate(trace.lanes):
         yield _process(_DEVICES + number, lane_name(lane.rank, lane.device))
     yield from _recorded_events(trace)
-    yield from _ranges(trace)
 
 
 def _process(pid: int, name: str) -> _Event:
@@ -118,34 +117,25 @@ def _analysis_events(analysed: Timeline) -> Iterator[_Event]:
         yield _slice(gap.cause, (gap.start, gap.end), (_FOUND, places[gap.lane]), "idle", meaning=meaning)
 
 
+_RECORDED = """
+SELECT kind, coalesce(name, kind), device_id, rank, stream, coalesce(pid, 0), coalesce(thread, 0), start_ns, end_ns,
+    value, {'bytes': bytes, 'direction': direction, 'pinned': pinned, 'correlation': correlation} FROM """
+_RANGES = """
+SELECT coalesce(source, 'range'), name, NULL, NULL, NULL, coalesce(pid, 0), coalesce(thread, 0), start_ns, end_ns, NULL,
+    {'path': path, 'call_site': call_site} FROM """
+
+
 def _recorded_events(trace: Trace) -> Iterator[_Event]:
-    """Yield the events as recorded: devices by stream, host calls by thread, samples as counters."""
+    """Yield the events as recorded: devices by stream, host calls and ranges by thread, samples as counters."""
     lanes = {(lane.rank, lane.device): _DEVICES + n for n, lane in enumerate(trace.lanes)}
     first = min(lanes.values())
-    sql = (
-        "SELECT kind, coalesce(name, kind), device_id, rank, coalesce(stream, 0), coalesce(pid, 0), "
-        f"coalesce(thread, 0), start_ns, end_ns, bytes, direction, pinned, correlation, value FROM {trace.events}"
-    )
-    for kind, name, device, rank, stream, pid, thread, start, end, *rest in _rows(trace, sql):
-        size, direction, pinned, correlation, value = rest
-        if kind == "sample":
-            if value is not None and math.isfinite(value):
+    for sql in (_RECORDED + trace.events, _RANGES + trace.ranges if trace.ranges else ""):
+        for kind, name, device, rank, stream, pid, thread, start, end, value, args in _rows(trace, sql) if sql else ():
+            if kind != "sample":
+                place = (lanes.get((rank, device), first), stream or 0) if kind in _ON_DEVICE else (pid, thread)
+                yield _slice(name, (start, end), place, kind, **args)
+            elif value is not None and math.isfinite(value):
                 yield {"ph": "C", "name": visible(name), "pid": pid, "ts": start, "args": {"value": value}}
-            continue
-        place = (lanes.get((rank, device), first), stream) if kind in _ON_DEVICE else (pid, thread)
-        more = {"bytes": size, "direction": direction, "pinned": pinned, "correlation": correlation}
-        yield _slice(name, (start, end), place, kind, **more)
-
-
-def _ranges(trace: Trace) -> Iterator[_Event]:
-    if trace.ranges is None:
-        return
-    sql = (
-        "SELECT name, start_ns, end_ns, coalesce(pid, 0), coalesce(thread, 0), coalesce(source, 'range'), path, "
-        f"call_site FROM {trace.ranges}"
-    )
-    for name, start, end, pid, thread, source, path, call_site in _rows(trace, sql):
-        yield _slice(name, (start, end), (pid, thread), source, path=path, call_site=call_site)
 
 
 def _rows(trace: Trace, sql: str) -> Iterator[Sequence[Any]]:

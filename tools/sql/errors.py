@@ -11,34 +11,11 @@ from typing import Any
 from ...analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, near
 from ...analysis.base.text import count_text
 from ...analysis.store.schema import unreadable_table_problem
+from .references import statements
 from .sandbox import ADDRESS_SPACE_BYTES, MEMORY_BYTES
 
-_READS = "Write one SELECT (or WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES, EXPLAIN)"
 _LESS = "Filter or aggregate earlier, name fewer columns, or name one workload"
-_REFUSED: dict[str, tuple[type[Problem], str, str, str]] = {
-    "statement": (NotAllowed, "Only queries can run", "This is not a query, and the store is read-only", _READS),
-    "explain": (
-        NotAllowed,
-        "EXPLAIN works only with a SELECT",
-        "The store is read-only",
-        "Write EXPLAIN SELECT ... or EXPLAIN ANALYZE SELECT ..., without options in parentheses",
-    ),
-    "multi": (
-        NotAllowed,
-        "PIVOT without a list of values is not supported",
-        "It consists of two statements",
-        "List the values: PIVOT t ON column IN ('a', 'b') USING sum(value)",
-    ),
-    "several": (NotAllowed, "Only one statement can run at a time", "", "Send them one at a time"),
-    "empty": (BadArgument, "The SQL is empty", "", _READS),
-    "complex": (
-        LimitExceeded,
-        "The SQL is too complex",
-        "Its parse tree is too large",
-        "Split it, or shorten its lists",
-    ),
-    "columns": (LimitExceeded, "The result has too many columns", "", "Name the columns that you need"),
-}
+_REFUSALS = {"NotAllowed": NotAllowed, "BadArgument": BadArgument, "LimitExceeded": LimitExceeded}
 _OUTSIDE = ("PermissionException", "IOException", "HTTPException", "ConnectionException")
 _NOT_EXPLAINED = ("InternalException", "FatalException", "SerializationException", "InvalidTypeException")
 """Errors whose text describes DuckDB internals or this machine."""
@@ -61,8 +38,8 @@ class FailedQuery:
 
 def refusal_problem(reason: str) -> Problem:
     """Return the Problem for a statement that may not run; ``reason`` is a code sent by the worker."""
-    kind, what, why, fix = _REFUSED[reason]
-    return kind(what, why, fix)
+    stated = statements()["refused"][reason]
+    return _REFUSALS[stated["kind"]](stated["what"], stated.get("why", ""), stated["fix"])
 
 
 def out_of_time(timeout_s: float) -> Problem:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+from ...analysis.catalogue import files
 
 Node = dict[str, Any]
 _QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
@@ -232,15 +236,11 @@ Offered = dict[str, str | None]
 Units = Mapping[str, Mapping[str, str | None]]
 """Table -> column -> unit, all names in lower case."""
 
-# fmt: off
-_KEEPS_UNIT = frozenset((
-    "sum", "avg", "mean", "min", "max", "median", "mode", "quantile", "quantile_cont", "quantile_disc", "mad",
-    "approx_quantile", "stddev", "stddev_samp", "stddev_pop", "any_value", "first", "last", "arg_max", "arg_min",
-    "first_value", "last_value", "lag", "lead", "abs", "round", "floor", "ceil", "trunc", "ifnull", "nullif",
-    "greatest", "least",
-))
-"""Functions whose result has the unit of their first argument."""
-# fmt: on
+
+@cache
+def statements() -> dict[str, Any]:
+    """Return statements.toml."""
+    return files.load(Path(__file__).with_name("statements.toml"))
 
 
 def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
@@ -308,7 +308,7 @@ def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:
     while item:
         if item.get("type") == "COLUMN_REF":
             return sources.get(str(item["column_names"][-1]).lower())
-        if str(item.get("function_name", "")).lower() in _KEEPS_UNIT:
+        if str(item.get("function_name", "")).lower() in statements()["keeps_unit"].split():
             first = (item.get("arguments") or item.get("children") or [{}])[0]
             item = first.get("expression", first)
         elif item.get("class") == "CAST":

@@ -103,7 +103,8 @@ class CpuBench:
     def outcome(self, name: str) -> CeilingOutcome:
         """Measure one ceiling: median, p05 and p95 of the rate, or the error in its kernel's results."""
         _, group, kind = name.split(".")
-        method = f"{compiler()}, {count_text(len(self._cpus), 'thread')}"
+        made_by = compiler() if kind == "triad" else f"NumPy {np.__version__}"
+        method = f"{made_by}, {count_text(len(self._cpus), 'thread')}"
         if group == "fma":
             title = f"matrix product of {self._side} x {self._side} (BLAS)"
             parts = [_product(kind, self._side, rank) for rank in range(len(self._cpus))]

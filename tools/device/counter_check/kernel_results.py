@@ -14,10 +14,8 @@ from ....analysis.counter_check.known_kernels import KnownLaunch
 Array = npt.NDArray[Any]
 Download = Callable[[int, int], bytes]
 """Maps offset and size in the result buffer to its bytes."""
-FORMATS: dict[str, tuple[str, Any]] = {
-    "f16": ("e", np.float16), "f32": ("f", np.float32), "f64": ("d", np.float64), "i32": ("I", np.uint32),
-}  # fmt: skip
-"""Operand formats of arithmetic kernels: the codes of one number in struct and in NumPy."""
+TYPES: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.uint32}
+"""NumPy types of the operands of arithmetic kernels."""
 
 
 def explain_wrong_result(launch: KnownLaunch, download: Download) -> str | None:
@@ -50,7 +48,7 @@ def _ends(launch: KnownLaunch, download: Download, size: int) -> bytes:
 
 def _same_everywhere(launch: KnownLaunch, download: Download, result: float) -> Array:
     """Check that every lane stores one number: arithmetic kernels in their operands' format, others whole words."""
-    kind = FORMATS[launch.data][1] if launch.data else np.uint64 if launch.source == "states.cu" else np.uint32
+    kind = TYPES[launch.data] if launch.data else np.uint64 if launch.source == "states.cu" else np.uint32
     # 16 chains per lane; of a pair of FP16 numbers, AMD's scalar instructions leave the upper one unchanged.
     each = 16 * (2 if launch.data == "f16" else 1) if launch.data else 2 if kind is np.uint64 else 1
     size = launch.threads * each * np.dtype(kind).itemsize

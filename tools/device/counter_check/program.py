@@ -10,7 +10,6 @@ into the folder OUT, and overwritten by every run of the program.
 from __future__ import annotations
 
 import json
-import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,7 +25,7 @@ from ....analysis.counter_check.known_kernels import launches as launches_of
 from ..benchmarks import specs
 from ..benchmarks.gpu import open_device
 from ..benchmarks.runtime import Runtime, settle
-from .kernel_results import FORMATS, explain_wrong_result
+from .kernel_results import TYPES, explain_wrong_result
 
 _KERNELS = Path(__file__).parent / "kernels"
 
@@ -86,9 +85,8 @@ def _fill(runtime: Runtime, fill: Any, address: int, size: int, factor: int) -> 
 
 
 def _packed_one(data: str) -> bytes:
-    code, _ = FORMATS[data]
     # FP16 operands are pairs.
-    return struct.pack(f"<{code}", 1) * (2 if data == "f16" else 1)
+    return np.ones(2 if data == "f16" else 1, TYPES[data]).tobytes()
 
 
 def _arguments(launch: KnownLaunch, a: int, out: int) -> tuple[int, ...]:

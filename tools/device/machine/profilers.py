@@ -8,8 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pydantic
+
 from ....analysis.base.extensions import DRIVERS, extensions
 from ....analysis.base.problems import BadInput
+from ....analysis.catalogue import files
 from ...base.profile_files import natural_sort_key
 from .model import InstalledProfiler, Roots, Vendor
 from .permissions import CounterPermission
@@ -18,7 +21,6 @@ from .sysfs import clean, read
 
 _TIMEOUT_S = 10.0
 _ROCM = ("opt/rocm/bin", "opt/rocm-*/bin")
-_CUDA = ("usr/local/cuda/bin", "usr/local/cuda-*/bin", "opt/nvidia/nsight-compute/*")
 _VENDORS = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU", "cpu": "processor"}
 _OTHERS = 4
 
@@ -39,16 +41,8 @@ class ProfilerProgram:
 
 
 PROGRAMS = {
-    program.name: program
-    for program in (
-        ProfilerProgram("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk"),
-        ProfilerProgram("rocprof-compute", "amd", _ROCM, r"version:?\s+v?(\d[\w.]*)", must_answer=True),
-        ProfilerProgram("rocprofv2", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
-        ProfilerProgram("rocprof", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
-        ProfilerProgram(
-            "ncu", "nvidia", _CUDA, r"Version\s+([\d.]+)", "Install Nsight Compute, part of the CUDA toolkit", True
-        ),
-    )
+    entry["name"]: pydantic.TypeAdapter(ProfilerProgram).validate_python(entry)
+    for entry in files.load(Path(__file__).with_suffix(".toml"))["program"]
 }
 """The programs of our own drivers, and rocprof-compute, whose results are imported."""
 

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from ....analysis.catalogue import files
+
 
 @dataclass(frozen=True)
 class SensorReading:
@@ -45,8 +47,9 @@ def reader(vendor: str, pci: str | None, sysfs: Path = Path("/sys")) -> Read | N
     return _amd(sysfs / "bus/pci/devices" / pci.lower()) if vendor == "amd" else None
 
 
-_NVML_CAUSES = {0x02: "limit", 0x04: "power", 0x08: "hardware", 0x20: "temperature", 0x40: "temperature", 0x80: "power"}
-"""Bits of nvmlDeviceGetCurrentClocksEventReasons; idle, sync boost and display clocks do not slow kernels down."""
+@cache
+def _facts() -> dict[str, Any]:
+    return files.load(Path(__file__).with_suffix(".toml"))
 
 
 def _nvidia(pci: str) -> Read | None:
@@ -65,7 +68,7 @@ def _nvidia(pci: str) -> Read | None:
             power_w=None if power is None else power / 1000,
             temperature_c=_float(answer_or_none(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)),
             busy_pct=None if use is None else float(use.gpu),
-            held_back=None if reasons is None else _causes(reasons, _NVML_CAUSES),
+            held_back=None if reasons is None else _causes(reasons, "nvml"),
         )
 
     return read
@@ -97,8 +100,8 @@ def answer_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-def _causes(bits: int, names: dict[int, str]) -> frozenset[str]:
-    return frozenset(name for mask, name in names.items() if bits & mask)
+def _causes(bits: int, source: str) -> frozenset[str]:
+    return frozenset(entry["cause"] for entry in _facts()[source] if bits & entry["bits"])
 
 
 def _float(value: float | None) -> float | None:
@@ -150,15 +153,6 @@ def _level(path: Path) -> float | None:
     return None
 
 
-_FIELDS = {(1, 3): ("<Q", 112), (1, 4): ("<I", 40), (1, 5): ("<I", 104), (1, 6): ("<5I", 36)} | dict.fromkeys(
-    ((1, 7), (1, 8)), ("<5I", 44)
-)
-"""Format and offset of the throttling data in gpu_metrics (Linux kgd_pp_interface.h) by format and content revision:
-a mask with the driver's bits, a mask with the chip's bits (MI300), or accumulated times for each of five causes."""
-_INDEPENDENT = {0xFF: "power", 0xFF << 16: "current", 0x3FFF << 32: "temperature", 0x3 << 46: "hardware"}
-"""Bits of indep_throttle_status (amdgpu_smu.h): package power, currents, temperatures, PROCHOT."""
-_OF_MI300 = {0x1: "hardware", 0x2: "power", 0x1C: "temperature"}
-"""Bits of throttle_status on MI300: PROCHOT, package power, temperatures of socket, regulators and memory."""
 _RESIDENCIES = ("hardware", "power", "temperature", "temperature", "temperature")
 
 
@@ -178,7 +172,7 @@ class _GpuMetrics:
             return None
         if len(raw) < 4:
             return None
-        form, offset = _FIELDS.get((raw[2], raw[3]), ("", 0))
+        form, offset = _facts()["fields"].get(f"{raw[2]}.{raw[3]}", ("", 0))
         if not form or len(raw) < offset + struct.calcsize(form):
             return None
         values = struct.unpack_from(form, raw, offset)
@@ -188,7 +182,7 @@ class _GpuMetrics:
         if mask == (1 << 8 * struct.calcsize(form)) - 1:
             # The driver sets all bits of fields that a chip does not report.
             return None
-        return _causes(mask, _INDEPENDENT if form == "<Q" else _OF_MI300)
+        return _causes(mask, "independent" if form == "<Q" else "mi300")
 
     def _since(self, values: tuple[int, ...]) -> frozenset[str] | None:
         last, self._last = self._last, values

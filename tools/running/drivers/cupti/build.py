@@ -25,10 +25,16 @@ _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now", "-pthread")
 """With these linker options a missing symbol fails the compilation rather than the program."""
 _TOOLKITS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/opt/nvidia/hpc_sdk/Linux_*/*/cuda", "/usr")
-_BELOW = ("extras/CUPTI", "targets/*", "")
-_LIBRARIES = ("lib64", "lib", "lib/*-linux-gnu")
-_WHEELS = ("nvidia/*/lib", "torch/lib", "nvidia/*/*/lib")
-_HEADERS = ("nvidia/*/include", "nvidia/*/*/include", "triton/backends/nvidia/include")
+_TOOLKIT_FOLDERS = ("extras/CUPTI", "targets/*", ".")
+_LIBRARIES = (
+    *("nvidia/*/lib", "torch/lib", "nvidia/*/*/lib"),
+    *(f"{folder}/{lib}" for folder in _TOOLKIT_FOLDERS for lib in ("lib64", "lib", "lib/*-linux-gnu")),
+)
+_HEADERS = (
+    *("nvidia/*/include", "nvidia/*/*/include", "triton/backends/nvidia/include"),
+    *(f"{folder}/include" for folder in _TOOLKIT_FOLDERS),
+)
+"""Where packages and toolkits have libraries and headers."""
 _LIBRARY = re.compile(r"libcupti(-[0-9a-f]+)?\.so(\.\d+)*")
 _VERSION = re.compile(r"\.so\.(\d+)")
 _TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d+)\.", re.MULTILINE)
@@ -105,13 +111,12 @@ def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = 
 
     ``packages`` are the Python package folders of the program.
     """
-    own = list(packages)
-    toolkits = [*_toolkits(environment)]
-    ours = [p for p in map(Path, _own_path()) if p not in own]
-    by_place = (*map(_in_packages, own), *map(_in_toolkit, toolkits), *map(_in_packages, ours))
-    includes = [i for p in (*own, *ours) for pattern in _HEADERS for i in sorted(p.glob(pattern))]
-    includes += [i for t in toolkits for below in _BELOW for i in sorted(t.glob(str(Path(below) / "include")))]
-    for library in dict.fromkeys(path.resolve() for libraries in by_place for path in libraries):
+    own, toolkits, ours = list(packages), list(_toolkits(environment)), list(map(Path, _own_path()))
+    places = (*own, *toolkits, *ours)
+    includes = [
+        folder for place in (*own, *ours, *toolkits) for pattern in _HEADERS for folder in sorted(place.glob(pattern))
+    ]
+    for library in dict.fromkeys(path.resolve() for place in places for path in _libraries(place)):
         beside = [library.parent.parent / "include", library.parent.parent.parent / "include"]
         activity = _folders_with("cupti_activity.h", [*beside, *includes])
         cuda = _folders_with("cuda.h", [*activity[:1], *beside, *includes])
@@ -124,23 +129,15 @@ def _folders_with(header: str, folders: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(f.resolve() for f in folders if (f / header).is_file()))
 
 
-def _in_packages(place: Path) -> list[Path]:
-    """Return the libraries in a folder of packages; first the release that PyTorch was built for, because it loads that
-    one."""
-    libraries = _newest(place.glob(pattern) for pattern in _WHEELS)
+def _libraries(place: Path) -> list[Path]:
+    """Return the libraries of a toolkit or folder of packages, the newest release first; before them the release that
+    its PyTorch was built for, because PyTorch loads that one."""
+    folders = (folder for pattern in _LIBRARIES for folder in sorted(place.glob(pattern)))
+    files = (file for folder in folders for file in sorted(folder.glob("libcupti*.so*")))
+    libraries = [file for file in files if _LIBRARY.fullmatch(file.name) and file.is_file()]
     version = place / "torch" / "version.py"
-    stated = _TORCH_CUDA.search(version.read_text("utf-8", "replace")) if version.is_file() else None
-    return sorted(libraries, key=lambda f: _major(f) != int(stated[1])) if stated else libraries
-
-
-def _in_toolkit(place: Path) -> list[Path]:
-    return _newest(place.glob(str(Path(below) / lib)) for below in _BELOW for lib in _LIBRARIES)
-
-
-def _newest(places: Iterable[Iterable[Path]]) -> list[Path]:
-    """Return the libraries in these folders, the newest release first."""
-    files = (file for folders in places for folder in sorted(folders) for file in sorted(folder.glob("libcupti*.so*")))
-    return sorted((f for f in files if _LIBRARY.fullmatch(f.name) and f.is_file()), key=_major, reverse=True)
+    torch = _TORCH_CUDA.search(version.read_text("utf-8", "replace")) if version.is_file() else None
+    return sorted(libraries, key=lambda file: (torch and _major(file) != int(torch[1]), -_major(file)))
 
 
 def _major(library: Path) -> int:
