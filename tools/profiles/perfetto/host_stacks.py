@@ -1,0 +1,118 @@
+"""The stacks of the host in a Perfetto trace: samples of perf and other samplers, and those of rocprof-sys.
+
+Samples refer to interned stacks: a stack lists frames, a frame names a function, a file of code and, if it is known, a
+source line. Numbers of interned data belong to one writer and may be given again after it was cleared, so a stack is
+resolved when a sample refers to it. rocprof-sys instead writes the frames of a sample as nested slices, which last
+from one sample of a thread to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..host.recording import ON_PROCESSOR, POINTS, SAMPLES, HostFrame, HostRecording, StackSpool, spans
+from ..merging.contract import parquet
+from ..parsing.protobuf import text
+from ..parsing.spool import Spool
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SAMPLING = "category IN ('sampling', 'timer_sampling', 'overflow_sampling', 'process_sampling')"
+_KINDS = {"functions": 5, "paths": 17, "sources": 18}
+_BATCH = 5_000
+
+
+@dataclass
+class InternedStacks:
+    """What the packets of one writer interned for stacks, by number."""
+
+    texts: dict[str, dict[int, str]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
+    mappings: dict[int, str] = field(default_factory=dict)
+    """The file of each mapping."""
+    frames: dict[int, HostFrame] = field(default_factory=dict)
+    stacks: dict[int, list[int]] = field(default_factory=dict)
+    threads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Process and thread of each context."""
+    numbers: dict[int, int] = field(default_factory=dict)
+    """The number of each stack that a sample referred to, as in the spool."""
+
+    def clear(self) -> None:
+        """Forget everything, as the writer did."""
+        self.__init__()  # type: ignore[misc]
+
+    def add(self, interned: Any) -> int:
+        """Add what a packet interned; return the number of entries."""
+        for kind, known in self.texts.items():
+            known.update((entry.number, text(entry.text)) for entry in getattr(interned, kind))
+        for mapping in interned.mappings:
+            parts = (self.texts["paths"].get(number, "") for number in mapping.paths)
+            self.mappings[mapping.number] = "/" + "/".join(parts).lstrip("/")
+        for frame in interned.frames:
+            name = self.texts["functions"].get(frame.function, "") or f"0x{frame.address:x}"
+            source = self.texts["sources"].get(frame.source, "")
+            self.frames[frame.number] = HostFrame(name, source, frame.line, self.mappings.get(frame.mapping))
+        for stack in interned.stacks:
+            self.stacks[stack.number] = list(stack.frames)
+            self.numbers.pop(stack.number, None)
+        self.threads.update((one.number, (one.pid, one.tid)) for one in interned.contexts)
+        return sum(len(getattr(interned, kind)) for kind in (*_KINDS, "mappings", "frames", "stacks", "contexts"))
+
+
+class HostSamples:
+    """The samples of a trace."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+        self._con, self._work = con, work
+        self._stacks = StackSpool(con, work / "perfetto_host")
+        self._points = Spool(con, work / "perfetto_points", POINTS)
+        self._spans = Spool(con, work / "perfetto_host_spans", SAMPLES)
+
+    def add(self, interned: InternedStacks, packet: Any, time_ns: int | None) -> None:
+        """Add the sample of a packet; one without a time, a thread or a stack is left out."""
+        if packet.HasField("perf_sample"):
+            sample = packet.perf_sample
+            who, stack = (sample.pid, sample.tid), sample.stack
+        else:
+            sample = packet.stack_sample
+            who, stack = interned.threads.get(sample.context_number, (0, 0)), sample.stack_number
+            if sample.HasField("context"):
+                who = sample.context.pid, sample.context.tid
+        if stack not in interned.numbers and stack in interned.stacks:
+            frames = (interned.frames.get(number) for number in interned.stacks[stack])
+            interned.numbers[stack] = self._stacks.number(frame for frame in frames if frame)
+        if time_ns is not None and who[1] and (number := interned.numbers.get(stack)):
+            self._points.append((time_ns, *who, number))
+
+    def add_slices(self, slices: str) -> None:
+        """Add the samples of rocprof-sys: nested slices (start_ns, end_ns, text, category, pid, thread), a frame each."""
+        rows = self._con.cursor().execute(
+            f"SELECT pid, thread, start_ns, end_ns, text FROM {slices} WHERE {_SAMPLING} AND end_ns > start_ns "
+            "ORDER BY pid, thread, start_ns, end_ns DESC, row"
+        )
+        sample: tuple[Any, ...] | None = None
+        frames: list[HostFrame] = []
+        while batch := rows.fetchmany(_BATCH):
+            for *place, name in batch:
+                if tuple(place) != sample:
+                    self._add_span(sample, frames)
+                    sample, frames = tuple(place), []
+                frames.append(HostFrame(name))
+        self._add_span(sample, frames)
+
+    def _add_span(self, sample: tuple[Any, ...] | None, frames: list[HostFrame]) -> None:
+        if sample and frames:
+            pid, thread, start, end = sample
+            self._spans.append((start, end, end - start, 1, pid, thread, self._stacks.number(frames), None))
+
+    def recording(self) -> HostRecording | None:
+        """Return the stacks of the trace; None if it has none."""
+        if self._spans.rows:
+            samples = f"SELECT * FROM {parquet(self._spans.close())}"
+            return HostRecording("rocprof-sys", self._stacks.close(), samples, limits=["host_functions_only"])
+        if not self._points.rows:
+            return None
+        samples = spans(self._con, parquet(self._points.close()), self._work / "perfetto_host", ON_PROCESSOR)
+        return HostRecording("perfetto", self._stacks.close(), samples, limits=["host_processor_only"])
