@@ -287,13 +287,8 @@ def _log(
     if store.read_only:
         result.notes.append("Not recorded in the experiment log: the store is open for reading only.")
         return
-    for c in steps:
-        why = "; ".join(claim.why for claim in against)
-        outcomes = [experiment_log.outcome_of(p, c.other_gpu, why if p is c.main else "") for p in c.pairs]
-        binary = c.after.workload.manifest.binary
-        noted_for = {"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes, "binary": binary}
-        entry = about.model_copy(update=noted_for)
-        result.logged = experiment_log.record(store, entry).id
+    for step in steps:
+        result.logged = experiment_log.record_comparison(store, step, against, about).id
 
 
 def _next(comparison: Comparison) -> list[NextCall]:

@@ -427,7 +427,7 @@ def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> Iterator[Note]:
     amd = targets.gpu(figure.gpu).vendor == "amd"
     most, possible = figure.max_waves_per_cu, figure.occupancy_pct
     if figure.mode == "compiler":
-        yield note("occupancy.compiler_mode" if amd else "occupancy.one_rule")
+        yield Note("mode", sentence("occupancy.compiler_mode" if amd else "occupancy.one_rule"))
     if figure.waves_per_cu == 0:
         so = sentence("occupancy.yet_it_ran" if kernel.profiled else "occupancy.launch_fails")
         limiters = words.limiter_names(figure.limiters)
