@@ -177,22 +177,19 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
             "Take samples, or profile with --kernel-trace or counters",
         )
     row = _TracedRow if changed.unit == "cycles" else _SampledRow
-    most = changed.lines[0]
     lost, gained = (sum(line.verdict == verdict for line in changed.lines) for verdict in ("lost", "gained"))
-    told = f"{count_text(lost, 'place')} lost samples and {gained} gained some"
-    if changed.unit == "cycles":
-        told = f"the largest change of a place is {most.difference:+.1f} points of the cycles, at {most.place}"
+    code = "lines.largest" if changed.unit == "cycles" else "lines.places"
+    told = sentence(code, lost=lost, gained=gained, most=changed.lines[0])
     rows = [row(one.kernel, *changed.totals)]
     notes = [note.text for note in tables.about_lines(changed)]
     if asked.hypothesis or asked.change:
-        notes.append("Not recorded in the experiment log, because it is unknown whether it is faster.")
+        notes.append(sentence("lines.not_recorded"))
     return CompareResult(
         baseline=before.id,
         candidates=[after.id],
         verdict="inconclusive",
         same_work="unknown",
-        answer=f"{short(one.kernel)}: {told}. A "
-        "profile lacks the times of launches, so it is unknown whether it is faster.",
+        answer=sentence("lines.alone", kernel=short(one.kernel), told=told),
         kernels=table_of(row, rows, dict.fromkeys(row._fields[1:], changed.unit)),
         lines=tables.of_lines(changed, extent),
         notes=notes,
@@ -290,13 +287,8 @@ def _log(
     if store.read_only:
         result.notes.append("Not recorded in the experiment log: the store is open for reading only.")
         return
-    for c in steps:
-        why = "; ".join(claim.why for claim in against)
-        outcomes = [experiment_log.outcome_of(p, c.other_gpu, why if p is c.main else "") for p in c.pairs]
-        binary = c.after.workload.manifest.binary
-        noted_for = {"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes, "binary": binary}
-        entry = about.model_copy(update=noted_for)
-        result.logged = experiment_log.record(store, entry).id
+    for step in steps:
+        result.logged = experiment_log.record_comparison(store, step, against, about).id
 
 
 def _next(comparison: Comparison) -> list[NextCall]:

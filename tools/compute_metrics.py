@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -29,30 +29,17 @@ from .answers.launch_notes import About, about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.next_calls import next_call
 from .answers.sentences import sentence, value_text
+from .answers.tables import Row, table_from
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
-from .base.results import NextCall, Result, Table, TextBlock, omit_empty, round_number, table
+from .base.results import NextCall, Result, Table, TextBlock, round_number
 
-_SUMMARY = {
-    **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
-    "pct_of_peak": "%",
-    **dict.fromkeys(("status", "reason")),
-    "n": "dispatches",
-}
 _CLOCKS = {"max_sclk": "clock", "max_mclk": "memory clock", "max_sclk_matrix": "clock of matrix work"}
 _WITHOUT = {
     "not_collected": "have no value; the column reason says why",
     "undefined": "are 0/0: what they are a share of was counted and did not occur",
 }
 _IN_ONE_PASS = 8
-_FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None, "checked": None}
-_OF_TIME = {"of_time": "%"}
-"""The additional column for percentages of cycles that are too low: at least this share of the time."""
-_OF_TIME_NOTE = "of_time: the same as a share of the time, at least."
-_TOTAL_NOTE = (
-    "total: the sum over the n launches, in the unit before the slash; null for ratios, which have no sum. order_by "
-    "ranks by it."
-)
-_LEFT_OUT = ("title", "kernel")
+_FULL = ("q1", "median", "q3", "std", "newer_id", "checked")
 _FEW = 6
 """Figures that the first sentence states one by one."""
 _LISTED = 12
@@ -90,10 +77,8 @@ class MetricsResult(Result):
     def blocks(self) -> list[TextBlock]:
         """Return what the figures refer to, the tables, and the names of metrics without a row."""
         per = "per launch" if self.normalization == "per_kernel" else self.normalization.replace("_", " ")
-        about = [
-            f"workload: {self.workload} ({self.name}{f', {self.arch}' if self.arch else ''})",
-            f"counts are {per}; several launches are combined by {self.aggregation}",
-        ]
+        code = "metrics.workload" if self.arch else "metrics.workload_of_unknown"
+        about = [sentence(code, result=self), sentence("metrics.counts", per=per, result=self)]
         names = {
             "zero": self.zeros,
             **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
@@ -147,10 +132,10 @@ def compute_metrics(
     checked = check_records.known_checks(store, manifest)
     shown, channels = (computed.figures, None) if view.quartiles else fold_channels(computed.figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
-    columns, rows = _table(short, computed, view, checked)
-    if total:
-        columns["total"] = None
-        rows = [[*row, round_number(_sum_launches(f))] for row, f in zip(rows, short.figures, strict=True)]
+    rows, lacking = _table(short, computed, view, checked, total)
+    listed = table_from("figures", rows, without=lacking, limit=limit, offset=offset)
+    if part:
+        listed.columns = [part.partition("_")[0] if name == "kernel" else name for name in listed.columns]
     return MetricsResult(
         answer=_answer(computed.figures, _scope(manifest, kernel, computed.kernels)),
         workload=manifest.id,
@@ -158,7 +143,7 @@ def compute_metrics(
         arch=manifest.arch,
         normalization=normalization,
         aggregation=aggregation,
-        table=table(columns, rows, limit=limit, offset=offset),
+        table=listed,
         channels=channels,
         zeros=short.zeros,
         without_value=short.without_value,
@@ -168,9 +153,9 @@ def compute_metrics(
             *_notes(manifest, computed.figures, short),
             *_check(computed.figures, checked),
             *computed.notes,
-            *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
+            *([sentence("metrics.of_time")] if short.folded and computed.of_time else _by_time(computed.of_time)),
             *_within(computed.left_out, part),
-            *([_TOTAL_NOTE] if total else []),
+            *([sentence("metrics.total")] if total else []),
             *computed.about.notes,
         ],
         next=[
@@ -194,7 +179,7 @@ def _answer(figures: list[engine.Figure], scope: str) -> str:
     if 1 < len(figures) <= _FEW and len({f.kernel for f in figures}) == 1 and valued:
         values = ", ".join(f"{f.name} {value_text(f.value, f.unit)}" for f in valued)
         lacking = len(figures) - len(valued)
-        without = sentence("metrics.lacking", count=count_text(lacking, "figure")) if lacking else ""
+        without = sentence("metrics.lacking", count=lacking) if lacking else ""
         return sentence("metrics.few", scope=scope, values=values, without=without)
     if len(figures) != 1:
         return sentence("metrics.several", valued=len(valued), count=len(figures), scope=scope)
@@ -214,7 +199,7 @@ def _answer(figures: list[engine.Figure], scope: str) -> str:
 def _unknown_words(unknown: dict[str, str]) -> Iterator[str]:
     yield from list(unknown.values())[:_SHOWN]
     if len(unknown) > _SHOWN:
-        yield f"{len(unknown) - _SHOWN} more words are not metrics of this target."
+        yield sentence("metrics.more_unknown", more=len(unknown) - _SHOWN)
 
 
 def _sum_launches(f: engine.Figure) -> float | None:
@@ -274,27 +259,29 @@ def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) 
 
 
 def _table(
-    short: Brief, computed: _Computed, view: FigureRequest, checked: Mapping[str, MetricCheck]
-) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """A table of columns with units, and one row per figure."""
-    columns = {**_SUMMARY, **(_FULL if view.quartiles else {})}
-    rows = [_row(f, view, checked, titled=not short.folded) for f in short.figures]
-    if computed.of_time:
-        columns |= _OF_TIME
-        of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in computed.of_time}
-        rows = [[*row, of_time.get(_key(f))] for row, f in zip(rows, short.figures, strict=True)]
-    if computed.numbers is not None:
-        columns = {"number": None, **columns}
-        # A figure of the whole selection has the number of its launch configuration, if the selection is only one.
-        only = next(iter(computed.numbers.values())) if len(computed.numbers) == 1 else None
-        rows = [[computed.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
-    if short.folded:
-        # The names imply the titles, and there is no kernel if all kernels are together.
-        columns, rows = omit_empty(columns, rows, _LEFT_OUT)
-    if view.launched_by:
-        called = view.launched_by.partition("_")[0]
-        columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
-    return columns, rows
+    short: Brief, computed: _Computed, view: FigureRequest, checked: Mapping[str, MetricCheck], total: bool
+) -> tuple[list[Row], list[str]]:
+    """What the columns of each figure are taken from, and the columns that the table lacks."""
+    numbers = computed.numbers or {}
+    of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in computed.of_time}
+    # A figure of the whole selection has the number of its launch configuration, if the selection is only one.
+    only = next(iter(numbers.values())) if len(numbers) == 1 else None
+    rows: list[Row] = [
+        {
+            "figure": f,
+            "title": f.metric.title,
+            "number": numbers.get(f.kernel or "", only),
+            "checked": _check_record(f, checked),
+            "of_time": of_time.get(_key(f)),
+            "total": round_number(_sum_launches(f)) if total else None,
+        }
+        for f in short.figures
+    ]
+    shown = {"number": computed.numbers is not None, "of_time": of_time, "total": total}
+    # In a summary the names imply the titles, and there is no kernel if all kernels are together.
+    shown |= {"title": not short.folded, "kernel": not short.folded or any(f.kernel for f in short.figures)}
+    shown |= dict.fromkeys(_FULL, view.quartiles)
+    return rows, [name for name, wanted in shown.items() if not wanted]
 
 
 def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:
@@ -306,18 +293,9 @@ def _within(left_out: int, part: launching_ranges.ProgramPart | None) -> Iterato
     """Notes on what the rows for ranges contain, and on omitted ranges."""
     if part in (None, "operator"):
         return
-    yield ("A launch counts in every range around it, so do not add up nested ranges.")
+    yield sentence("metrics.nested")
     if left_out:
-        yield f"Omitted: {count_text(left_out, 'range')} with less time; the SQL table ranges has all."
-
-
-def _row(f: engine.Figure, view: FigureRequest, checked: Mapping[str, MetricCheck], *, titled: bool) -> list[Any]:
-    """One figure as a row with the columns of _SUMMARY, and those of _FULL if they are shown."""
-    title, reason = f.metric.title if titled else None, f.reason and f.reason.text
-    row = [f.id, f.name, title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, reason, f.n]
-    if view.quartiles:
-        row += [f.q1, f.median, f.q3, f.std, f.metric.newer_id, _check_record(f, checked)]
-    return row
+        yield sentence("metrics.omitted", left_out=left_out)
 
 
 def _check_record(f: engine.Figure, checked: Mapping[str, MetricCheck]) -> str | None:
@@ -333,10 +311,10 @@ def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> 
     names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
     off = [name for name in names if checked[name].verdict == "off"]
     if names:
-        yield f"check_counters confirmed {len(names) - len(off)} of these metrics on this device."
+        yield sentence("metrics.confirmed", confirmed=len(names) - len(off))
     for name in off[:_SHOWN]:
         by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
-        yield f"check_counters found {name} off{by} on this device: {checked[name].cause}."
+        yield sentence("metrics.off", name=name, by=by, check=checked[name])
 
 
 def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> Iterator[str]:
@@ -345,49 +323,40 @@ def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> Iterator[
         older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
         newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
         if older and newer:
-            yield f"{word} is {older} in rocprof-compute 3.3 and {newer} in 3.8; both are shown."
+            yield sentence("metrics.renumbered", word=word, older=older, newer=newer)
 
 
 def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> Iterator[str]:
     gpu = targets.find_target(manifest.arch)
     if gpu is None and manifest.arch:
         nearest = targets.nearest(manifest.arch, catalog.targets_with_metrics())
-        yield (
-            f"{manifest.arch} has no file: these are the formulas of {nearest}, which nothing has verified for it, "
-            "without any fact of the device; metrics that need facts have no value. "
-            f"{catalog.how_to_add(manifest.arch)}."
-        )
+        how = catalog.how_to_add(manifest.arch)
+        yield sentence("metrics.no_file", arch=manifest.arch, nearest=nearest, how=how)
     if any(f.peak is not None for f in figures):
         read = references({f.metric.peak for f in figures if f.metric.peak and f.peak is not None}).values()
         facts = {name: fact.value for name, fact in (gpu.facts if gpu else {}).items()} | manifest.facts
         used = frozenset[str]().union(*read)
         clocks = [name for name in _CLOCKS if name in used and name in facts]
         at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
-        yield "Peaks are theoretical" + (f", at the nominal {at}." if at else ".")
+        yield sentence("metrics.peaks_at" if at else "metrics.peaks", at=at)
     if gpu and not gpu.validated_on_hardware:
-        yield f"{gpu.target}: formulas were checked on {gpu.checked_on}, but not yet on hardware."
+        yield sentence("metrics.not_on_hardware", gpu=gpu)
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
-            yield f"{missing} of {count_text(len(figures), 'figure')} {what}."
+            yield sentence("metrics.have_none", missing=missing, every=len(figures), what=what)
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            yield (f"{count_text(len(odd), 'figure is', 'figures are')} {status}: {first_few(odd, 5)}.")
+            yield sentence("metrics.odd", n=len(odd), status=status, names=first_few(odd, 5))
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
-        yield f"Suspect: {doubt.text}."
+        yield sentence("metrics.doubted", why=doubt.text)
     if any(w.code == "no_timing" for w in manifest.warnings):
-        yield (
-            "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
-            "do not help: profile the program again (profile_command), or import a trace of its kernels."
-        )
+        yield sentence("metrics.no_rates")
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
     """A note if measured ceilings of the device are known besides the theoretical ones."""
     if any(f.pct_of_peak is not None for f in figures) and empirical_ceilings(workload) is not None:
-        yield (
-            "pct_of_peak refers to theoretical peaks; compute_roofline has measured ceilings of this device or its "
-            "product."
-        )
+        yield sentence("metrics.theoretical_peaks")
 
 
 def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure]) -> Iterator[str]:
@@ -395,15 +364,9 @@ def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure])
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
     if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
-        yield (
-            f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
-            "kernel, because each launch collected only some "
-            f"of them; they include differences between launches, such as cold caches or clocks: "
-            f"{first_few(turns, 3)}."
-        )
+        yield sentence("metrics.several_launches", n=len(turns), names=first_few(turns, 3))
     elif names := scattered_figures(workload, read):
-        combine = count_text(len(names), "figure combines", "figures combine")
-        yield f"{combine} counters of passes whose runs may differ: {first_few(names, 3)}."
+        yield sentence("metrics.several_passes", n=len(names), names=first_few(names, 3))
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
@@ -416,17 +379,14 @@ def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> It
     read = frozenset[str]().union(*references(formulas).values())
     for name, said in differing.items():
         if name in read:
-            yield f"{said}: peaks of metrics use the profile, loads and rooflines the data sheet."
+            yield sentence("metrics.another_peak", said=said)
 
 
 def _by_time(computed: list[tuple[engine.Figure, float]]) -> Iterator[str]:
     """A note that compares percentages of busy cycles with shares of the time, if collecting counters added cycles."""
     if computed:
         shares = [f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed]
-        yield (
-            "GRBM_GUI_ACTIVE counts more cycles than the time has at the maximum clock, so percentages of it are too "
-            f"low; as shares of the time they are at least: {first_few(shares, _SHOWN)}."
-        )
+        yield sentence("metrics.more_cycles", shares=first_few(shares, _SHOWN))
 
 
 def _collectable(target: str, figure: engine.Figure) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import namedtuple
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, Problem
-from ..analysis.base.text import count_text
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import targets_with_metrics
 from ..analysis.catalogue.thresholds import threshold
@@ -23,49 +23,24 @@ from ..analysis.occupancy.rule import LaunchResources, Mode, registers
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
+from .answers.sentences import note, sentence
+from .answers.tables import Row, table_from
 from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
-from .base.results import NextCall, Result, Table, TextBlock, table
+from .base.results import NextCall, Result, Table, TextBlock
 
 if TYPE_CHECKING:
     from .code_objects.kernels import CodeKernel
 
 _WAYS = "Give gpu, vgprs and workgroup_size, or workload, or code_object; kernel is for the last two only"
-_COMPILER_MODE = (
-    "Compiler mode gives the figure of clang's remark kernel-resource-usage: the lowest limit per SIMD, without LDS "
-    "blocks. The hardware places whole work-groups and may hold fewer waves."
-)
-_ONE_RULE = "On NVIDIA both modes use the rule of the CUDA occupancy calculator."
 _MARGIN = threshold("occupancy.margin")
 
-_PROFILED = {
-    **dict.fromkeys(("number", "configuration", "launches")),
-    "time_pct": "%",
-    "achieved_waves_per_cu": "waves",
-    "achieved_pct": "%",
-    **dict.fromkeys(("status", "reason")),
-}
-_COMPILED = {
-    "target": None,
-    "max_workgroup_size": "work-items",
-    "scratch_bytes": "bytes",
-    "vgpr_spills": None,
-    "sgpr_spills": None,
-}
-"""Columns added for a workload or a code object, with their units: fields of LaunchConfiguration and CodeKernel."""
-_FIGURES = {"waves_per_simd": "waves", "waves_per_cu": "waves", "occupancy_pct": "%"}
-_KERNELS: dict[str, str | None] = {
-    **dict.fromkeys(("rank", "kernel", "gpu", "vgprs", "agprs", "sgprs")),
-    "lds_bytes": "bytes",
-    "workgroup_size": "work-items",
-    **_FIGURES,
-    "limiters": None,
-}
-_LIMITS: dict[str, str | None] = {
-    **dict.fromkeys(("resource", "used", "allocated", "available", "unit")),
-    "waves_per_cu": "waves",
-    "limits": None,
-}
-_WHAT_IF: dict[str, str | None] = {**dict.fromkeys(("option", "argument", "now", "to", "less")), **_FIGURES}
+_FIGURES = ("waves_per_simd", "waves_per_cu", "occupancy_pct")
+_KERNELS = ("rank", "kernel", "gpu", "vgprs", "agprs", "sgprs", "lds_bytes", "workgroup_size", *_FIGURES, "limiters")
+_PROFILED = (
+    "number", "configuration", "launches", "time_pct", "achieved_waves_per_cu", "achieved_pct", "status", "reason"
+)  # fmt: skip
+_COMPILED = ("target", "max_workgroup_size", "scratch_bytes", "vgpr_spills", "sgpr_spills")
+"""Columns of kernels, and those added for a workload or a code object."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +88,7 @@ class Kernels:
 
     source: str
     kernels: list[OccupancyKernel]
-    columns: dict[str, str | None] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
     notes: list[Note] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
     informative: bool = False
@@ -154,14 +129,11 @@ class OccupancyResult(Result):
 
     def blocks(self) -> list[TextBlock]:
         """Return the figures of the first kernel in one line, then the tables that have more to say."""
-        about = [f"source: {self.source} ({self.gpu}, mode {self.mode}, {self.cu})"]
+        about = [sentence("occupancy.source", result=self)]
         if self.waves_per_cu is not None:
-            achieved = "" if self.achieved_pct is None else f"; achieved {self.achieved_pct:.4g} %"
+            achieved = "" if self.achieved_pct is None else sentence("occupancy.achieved", result=self)
             kernel = f"kernel: {self.kernel}; " if self.kernel else ""
-            about.append(
-                f"{kernel}{self.waves_per_cu} of {self.max_waves_per_cu} waves per CU allowed "
-                f"({self.occupancy_pct:.4g} %), by {', '.join(self.limiters)}{achieved}; status {self.status}"
-            )
+            about.append(sentence("occupancy.first", kernel=kernel, result=self, achieved=achieved))
         several = len(self.kernels.rows) > 1 or self.waves_per_cu is None
         tables = {"limits": self.limits, "what_if": self.what_if, **({"kernels": self.kernels} if several else {})}
         return [TextBlock("", about), *(TextBlock(name, shown) for name, shown in tables.items() if shown.rows)]
@@ -231,35 +203,32 @@ def _changed_launch(workload: Workload, source: Kernels, given: dict[str, int], 
             raise figure
     assert isinstance(now, Occupancy) and isinstance(then, Occupancy)
     answer = _answer(Kernels(source.source, [changed]), mode, 1, 0)
-    what = ", ".join(f"{name} {value} instead of {getattr(first.launch, name)}" for name, value in given.items())
-    words = words_of(then.gpu)
-    counts = f"With {what}, resources allow {then.waves_per_cu} {words.wave}s per {words.unit} instead of "
-    told = f"{counts}{now.waves_per_cu}. {_payoff(workload, first, now, then)}"
+    what = [f"{name} {value} instead of {getattr(first.launch, name)}" for name, value in given.items()]
+    payoff = _payoff(workload, first, now, then)
+    told = sentence("occupancy.changed", what=what, words=words_of(then.gpu), now=now, then=then, payoff=payoff)
     return answer.model_copy(update={"answer": told, "notes": [*answer.notes, *(n.text for n in source.notes)]})
 
 
 def _payoff(workload: Workload, kernel: OccupancyKernel, now: Occupancy, then: Occupancy) -> str:
     """Whether other waves would pay off, in a sentence: by the grid, and by what the kernel waits for."""
     if not now.waves_per_cu or then.waves_per_cu <= now.waves_per_cu:
-        return "No gain is expected: there would not be more of them."
+        return sentence("occupancy.no_more")
     factor = then.waves_per_cu / now.waves_per_cu
     bound = kernel.binding_limit(now)
     if bound and bound.offered is not None:
-        return f"No gain is expected: {bound.text}"
+        return sentence("occupancy.no_gain", why=bound.text)
     assert kernel.profiled is not None
     try:
         with Workload(workload.store, workload.manifest, "launch") as by_launch:
             (one, *_), _ = diagnose(by_launch, kernel=kernel.profiled.number)
     except BadInput as problem:
-        return f"What that gains is unknown: {problem.what}."
+        return sentence("occupancy.unknown_gain", why=problem.what)
     waiting = next((gain for gain in one.changes if gain.change == MORE_WAVES), None)
     if waiting is None:
-        return "No gain is expected: its waves hardly wait for results, which is what more of them would hide."
+        return sentence("occupancy.no_waiting")
     at_most = least_of(factor, waiting.at_most)
-    return (
-        f"Its waves wait for results for {waiting.part_pct:.3g} % of their lifetime: at most {at_most:.3g} times as "
-        f"fast, expected {expected_gain(waiting.part_pct, at_most):.3g}."
-    )
+    expected = expected_gain(waiting.part_pct, at_most)
+    return sentence("occupancy.gain", waiting=waiting, at_most=at_most, expected=expected)
 
 
 def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, dynamic: int = 0) -> Kernels:
@@ -280,8 +249,7 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
         )
     notes = profile_notes(workload, arch, launched.rows, dynamic)
     if lacking:
-        text = f"The achieved occupancy ({ACHIEVED}) is unknown for this workload: {lacking}."
-        notes.append(Note("achieved_unknown", text))
+        notes.append(note("occupancy.achieved_unknown", metric=ACHIEVED, why=lacking))
     return Kernels(
         f"workload {manifest.id}",
         [_profiled_kernel(arch, row, dynamic, manifest.facts.get("cu_per_gpu")) for row in launched.rows],
@@ -340,34 +308,15 @@ def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> Iterato
     """Notes on what a code object does not state about its launches."""
     every = len(kernels)
     if size is None and any(k.workgroup_size is None for k in kernels):
-        yield Note(
-            "compiled_size",
-            "workgroup_size is the maximum that a kernel was compiled for (1,024 if the source does not say); "
-            "pass the size of the launch if it is smaller.",
-        )
+        yield note("occupancy.compiled_size")
     if not dynamic:
-        yield Note(
-            "static_lds_only",
-            "A code object states only static LDS; pass dynamic_lds_bytes if the launch adds LDS "
-            "(Triton kernels add all their LDS this way).",
-        )
+        yield note("occupancy.static_lds_only")
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
-        yield Note(
-            "spills",
-            f"{spilling} of {count_text(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
-            "scratch cause memory traffic.",
-        )
+        yield note("occupancy.spills", spilling=spilling, every=every)
     if any(k.dynamic_stack for k in kernels):
-        yield Note(
-            "dynamic_stack",
-            "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated.",
-        )
+        yield note("occupancy.dynamic_stack")
     if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
-        yield Note(
-            "too_large",
-            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for fewer than {size} "
-            "work-items: this launch fails.",
-        )
+        yield note("occupancy.too_large", small=small, every=every, size=size)
 
 
 def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyResult:
@@ -382,10 +331,9 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     bound = first.binding_limit(known) if known else None
     notes = [*kernel_notes(first, known)] if known else []
     if failed:
-        text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; see the column reason."
-        notes.append(Note("failed", text))
-    columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
-    rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
+        notes.append(note("occupancy.failed", failed=len(failed), every=len(figures)))
+    columns = dict.fromkeys((*_KERNELS, *source.columns, *(["reason"] if failed else [])))
+    rows = [_row(i, k, f) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
         answer=(bound.text if bound else _unbound(first, known)) if known else None,
         bound_by=bound.by if bound else None,
@@ -396,31 +344,27 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         kernel=first.name,
         **{name: getattr(known, name, None) for name in (*_FIGURES, "max_waves_per_cu")},
         limiters=first.limiters(known) if known else [],
-        achieved_waves_per_cu=first.profiled.achieved_waves_per_cu if first.profiled else None,
-        achieved_pct=first.profiled.achieved_pct if first.profiled else None,
-        status=first.profiled.status if first.profiled else "ok",
-        limits=table(_LIMITS, _limits(first, known, bound) if known else []),
+        **{name: getattr(first.profiled, name, None) for name in ("achieved_waves_per_cu", "achieved_pct")},
+        status=getattr(first.profiled, "status", "ok"),
+        limits=table_from("limits", _limits(first, known, bound) if known else []),
         what_if=_what_if(known, bound.helps if bound else None),
-        kernels=table(columns, rows, limit=limit, offset=offset),
-        notes=[note.text for note in (*notes, *source.notes)],
+        kernels=table_from("occupancies", rows, only=columns, limit=limit, offset=offset),
+        notes=[each.text for each in (*notes, *source.notes)],
         next=[*_next(source, known), *source.next],
     )
 
 
-def _row(rank: int, kernel: OccupancyKernel, figure: Occupancy | Problem, columns: Iterable[str]) -> list[Any]:
-    """One kernel's values in the order of ``columns``."""
-    values: dict[str, Any] = {"rank": rank, "kernel": kernel.name, "gpu": kernel.gpu, **asdict(kernel.launch)}
-    values["sgprs"] = kernel.stated_sgprs
-    values["lds_bytes"] = kernel.launch.lds
-    if kernel.compiled:
-        values |= {name: getattr(kernel.compiled, name) for name in _COMPILED}
-    if kernel.profiled:
-        values |= {name: getattr(kernel.profiled, name) for name in ("vgprs", "workgroup_size", *_PROFILED)}
-    if isinstance(figure, Problem):
-        values["reason"] = figure.text
-    else:
-        values |= {name: getattr(figure, name) for name in _FIGURES} | {"limiters": ", ".join(kernel.limiters(figure))}
-    return [values.get(name) for name in columns]
+def _row(rank: int, kernel: OccupancyKernel, figure: Occupancy | Problem) -> Row:
+    """What the columns of one kernel are taken from; what a profile states of registers comes before what counts."""
+    known = figure if isinstance(figure, Occupancy) else None
+    return {
+        "rank": rank,
+        "kernel": kernel,
+        "stated": kernel.profiled or kernel.launch,
+        "figure": known,
+        "limiters": ", ".join(kernel.limiters(known)) if known else None,
+        "reason": figure.text if isinstance(figure, Problem) else kernel.profiled and kernel.profiled.reason,
+    }
 
 
 def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
@@ -429,88 +373,75 @@ def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
     achieved = kernel.profiled and kernel.profiled.achieved_waves_per_cu
     if not figure.waves_per_cu:
         return None
-    words = words_of(figure.gpu)
     if achieved is not None:
-        unknown = f"{achieved:.3g} were resident on average; what keeps the others away is not known"
+        code = "occupancy.unexplained"
     elif not kernel.profiled:
-        unknown = "The grid is not known here: a launch that is too small to fill the device reaches less"
-    elif kernel.cus and kernel.profiled.grid:
-        unknown = "The grid would fill them; whether they stay filled was not measured"
+        code = "occupancy.no_grid"
     else:
-        unknown = "Whether a launch reaches this is unknown: its grid or the size of the device is not stated"
-    return (
-        f"Resources ({words.limiter_names(figure.limiters)}) allow {figure.waves_per_cu} {words.wave}s per "
-        f"{words.unit}, {figure.occupancy_pct:.3g} %. {unknown}."
-    )
+        measured = kernel.cus and kernel.profiled.grid
+        code = "occupancy.not_measured_grid" if measured else "occupancy.unknown_grid"
+    unknown, words = sentence(code, achieved=achieved), words_of(figure.gpu)
+    limiters = words.limiter_names(figure.limiters)
+    return sentence("occupancy.allowed", limiters=limiters, figure=figure, words=words, unknown=unknown)
 
 
-def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -> list[list[Any]]:
+_Use = namedtuple("_Use", "used allocated available unit")
+
+
+def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -> list[Row]:
     """One row per resource: its use, and the waves per CU that it alone would allow; finally the grid if it is the
     limit."""
     rule, launch, n, words = figure.rule, figure.launch, figure.waves_per_workgroup, words_of(figure.gpu)
     of_unit, limiters = f"of a {words.unit}" if words.unit == "CU" else f"of an {words.unit}", kernel.limiters(figure)
     lane = "of a SIMD lane" if words.unit == "CU" else "of a lane"
     facts = {
-        "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
-        "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
-        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
-        "sgprs": (kernel.stated_sgprs, None, None, f"per {words.wave}"),
-        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
+        "wave_slots": _Use(n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
+        "workgroup_slots": _Use(1, 1, rule.groups, f"{words.group}s, {of_unit}"),
+        "vgprs": _Use(registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
+        "sgprs": _Use(kernel.stated_sgprs, None, None, f"per {words.wave}"),
+        "lds": _Use(launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
     }
     shown = [name for name in RESOURCES if name != "sgprs" or words.unit == "CU"]
-    rows: list[list[Any]] = [[name, *facts[name], figure.limits.get(name), name in limiters] for name in shown]
+    rows: list[Row] = [
+        {"resource": name, "facts": facts[name], "waves": figure.limits.get(name), "limits": name in limiters}
+        for name in shown
+    ]
     if bound and bound.offered is not None:
-        rows.append(["grid", None, None, None, f"{words.wave}s, {of_unit}", bound.offered, True])
+        facts_of_grid = _Use(None, None, None, f"{words.wave}s, {of_unit}")
+        rows.append({"resource": "grid", "facts": facts_of_grid, "waves": bound.offered, "limits": True})
     return rows
 
 
 def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
-    last = {"helps": helps} if helps else {}
     rows = [
-        [option, c.argument, c.now, c.to, c.less, w.waves_per_simd, w.waves_per_cu, w.occupancy_pct, *last.values()]
-        for option, w in enumerate(figure.what_if if figure else (), 1)
-        for c in w.changes
+        {"option": option, "change": change, "then": then, "helps": helps}
+        for option, then in enumerate(figure.what_if if figure else (), 1)
+        for change in then.changes
     ]
-    return table(_WHAT_IF | dict.fromkeys(last), rows)
+    return table_from("what_if", rows, without=() if helps else ("helps",))
 
 
 def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> Iterator[Note]:
     """Notes on one kernel's figure: its mode, what does not fit, and how it compares with measured occupancy."""
-    words = words_of(figure.gpu)
+    words, achieved = words_of(figure.gpu), getattr(kernel.profiled, "achieved_pct", None)
     amd = targets.gpu(figure.gpu).vendor == "amd"
-    n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
+    most, possible = figure.max_waves_per_cu, figure.occupancy_pct
     if figure.mode == "compiler":
-        yield Note("mode", _COMPILER_MODE if amd else _ONE_RULE)
+        yield Note("mode", sentence("occupancy.compiler_mode" if amd else "occupancy.one_rule"))
     if figure.waves_per_cu == 0:
-        so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "this launch fails"
-        yield Note(
-            "does_not_fit",
-            f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}.",
-        )
+        so = sentence("occupancy.yet_it_ran" if kernel.profiled else "occupancy.launch_fails")
+        limiters = words.limiter_names(figure.limiters)
+        yield note("occupancy.does_not_fit", words=words, figure=figure, limiters=limiters, so=so)
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
-        left = most - figure.waves_per_cu
-        slots = f"{left} of {most} {words.limiters['wave_slots']} stay empty"
-        yield Note("empty_slots", f"{slots}: no whole {words.group} of {n} {words.wave}s fits there.")
+        yield note("occupancy.empty_slots", left=most - figure.waves_per_cu, figure=figure, words=words)
     if figure.unit.startswith("work-group processor"):
-        yield Note(
-            "workgroup_processor",
-            "Here a CU is a work-group processor: two compute units that share LDS and work-groups.",
-        )
+        yield note("occupancy.workgroup_processor")
     if figure.mode == "hardware" and amd:
-        yield Note(
-            "not_measured",
-            "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU.",
-        )
+        yield note("occupancy.not_measured")
     if kernel.profiled and kernel.profiled.doubt:
-        yield Note("doubted", f"Suspect: {kernel.profiled.doubt.text}.")
-    achieved = kernel.profiled.achieved_pct if kernel.profiled else None
-    possible = figure.occupancy_pct
+        yield note("occupancy.doubted", why=kernel.profiled.doubt.text)
     if achieved is not None and possible and achieved > possible * _MARGIN:
-        yield Note(
-            "measured",
-            f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and "
-            f"{words.limiters['lds']} allow ({possible:.3g} %): one of the two is wrong.",
-        )
+        yield note("occupancy.measured", achieved=achieved, words=words, possible=possible)
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:

@@ -27,6 +27,7 @@ from .answers import roofline_summary
 from .answers.launch_notes import about
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
+from .answers.tables import table_from
 from .base.parameters import (
     LEVEL_NAMES,
     CeilingSource,
@@ -111,11 +112,8 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
 
 def _walls(walls: Sequence[Wall]) -> Table:
     """Where accesses are between the memory and bank-conflict walls."""
-    rows = [
-        [w.rank, w.kind, w.value, ", ".join(f"{name} {mark:g}" for name, mark in w.walls.items()), w.reading]
-        for w in walls
-    ]
-    return table(dict.fromkeys(("rank", "wall", "value", "walls", "reading")), rows)
+    rows = [{"wall": w, "walls": ", ".join(f"{name} {mark:g}" for name, mark in w.walls.items())} for w in walls]
+    return table_from("walls", rows)
 
 
 def _table(kind: type[Any], things: Sequence[Any], units: Mapping[str, str]) -> Table:

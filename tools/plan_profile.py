@@ -262,10 +262,10 @@ def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) 
         metrics=count_text(metrics, "metric") if metrics else "The times",
         gpu=gpu,
         need="needs" if metrics == 1 else "need",
-        runs=count_text(runs, "run"),
+        runs=runs,
         profiler=profiler,
     )
-    return text + (sentence("plan.more", unsupported=count_text(unsupported, "metric")) if unsupported else "")
+    return text + (sentence("plan.more", unsupported=unsupported) if unsupported else "")
 
 
 def _no_range(driver: Driver) -> BadArgument:
@@ -321,14 +321,11 @@ def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
 
 def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> Iterator[str]:
     if split:
-        yield (
-            f"{count_text(split, 'metric needs', 'metrics need')} counters of several passes: numerator and "
-            "denominator come from different runs."
-        )
+        yield sentence("plan.several_passes", split=split)
     if unsupported > _REASONS:
-        yield f"{count_text(unsupported, 'metric')} cannot be collected with this plan."
+        yield sentence("plan.cannot", unsupported=unsupported)
     if planned.left_out:
-        yield f"max_passes excludes {count_text(len(planned.left_out), 'metric')}."
+        yield sentence("plan.left_out", left_out=len(planned.left_out))
 
 
 def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> Iterator[str]:
@@ -338,10 +335,7 @@ def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, progra
         yield lacking
     yield from (note.text for note in driver.notes(request, features) if note.code != "left_out")
     if driver.NAME == "rocprofv3":
-        yield (
-            f"Written for rocprofv3 {features.version}: give profiler_version if another version is installed "
-            "(rocprofv3 --version; the ROCm version works too)."
-        )
+        yield sentence("plan.written_for", version=features.version)
         if request.hotspots:
             yield THREAD_TRACE.text
     version, command = getattr(features, "version", None), shlex.join(request.command)
@@ -353,20 +347,18 @@ def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, progra
     if (sampler := registry.sampler(driver.NAME)) and request.pid is None and counted:
         yield _cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0))
     if request.pid is None:
-        yield f"With MPI or SLURM the launcher starts the profiler: srun -n RANKS {program} ..."
+        yield sentence("plan.ranks", program=program)
 
 
 def _cost(idle: Cost, second: Cost) -> str:
     """Describe the cost of counting: ``idle`` for a program that takes no time, ``second`` for one that takes 1 s."""
-    times = f"Counting takes about {second.run_s - idle.run_s:.2g} times as long as the program alone"
-    extra = f", {idle.run_s:.2g} s more" if idle.run_s else ""
-    launches = f"and {second.launch_s:.2g} s for each counted launch ({second.known_by})"
-    return f"{times}{extra}, {launches}. profile_command counts a sample of the launches within a budget."
+    extra = sentence("plan.start", idle=idle) if idle.run_s else ""
+    return sentence("plan.cost", times=second.run_s - idle.run_s, extra=extra, second=second)
 
 
 def _summary_note(missing: int) -> str:
-    more = f"{missing} more commands of the same form, " if missing else ""
-    return f"detail='full' shows {more}all names, shell lines and the input files."
+    more = sentence("plan.more_commands", missing=missing) if missing else ""
+    return sentence("plan.full", more=more)
 
 
 def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, str]]:

@@ -22,6 +22,7 @@ from . import time_ratio, work
 from .explain import Term, explain
 from .matching import KernelMatching, Pair, match, pair_groups
 from .time_ratio import Effect, TimeVerdict
+from .wording import sentence
 from .work import DIFFERENT, SameWork, Side, judge, target_quantities
 
 _UNITS = {
@@ -350,14 +351,13 @@ def _verdict(
 ) -> tuple[TimeVerdict, str]:
     """The verdict from time and work: a shorter time for different work, or a doubted time, is inconclusive."""
     if effect is None:
-        return "inconclusive", "no usable timing on both sides"
+        return "inconclusive", sentence("no_times")
     if timing is not None:
-        return "inconclusive", f"the times are suspect: {timing}"
+        return "inconclusive", sentence("doubted_times", why=timing)
     if other_gpu is not None:
-        return "inconclusive", f"{other_gpu}: absolute times are not compared"
+        return "inconclusive", sentence("not_in_absolute_times", gpu=other_gpu)
     if same.answer in DIFFERENT:
-        surely = "" if same.answer == "no" else "probably "
-        return "inconclusive", f"{surely}not like for like: {same.why}"
+        return "inconclusive", sentence(f"like_for_like_{same.answer}", why=same.why)
     return effect.verdict, effect.why
 
 

@@ -13,7 +13,8 @@ from ..base.notes import Reason
 from ..base.problems import StoreProblem
 from ..store.manifest import Binary, read_small
 from ..store.store import Store, new_id, write_atomically
-from .compare import ComparedPair
+from .claims import ResultClaim
+from .compare import ComparedPair, Comparison
 from .matching import base_name
 
 _FOLDER = "note"
@@ -53,11 +54,22 @@ class ExperimentEntry(pydantic.BaseModel):
     outcomes: list[ExperimentOutcome] = []
 
 
-def outcome_of(compared: ComparedPair, other_gpu: Reason | None, contradiction: str = "") -> ExperimentOutcome:
-    """The result of a comparison for one pair of kernels; without a speed-up if the GPUs differ (``other_gpu``).
+def record_comparison(
+    store: Store, comparison: Comparison, against: Sequence[ResultClaim], about: ExperimentEntry
+) -> ExperimentEntry:
+    """Record the results of a comparison, with the hypothesis and the change of ``about``, and return the entry.
 
-    With a ``contradiction``, which says why the profile speaks against the result, the verdict is withheld.
+    ``against`` are the claims that the profile contradicts; the verdict of the main pair is withheld then.
     """
+    why, after = "; ".join(claim.why for claim in against), comparison.after
+    outcomes = [_outcome(p, comparison.other_gpu, why if p is comparison.main else "") for p in comparison.pairs]
+    compared = {"workload": after.id, "baseline": comparison.before.id, "outcomes": outcomes}
+    binary = {"binary": about.binary or after.workload.manifest.binary}
+    return record(store, about.model_copy(update=compared | binary))
+
+
+def _outcome(compared: ComparedPair, other_gpu: Reason | None, contradiction: str) -> ExperimentOutcome:
+    """The result for one pair of kernels; without a speed-up if the GPUs differ (``other_gpu``)."""
     withheld = contradiction and compared.verdict != "inconclusive"
     effect = compared.effect if other_gpu is None else None
     return ExperimentOutcome(
@@ -65,9 +77,7 @@ def outcome_of(compared: ComparedPair, other_gpu: Reason | None, contradiction: 
         kernels=list(dict.fromkeys((*compared.pair.before, *compared.pair.after))),
         verdict="inconclusive" if withheld else compared.verdict,
         why=contradiction if withheld else compared.why,
-        speedup=effect.speedup if effect else None,
-        low=effect.low if effect else None,
-        high=effect.high if effect else None,
+        **{name: getattr(effect, name, None) for name in ("speedup", "low", "high")},
         same_work=compared.work.answer,
     )
 

@@ -27,6 +27,7 @@ from .gate_limits import GateLimits, MetricLimit
 from .matching import Pair, match
 from .sentences import notes
 from .time_ratio import LAUNCHES_DIFFER, Effect
+from .wording import note, sentence
 from .work import DIFFERENT, Answer
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -142,7 +143,7 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     items += _one_sided(before, vanished, "vanished", limits)
     items += _one_sided(after, new, "new", limits)
     shown = replace(comparison, pairs=comparison.pairs[1:])
-    gate_notes = [note for note in notes(shown) if note.code not in _OMITTED_NOTES] + _size_notes(of_kernels)
+    gate_notes = [one for one in notes(shown) if one.code not in _OMITTED_NOTES] + _size_notes(of_kernels)
     return Gate(verdict, items + left_out, gate_notes, comparison)
 
 
@@ -154,12 +155,7 @@ def _size_notes(pairs: Sequence[ComparedPair]) -> list[Note]:
         for d in c.launched
         if d.quantity == "grid" and c.work.answer == "unknown"
     ]
-    if not descriptions:
-        return []
-    labels = first_few(descriptions, _MOST_NAMED)
-    return [
-        Note("other_sizes", f"Launched with another size, and no counter shows whether the work is the same: {labels}.")
-    ]
+    return [note("other_sizes", kernels=first_few(descriptions, _MOST_NAMED))] if descriptions else []
 
 
 def _refuse_other_runs(side: Sequence[Workload]) -> None:
@@ -198,7 +194,7 @@ def _kernels(
         if cap is None:
             left_out.append(Item("kernel", pair.label, "ignored", "ignored", "by the limits", share=share))
         elif share < limits.least_share or len(to_judge) == _MOST_ITEMS:
-            why = f"{share:.2%} of the time, which is too little to be judged"
+            why = sentence("small_share", share=share)
             left_out.append(Item("kernel", pair.label, "ignored", "small", why, share=share))
         else:
             to_judge.append(_PairToJudge("kernel", pair, cap))
@@ -260,15 +256,8 @@ def _time_item(comparison: Comparison, c: ComparedPair, limit: float, *, certain
     status, code = by_time(e, limit, certain=certain)
     if status != "inconclusive" and (clock := _clock(comparison, slower=status == "fail")):
         return replace(item, code="clocks", why=clock)
-    change = _signed_percent(span.change)
-    why = {
-        "uncertain": f"{change} is more than {_share_of(limit)}, but not significant: {e.why}",
-        "noise": f"{change}, but changes below {_share_of(span.noise)} cannot be distinguished from noise",
-        "beyond": f"{change}, more than the limit of {_share_of(limit)}",
-    }
-    return replace(
-        item, status=status, code=code, why=why.get(code, f"{change}, within the limit of {_share_of(limit)}")
-    )
+    why = sentence(f"gate_{code}", change=span.change, limit=limit, noise=span.noise, why=e.why)
+    return replace(item, status=status, code=code, why=why)
 
 
 class _Span(NamedTuple):
@@ -304,13 +293,13 @@ def _not_comparable(comparison: Comparison, c: ComparedPair) -> tuple[Code, str]
     """Why the times of a pair cannot be compared; empty if they can."""
     before, after = comparison.before.workload.manifest, comparison.after.workload.manifest
     if comparison.other_gpu is not None:
-        return "other_gpu", f"{comparison.other_gpu}: absolute times are not compared"
+        return "other_gpu", sentence("not_in_absolute_times", gpu=comparison.other_gpu)
     if before.format != after.format:
-        return "other_profiler", f"measured with different profilers ({before.format} and {after.format})"
+        return "other_profiler", sentence("other_profilers", before=before, after=after)
     if doubt := c.doubts.get(DURATION):
-        return "doubted", f"the times are suspect: {doubt}"
+        return "doubted", sentence("doubted_times", why=doubt)
     if c.work.answer in DIFFERENT:
-        return "other_work", f"not the same work: {c.work.why}"
+        return "other_work", sentence("other_work", work=c.work)
     return None
 
 
@@ -326,7 +315,7 @@ def _clock(comparison: Comparison, *, slower: bool) -> str:
     ratio = second.mhz / first.mhz
     if (ratio > 1 - _CLOCK) if slower else (ratio < 1 + _CLOCK):
         return ""
-    return f"the clock was {first.mhz:.0f} MHz, then {second.mhz:.0f} MHz, which may be the reason"
+    return sentence("other_clock", first=first, second=second)
 
 
 def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: Workload) -> Item:
@@ -343,9 +332,9 @@ def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: W
     moved = b - a if change is None or not limit.relative else change
     item = replace(item, baseline=a, candidate=b, change=change)
     if limit.relative and limit.allowed and not a and (moved < 0 if limit.down else moved > 0):
-        why = f"{a:.6g} -> {b:.6g} {one.unit}: a percentage of 0 is undefined; give a limit in its unit"
-        return replace(item, code="from_zero", why=why)
-    how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed_percent(change)})" if change is not None else "")
+        return replace(item, code="from_zero", why=sentence("from_zero", before=a, after=b, unit=one.unit))
+    code = "metric_change" if change is None else "relative_metric_change"
+    how = sentence(code, before=a, after=b, unit=one.unit, change=change)
     if moved < limit.allowed if limit.down else moved > limit.allowed:
         return replace(item, status="fail", code="beyond", why=f"{how}, beyond {limit}")
     return replace(item, status="pass", code="within", why=f"{how}, within {limit}")
@@ -371,12 +360,8 @@ def _describe_unmatched(
     for version, names, whose in ((before, vanished, "baseline"), (after, new, "candidate")):
         counted = [name for name, cap in limits.of_kernels(list(names)).items() if cap is not None]
         if (share := version.share(counted)) > _UNMATCHED:
-            shares.append(f"{share:.0%} of the {whose}'s time")
-    if not shares:
-        return ""
-    return (
-        f"{' and '.join(shares)} is spent in kernels without a counterpart: list renamed or fused ones as a [[group]]"
-    )
+            shares.append(sentence("share_of_side", share=share, whose=whose))
+    return sentence("unmatched", shares=" and ".join(shares)) if shares else ""
 
 
 def _one_sided(
@@ -393,11 +378,3 @@ def _one_sided(
             item = Item("kernel", kernel.name, status, status, why, share=share, baseline=times[0], candidate=times[1])
             items.append(item)
     return items[:_MOST_ITEMS]
-
-
-def _signed_percent(change: float) -> str:
-    return f"{100 * change:+.3g} %"
-
-
-def _share_of(share: float) -> str:
-    return f"{100 * share:.3g} %"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ..base.database import sql_literal
 from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
+from .wording import sentence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -243,9 +244,9 @@ def effect(
         first, second = before[0].times, after[0].times
         # Whether all launches of one side took longer than all launches of the other.
         apart = max(first) < min(second) or max(second) < min(first) or not _one_by_one(before, after, rounds)
-        counted = f"only {n[0]} and {n[1]} launches" if n != (1, 1) else "one launch each (n=1)"
-        within = "beyond" if beyond else "within"
-        certain, why = beyond and apart, f"{counted}: no interval, and {within} the noise floor of {floor:.0%}"
+        counted = sentence("one_launch" if n == (1, 1) else "only_launches", n=n)
+        code = "few_beyond" if beyond else "few_within"
+        certain, why = beyond and apart, sentence(code, counted=counted, floor=floor)
     else:
         low, high = _interval(before, after, rounds)
         if _one_by_one(before, after, rounds):
@@ -253,22 +254,15 @@ def effect(
 
             p = float(mannwhitneyu(before[0].times, after[0].times).pvalue)
         excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
-        certain, why = beyond and excluded, _many(floor, beyond, excluded)
+        code = "many_uncertain" if not excluded else "many_beyond" if beyond else "many_within"
+        certain, why = beyond and excluded, sentence(code, floor=floor)
         left = max(high, 1 / low) - 1
         if not certain and left <= floor:
-            at_most, why = left, f"no difference, at most {100 * left:.2g} %; {why}"
+            at_most, why = left, sentence("no_difference", left=left, why=why)
     if floor > _LARGEST_FLOOR:
-        certain, why = False, f"the times scatter too much for a verdict, with a noise floor of {floor:.0%}"
+        certain, why = False, sentence("scattered_times", floor=floor)
     verdict: TimeVerdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
     return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p, at_most)
-
-
-def _many(floor: float, beyond: bool, excluded: bool) -> str:
-    if beyond and excluded:
-        return f"beyond the interval and the noise floor of {floor:.1%}"
-    if excluded:
-        return f"within the noise floor of {floor:.1%}, by which runs of one build differ"
-    return "the interval includes no change"
 
 
 def _fewest(side: Collection[ShapeTimes], rounds: int) -> int:

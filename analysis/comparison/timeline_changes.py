@@ -17,6 +17,7 @@ from ..timeline.timeline import Timeline, TimelineRequest, timeline
 from ..timeline.trace import Trace, Window, has_timeline
 from ..workload import Workload
 from .time_ratio import Effect, ShapeTimes, TimeVerdict, effect
+from .wording import note, sentence
 
 _LEAST_SHARE = threshold("timeline.least_part_of_change")
 _MOST = 4
@@ -127,10 +128,10 @@ def notes(changed: WallTimeChange | None) -> list[Note]:
         return []
     total = abs(changed.after - changed.before)
     told = [p for p in changed.parts if abs(p.delta) >= _LEAST_SHARE * max(total, 1)][:_MOST]
-    parts = ", ".join(f"{p.name} {p.before / 1e6:.3g} -> {p.after / 1e6:.3g} ms ({p.delta / 1e6:+.3g})" for p in told)
-    what = f"Time from {SPAN}" if changed.steps.name == SPAN else "Mean wall time per step in the timelines"
-    text = f"{what}: {changed.before / 1e6:.4g} -> {changed.after / 1e6:.4g} ms"
-    return [Note("wall_time", f"{text}; parts: {parts}." if parts else f"{text}.")]
+    parts = [sentence("part_of_time", part=part) for part in told]
+    what = sentence("span_of_timelines" if changed.steps.name == SPAN else "step_of_timelines")
+    listed = sentence("parts_of_time", parts=parts) if parts else ""
+    return [note("wall_time", what=what, changed=changed, parts=listed)]
 
 
 def _parts(trace: Trace, window: Window, count: int) -> dict[str, float]:

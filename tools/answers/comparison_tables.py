@@ -17,15 +17,12 @@ from ...analysis.comparison.work import Side
 from ...analysis.hotspots import profile_changes as hotspots
 from ...analysis.store.doubts import DURATION
 from ..base.results import Table, table, table_of
+from .sentences import note, sentence
 from .tables import Row, table_from
 
 _MEMBERS = 20
 _LEAST_POINTS = 0.5
-_MATCHED = {
-    "text": "by their text",
-    "line": "by file and line number: an edit that moves lines pairs the wrong ones",
-    "instruction": "as instructions, by text without registers and by loop: the profiles contain no lines",
-}
+_MATCHED = {"text": "lines.by_text", "line": "lines.by_line", "instruction": "lines.by_instruction"}
 _NORMALISED = 2
 _STEP_VALUES = (
     "ns", "speedup", "judged", "same_work", "step_speedup", "bytes", "rate", "of_peak", "more", "more_bandwidth"
@@ -326,15 +323,10 @@ def about_lines(changes: hotspots.LineChanges | None) -> list[Note]:
     """Return notes on how lines were matched, and on whether there are enough samples."""
     if changes is None:
         return []
-    shares = f"shares are of each version's {changes.unit}"
-    told = [Note("lines_matched", f"Lines were matched {_MATCHED[changes.how]}; {shares}.")]
+    told = [note("lines.lines_matched", how=sentence(_MATCHED[changes.how]), unit=changes.unit)]
     if changes.unit == "cycles":
-        text = "Cycles of the traced waves have no interval: trace each version more than once to know what is chance."
-        if changes.hidden_pct:
-            before, after = changes.hidden_pct
-            text += f" Other waves covered {before:.0f} % of them in the baseline and {after:.0f} % in the candidate."
-        told.append(Note("traced_waves", text))
+        hidden = sentence("lines.hidden", pct=changes.hidden_pct) if changes.hidden_pct else ""
+        told.append(note("lines.traced_waves", hidden=hidden))
     if changes.few:
-        text = f"{min(changes.totals)} samples in one version are too few to show a change of its lines."
-        told.append(Note("few_samples", text))
+        told.append(note("lines.few_samples", samples=min(changes.totals)))
     return told

@@ -9,7 +9,8 @@ from statistics import fmean
 from ...analysis.base.notes import Reason
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.engine.evaluation import Figure
-from ..base.results import Table, round_number, table
+from ..base.results import Table, round_number
+from .tables import Row, table_from
 
 _FEWER = 5
 """Significant digits of the numbers next to a value, such as its minimum and its peak."""
@@ -64,11 +65,6 @@ def _short(figure: Figure) -> Figure:
     )
 
 
-_COLUMNS = {
-    **dict.fromkeys(("id", "name", "kernel", "channels", "mean", "min", "max")),
-    "imbalance_pct": "%",
-    **dict.fromkeys(("unit", "status", "reason")),
-}
 _WORST = ("ok", "undefined", "not_supported", "not_collected", "suspect", "impossible")
 """Statuses from good to bad: the row of a metric gets the worst status of its channels."""
 
@@ -85,23 +81,14 @@ def fold_channels(figures: Sequence[Figure], asked: Collection[str]) -> tuple[li
     if not groups:
         return list(figures), None
     left_out = set(map(id, single))
-    return [f for f in figures if id(f) not in left_out], table(_COLUMNS, [_row(of) for of in groups.values()])
+    return [f for f in figures if id(f) not in left_out], table_from("channels", [_row(of) for of in groups.values()])
 
 
-def _row(channels: list[Figure]) -> list[object]:
-    first = channels[0]
+def _row(channels: list[Figure]) -> Row:
     values = [f.value for f in channels if f.value is not None]
     mean, most = (fmean(values), max(values)) if values else (None, None)
     uneven = 100 * (1 - mean / most) if mean is not None and most is not None and most > 0 else None
+    figures = {"mean": mean, "min": min(values, default=None), "max": most, "imbalance_pct": uneven}
+    rounded = {name: round_number(value) for name, value in figures.items()}
     worst = max(channels, key=lambda f: _WORST.index(f.status))
-    figures = [mean, min(values, default=None), most, uneven]
-    return [
-        first.metric.table,
-        first.metric.name,
-        first.kernel,
-        len(values),
-        *map(round_number, figures),
-        first.unit,
-        worst.status,
-        worst.reason and worst.reason.text,
-    ]
+    return {"first": channels[0], "channels": len(values), "worst": worst, **rounded}

@@ -152,17 +152,10 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
     with Workload.open(store, run.baseline) as before, Workload.open(store, workload) as after:
         comparison = compare(before, after, checked=None if result.check is None else result.check == "passed")
         against = contradicted_claims(judge_claims(comparison)) if comparison.other_gpu is None else []
-        outcomes = [
-            experiment_log.outcome_of(
-                pair, comparison.other_gpu, "; ".join(claim.why for claim in against) if pair is comparison.main else ""
-            )
-            for pair in comparison.pairs
-        ]
-        entry = ExperimentEntry(
-            kind="comparison", workload=workload, baseline=before.id, hypothesis=run.hypothesis, change=run.change,
-            binary=run.binary, outcomes=outcomes,
-        )  # fmt: skip
-        experiment_log.record(store, entry)
+        about = ExperimentEntry(
+            kind="comparison", workload=workload, hypothesis=run.hypothesis, change=run.change, binary=run.binary
+        )
+        experiment_log.record_comparison(store, comparison, against, about)
         for name, value in _change(comparison, against).items():
             setattr(result, name, value)
         spans = device_span_ns(before), device_span_ns(after)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import tomli
 
+from ...analysis.base.notes import Note
 from ...analysis.base.text import figure
+from ...analysis.comparison.wording import Wording
 
 
 def sentence(code: str, **values: Any) -> str:
@@ -18,18 +19,23 @@ def sentence(code: str, **values: Any) -> str:
     return _Wording().format(_sentences()[group][name], **values)
 
 
+def note(code: str, **values: Any) -> Note:
+    """Return the note with this sentence; its code lacks the group of the sentence."""
+    return Note(code.partition(".")[2], sentence(code, **values))
+
+
 def value_text(value: float | None, unit: str | None) -> str:
     """Return a value with four digits and its unit; "unknown" for None."""
     return "unknown" if value is None else f"{figure(value)}{f' {unit}' if unit else ''}"
 
 
-class _Wording(Formatter):
+class _Wording(Wording):
     """Formats numbers for reading, unless the wording states how."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, float) and not format_spec:
             return figure(value)
-        return f"{value:,}" if isinstance(value, int) and not format_spec else format(value, format_spec)
+        return f"{value:,}" if isinstance(value, int) and not format_spec else super().format_field(value, format_spec)
 
 
 @cache

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tomli
 
-from ..base.results import Table, first_rows
+from ..base.results import Table, table
 
 Row = dict[str, Any]
 """The values and objects that the columns of a row are taken from."""
 
 
-def table_from(name: str, rows: Sequence[Row], total: int | None = None) -> Table:
-    """Return the table with this name; ``total`` is the number of rows if these are only the first of them."""
-    columns = _tables()[name]
+def table_from(
+    name: str,
+    rows: Sequence[Row],
+    total: int | None = None,
+    *,
+    only: Collection[str] | None = None,
+    without: Collection[str] = (),
+    limit: int | None = None,
+    offset: int = 0,
+) -> Table:
+    """Return ``rows[offset:offset + limit]`` as the table with this name.
+
+    ``only`` names the columns that it has, ``without`` those that it lacks. ``total`` is the number of rows if these
+    are only the first of them.
+    """
+    declared = _tables()[name]
+    columns = {of: declared[of] for of in only or declared if of not in without}
     cells = [[_cell(row, column.get("of", of), column) for of, column in columns.items()] for row in rows]
-    return first_rows({of: column.get("unit") for of, column in columns.items()}, cells, total)
+    made = table({of: column.get("unit") for of, column in columns.items()}, cells, limit=limit, offset=offset)
+    if total is not None:
+        made.total_rows, made.truncated = total, total > len(rows)
+    return made
 
 
 def _cell(row: Row, path: str, column: Mapping[str, Any]) -> Any:
