@@ -8,6 +8,7 @@ from one sample of a thread to the next.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,13 @@ from ..parsing.spool import Spool
 if TYPE_CHECKING:
     import duckdb
 
-_SAMPLING = "category IN ('sampling', 'timer_sampling', 'overflow_sampling', 'process_sampling')"
-_KINDS = {"functions": 5, "paths": 17, "sources": 18}
+_OUTERMOST = ("samples [rocprof-sys]", "samples [omnitrace]")
+"""Ends of the names of the slices around all samples of a thread."""
+_THREAD = r"\(S\) (\d{1,9})$"
+"""The thread in the name of a track, such as ``Thread 0 (S) 4242``."""
+_LINE = re.compile(r"(?:.*@)?(?P<file>[^@]+):(?P<line>\d{1,9})", re.DOTALL)
+"""A source line, such as ``main@/work/main.cpp:12``."""
+_KINDS = ("functions", "paths", "sources")
 _BATCH = 5_000
 
 
@@ -38,10 +44,6 @@ class InternedStacks:
     """Process and thread of each context."""
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of each stack that a sample referred to, as in the spool."""
-
-    def clear(self) -> None:
-        """Forget everything, as the writer did."""
-        self.__init__()  # type: ignore[misc]
 
     def add(self, interned: Any) -> int:
         """Add what a packet interned; return the number of entries."""
@@ -69,6 +71,7 @@ class HostSamples:
         self._stacks = StackSpool(con, work / "perfetto_host")
         self._points = Spool(con, work / "perfetto_points", POINTS)
         self._spans = Spool(con, work / "perfetto_host_spans", SAMPLES)
+        self._has_lines = False
 
     def add(self, interned: InternedStacks, packet: Any, time_ns: int | None) -> None:
         """Add the sample of a packet; one without a time, a thread or a stack is left out."""
@@ -87,32 +90,45 @@ class HostSamples:
             self._points.append((time_ns, *who, number))
 
     def add_slices(self, slices: str) -> None:
-        """Add the samples of rocprof-sys: nested slices (start_ns, end_ns, text, category, pid, thread), a frame each."""
+        """Add the samples of rocprof-sys from ``slices``, a FROM item with a row for each frame.
+
+        All frames of a sample have the same times, the outermost one first.
+        """
         rows = self._con.cursor().execute(
-            f"SELECT pid, thread, start_ns, end_ns, text FROM {slices} WHERE {_SAMPLING} AND end_ns > start_ns "
-            "ORDER BY pid, thread, start_ns, end_ns DESC, row"
+            f"SELECT coalesce(pid, 0), coalesce(TRY_CAST(regexp_extract(track, '{_THREAD}', 1) AS BIGINT), thread), "
+            f"start_ns, end_ns, text, place FROM {slices} WHERE role = 'sample' AND end_ns > start_ns "
+            "ORDER BY 1, 2, start_ns, end_ns DESC, row"
         )
-        sample: tuple[Any, ...] | None = None
+        sample: tuple[int, ...] = ()
         frames: list[HostFrame] = []
         while batch := rows.fetchmany(_BATCH):
-            for *place, name in batch:
+            for *place, name, where in batch:
                 if tuple(place) != sample:
                     self._add_span(sample, frames)
                     sample, frames = tuple(place), []
-                frames.append(HostFrame(name))
+                if not name.endswith(_OUTERMOST):
+                    frames.append(_sampled_frame(name, where))
         self._add_span(sample, frames)
 
-    def _add_span(self, sample: tuple[Any, ...] | None, frames: list[HostFrame]) -> None:
-        if sample and frames:
+    def _add_span(self, sample: tuple[int, ...], frames: list[HostFrame]) -> None:
+        if frames:
             pid, thread, start, end = sample
-            self._spans.append((start, end, end - start, 1, pid, thread, self._stacks.number(frames), None))
+            self._has_lines = self._has_lines or any(frame.line for frame in frames)
+            self._spans.append((start, end, end - start, 1, pid or thread, thread, self._stacks.number(frames), None))
 
     def recording(self) -> HostRecording | None:
         """Return the stacks of the trace; None if it has none."""
         if self._spans.rows:
             samples = f"SELECT * FROM {parquet(self._spans.close())}"
-            return HostRecording("rocprof-sys", self._stacks.close(), samples, limits=["host_functions_only"])
+            limits = [] if self._has_lines else ["host_functions_only"]
+            return HostRecording("rocprof-sys", self._stacks.close(), samples, limits=limits)
         if not self._points.rows:
             return None
         samples = spans(self._con, parquet(self._points.close()), self._work / "perfetto_host", ON_PROCESSOR)
         return HostRecording("perfetto", self._stacks.close(), samples, limits=["host_processor_only"])
+
+
+def _sampled_frame(name: str, place: str | None) -> HostFrame:
+    """Return the frame of a slice; ``place`` is its source line, or else the file of its code."""
+    line = _LINE.fullmatch(place or "")
+    return HostFrame(name, line["file"], int(line["line"])) if line else HostFrame(name, module=place)

@@ -20,6 +20,7 @@ from ...base.profile_files import open_text
 from ..event_layout import EventLayout
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts
+from .host_stacks import HostSamples, InternedStacks
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,6 +31,7 @@ _LARGEST = 1 << 62
 _TRACKS, _INTERNED, _SEQUENCES = 1_000_000, 1_000_000, 100_000
 _INTERNED_TEXT = 64 << 20
 _INTERNED_KINDS = ("names", "categories", "keys")
+_PLACES: list[str] = LAYOUT.stated["places"]
 _UNPACKED = 64 << 20
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CLEARED = 1
@@ -63,6 +65,7 @@ class _Sequence:
     """Interned data and defaults that the packets of one writer refer to."""
 
     texts: dict[str, dict[int, str]] = field(default_factory=lambda: {kind: {} for kind in _INTERNED_KINDS})
+    stacks: InternedStacks = field(default_factory=InternedStacks)
     clocks: dict[int, _SequenceClock] = field(default_factory=dict)
     clock: int | None = None
     track: int | None = None
@@ -81,6 +84,7 @@ class Packets:
         self.marks = LAYOUT.spool(con, work, "perfetto_marks")
         self.samples = LAYOUT.spool(con, work, "perfetto_samples")
         self.names = NumberedTexts(con, work / "perfetto_names")
+        self.host = HostSamples(con, work)
         self.tracks: dict[int, Track] = {}
         self.instants = 0
         self._types = types()
@@ -111,6 +115,7 @@ class Packets:
         if packet.cleared == 1 or packet.flags & _CLEARED:
             for texts in sequence.texts.values():
                 texts.clear()
+            sequence.stacks = InternedStacks()
         sequence.clock = _field(packet.defaults, "clock", sequence.clock)
         sequence.track = _field(packet.defaults.event, "track", sequence.track)
         if packet.HasField("interned"):
@@ -121,6 +126,8 @@ class Packets:
             self._describe(packet.described)
         if packet.HasField("event"):
             self._event(sequence, packet.event, self._time(sequence, packet))
+        if packet.HasField("perf_sample") or packet.HasField("stack_sample"):
+            self.host.add(sequence.stacks, packet, self._time(sequence, packet))
 
     def _unpack(self, packed: bytes) -> Iterator[bytes]:
         """Return packets that were compressed together."""
@@ -141,6 +148,7 @@ class Packets:
                 known[entry.number] = text(entry.text)
                 self._interned += 1
                 self._interned_text += len(known[entry.number])
+        self._interned += sequence.stacks.add(interned)
         if self._interned > _INTERNED:
             raise WireError("it contains more texts than any trace")
         if self._interned_text > _INTERNED_TEXT:
@@ -202,7 +210,7 @@ class Packets:
         elif event.kind in (_BEGIN, _END):
             begins = event.kind == _BEGIN
             numbers, stated = self._of_begin(sequence, event) if begins else ((None, None), {})
-            more = (stated.get(c) for c in ("correlation", "bytes", "device_id", "stream"))
+            more = (stated.get(c) for c in ("correlation", "bytes", "device_id", "stream", "place"))
             self.marks.append((self.marks.rows, track.number, time, int(begins), *numbers, *more))
         elif event.kind == _INSTANT:
             self.instants += 1
@@ -212,12 +220,17 @@ class Packets:
         texts, by_column = sequence.texts, dict[str, int]()
         name = text(event.name) if event.HasField("name") else texts["names"].get(event.name_number, "")
         stated = [*map(text, event.categories), *(texts["categories"].get(n, "") for n in event.category_numbers), ""]
+        places: dict[str, str] = {}
         for one in event.annotations:
             key = text(one.name) or texts["keys"].get(one.key, "")
+            if one.HasField("shown") and key in _PLACES:
+                places[key] = text(one.shown)
             column = LAYOUT.stated["annotations"].get(key.casefold())
             value = _field(one, "unsigned", _field(one, "signed", None))
             if column and value is not None and abs(value) < _LARGEST:
                 by_column.setdefault(column, value)
+        if places:
+            by_column["place"] = self.names.number(next(places[key] for key in _PLACES if key in places))
         return (self.names.number(name), self.names.number(stated[0])), by_column
 
 

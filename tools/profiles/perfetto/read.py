@@ -74,6 +74,8 @@ def read(files: ProfileFiles) -> Profile:
     spans, notes = pair(con, work, ordered, "perfetto")
     slices = _classified_slices(marks, spans, names, tracks)
     decided = write_relation(con, slices, work / "perfetto_decided.parquet")
+    packets.host.add_slices(decided)
+    recording = packets.host.recording()
     kernels = work / "perfetto_launches.parquet"
     launches = kernel_launches(con, traces[0], kernels, decided)
     samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"
@@ -84,9 +86,10 @@ def read(files: ProfileFiles) -> Profile:
         name=path.name if path.is_dir() else path.stem,
         vendor="amd" if amd.fetchone() else None,
         passes=[launches],
+        stacks=recording,
         timeline=TimelineQueries(
             *LAYOUT.timeline(decided, kernels, {"samples": samples}, DEVICE=_DEVICE),
-            refusal=lambda _: refusal,
+            refusal=None if recording else lambda _: refusal,
             notes=[Note("not_read", instants)] if packets.instants else [],
         ),
         warnings=notes,
@@ -116,10 +119,12 @@ def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
     )
     role = f"CASE {cases} WHEN {is_call('n.text')} THEN 'call' ELSE {sql_literal(_OTHER)} END"
     return (
-        f"SELECT m.time_ns AS start_ns, s.end_ns, {role} AS role, n.text, c.text AS category, k.pid, "
+        f"SELECT m.mark AS row, m.time_ns AS start_ns, s.end_ns, {role} AS role, n.text, p.text AS place, "
+        "c.text AS category, k.name AS track, k.pid, "
         "coalesce(k.thread, -m.track) AS thread, nullif(m.correlation, 0) AS correlation, m.bytes, "
         f"coalesce(m.device_id, TRY_CAST({_DEVICE} AS BIGINT)) AS device_id, "
         f"coalesce(m.stream, TRY_CAST({_QUEUE} AS BIGINT)) AS stream "
         f"FROM {marks} m JOIN {spans} s ON s.mark = m.mark JOIN {names} n ON n.number = m.name "
-        f"JOIN {names} c ON c.number = m.category JOIN {tracks} k ON k.number = m.track WHERE m.begins = 1"
+        f"JOIN {names} c ON c.number = m.category JOIN {tracks} k ON k.number = m.track "
+        f"LEFT JOIN {names} p ON p.number = m.place WHERE m.begins = 1"
     )
