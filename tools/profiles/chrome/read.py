@@ -185,6 +185,7 @@ class _ChromeTables:
             rank=ranks[0] if len(self.files) == len(ranks) == 1 and not self.fused else None,
             facts=facts or (table.facts if table else {}),
             passes=[launches],
+            unix_shift=-bases[0] if (bases := self._bases()) else None,
             timeline=TimelineQueries(
                 self._events(self.work), ranges, refusal=self._refusal, notes=self.traces.skipped_notes()
             ),
@@ -232,11 +233,15 @@ class _ChromeTables:
         why = " ".join(w.text for w in [*warnings, *self.traces.skipped_notes()][:3]) or "it has no complete events"
         return BadInput(what, why, "Profile again")
 
+    def _bases(self) -> list[int]:
+        """Return the Unix times in ns of the zero of each file's clock, for the files that state it."""
+        bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
+        return [b for b in bases if type(b) is int and abs(b) < 1 << 61]
+
     def _of_files(self) -> str:
         """Return SQL for file, rank, host, and the offset of the file's clock from that of the first file."""
-        bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
-        known = [b for b in bases if type(b) is int and abs(b) < 1 << 61]
-        shifts = [b - known[0] for b in known] if len(known) == len(bases) else [0] * len(bases)
+        known = self._bases()
+        shifts = [b - known[0] for b in known] if len(known) == len(self.traces.facts) else [0] * len(self.traces.facts)
         rows = [f"({i}, {s}, {sql_place(p)})" for i, (p, s) in enumerate(zip(self.places, shifts, strict=True))]
         columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift"))
         return (

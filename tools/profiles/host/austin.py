@@ -8,6 +8,7 @@ Stacks of suspended tasks (version 4) belong to no thread and are skipped. (src/
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,7 @@ from .recording import HostFrame
 
 _SUFFIXES = (".mojo", ".austin", ".bin", ".dat")
 _MAGIC = b"MOJ"
+_HEX = re.compile(r"[0-9a-f]{1,15}")
 _NEWEST, _WITH_COLUMNS, _WITH_INTERPRETER = 4, 2, 3
 _METADATA, _STACK, _FRAME, _INVALID, _FRAME_REF, _KERNEL, _GC, _IDLE, _TIME, _MEMORY, _STRING = range(1, 12)
 _STRING_REF, _REPEAT, _TASK, _WAITER = range(12, 16)
@@ -135,7 +137,8 @@ class _Mojo:
             fact = stream.text(), stream.text()
             self.is_wall_clock = self.is_wall_clock and fact != ("mode", "cpu")
         elif event == _STRING:
-            self._strings[stream.integer()] = stream.text()
+            key = stream.integer()
+            self._strings[key] = stream.text()
         elif event == _FRAME:
             key, file, name, line = (stream.integer() for _ in range(4))
             for _ in range(3 if self._version >= _WITH_COLUMNS else 0):
@@ -181,5 +184,7 @@ class _Mojo:
             sample.frames = self._last.get(who, []) + sample.frames
         else:
             self._last[who] = sample.frames
-        self.samples.add(sample.frames, pid=sample.pid, time_ns=1000 * max(time_us, 0), samples=1)
+        # Version 4 writes the name of a thread, and earlier ones its number in hexadecimal.
+        thread = int(sample.thread, 16) if self._version < _NEWEST and _HEX.fullmatch(sample.thread) else None
+        self.samples.add(sample.frames, pid=sample.pid, thread=thread, time_ns=1000 * max(time_us, 0), samples=1)
         self._sample = None

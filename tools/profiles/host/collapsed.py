@@ -27,7 +27,7 @@ _PLACE = re.compile(r"(?P<name>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)"
 _AUSTIN = re.compile(r"P(\d{1,9});T(?:\d{1,9}:)?(\w{1,40})(?:;(.*))?", re.DOTALL)
 _AUSTIN_FRAME = re.compile(r"(?P<file>.+?):(?P<name>[^:]*):(?P<line>\d{1,9})")
 _PROCESS = re.compile(r'process (\d{1,9}):"')
-_THREAD = re.compile(r"thread \((\d{1,9})\)")
+_THREAD = re.compile(r"thread \((\d{1,9})\)(?:: .*)?", re.DOTALL)
 _SPEEDSCOPE_NAME = re.compile(r"(?:Process (\d{1,9}) )?Thread (\d{1,18})")
 _NS = {"seconds": 1e9, "milliseconds": 1e6, "microseconds": 1e3, "nanoseconds": 1.0}
 
@@ -75,7 +75,9 @@ def read(files: ProfileFiles) -> Profile:
             stack = [_frame(_AUSTIN_FRAME, one) for one in (austin[3] or "").split(";") if one]
             samples.add(stack, pid=int(austin[1]), thread=_thread_number(austin[2]), time_ns=1000 * int(match[2]))
             continue
-        pid, thread, frames = _roots([_frame(_PLACE, one) for one in match[1].split(";")])
+        texts = match[1].split(";")
+        pid, thread, roots = _roots(texts)
+        frames = [_frame(_PLACE, one) for one in texts[roots:]]
         source = "py-spy" if any(frame.file for frame in frames) else source
         samples.add(frames, pid=pid, thread=thread, samples=int(match[2]))
     return host_profile(file, samples.recording(source))
@@ -94,18 +96,18 @@ def _thread_number(text: str) -> int | None:
         return None
 
 
-def _roots(frames: Sequence[HostFrame]) -> tuple[int | None, int | None, Sequence[HostFrame]]:
-    """Return process, thread and the other frames: py-spy's options --subprocesses and --threads add root frames."""
+def _roots(names: Iterable[str]) -> tuple[int | None, int | None, int]:
+    """Return process, thread and the number of root frames, which py-spy's --subprocesses and --threads add."""
     pid = thread = None
     roots = 0
-    for frame in frames:
-        process, named = _PROCESS.match(frame.function), _THREAD.match(frame.function)
-        if frame.file or not (process or named):
+    for name in names:
+        process, named = _PROCESS.match(name), _THREAD.fullmatch(name)
+        if not (process or named):
             break
         pid = int(process[1]) if process else pid
         thread = int(named[1]) if named else thread
         roots += 1
-    return pid, thread, frames[roots:]
+    return pid, thread, roots
 
 
 def _read_speedscope(files: ProfileFiles, file: Path) -> Profile:
@@ -132,8 +134,9 @@ def _read_speedscope(files: ProfileFiles, file: Path) -> Profile:
             unit = _NS.get(str(profile["unit"]))
             for stack, weight in _weights(profile):
                 time = None if unit is None else round(weight * unit)
-                _, _, rest = _roots([frames[at] for at in stack])
-                samples.add(rest, pid=pid, thread=thread, time_ns=time, samples=1)
+                own = [frames[at] for at in stack]
+                *_, roots = _roots(frame.function for frame in own)
+                samples.add(own[roots:], pid=pid, thread=thread, time_ns=time, samples=1)
     except (JsonCut, KeyError, TypeError, ValueError, IndexError, json.JSONDecodeError) as error:
         raise BadInput(f"{file.name} is damaged", f"it is not what speedscope exports: {error}") from error
     source = "py-spy" if exporter.startswith("py-spy") else "speedscope"

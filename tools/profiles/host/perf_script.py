@@ -18,7 +18,7 @@ from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress
 from ...base.profile_files import files_of_format, head
-from ..merging.contract import parquet
+from ..merging.contract import one_row, parquet
 from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
 from .files import host_profile, lines, one_file
@@ -26,6 +26,7 @@ from .recording import ON_PROCESSOR, POINTS, HostClock, HostFrame, HostRecording
 
 _SUFFIXES = (".txt", ".perf", ".script", ".stacks")
 _HEAD, _OFTEN = 1 << 16, 20_000
+_SINCE_1970 = 1_000_000_000_000_000_000
 _SAMPLE = re.compile(
     r"(?P<comm>\S.*?)\s+(?:(?P<pid>\d{1,9})/)?(?P<tid>\d{1,9})\s+(?:\[\d{1,6}\]\s+)?(?:[\w.]{1,8}\s+)?"
     r"(?P<s>\d{1,12})\.(?P<fraction>\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>\S.*?):\s*(?P<rest>.*)"
@@ -79,8 +80,11 @@ def read(files: ProfileFiles) -> Profile:
     if not points.rows:
         raise BadInput(f"{file.name} contains no samples of perf script", "no line has a thread, a time and an event")
     samples = spans(files.con, parquet(points.close()), files.work / "perf", ON_PROCESSOR)
+    # Times of CLOCK_REALTIME are those since 1970; other clocks begin with the machine.
+    (first,) = one_row(files.con, f"SELECT min(start_ns) FROM ({samples})")
+    clock = HostClock(0) if first > _SINCE_1970 else HostClock(candidates=(0,))
     limits = ["host_processor_only", *([] if has_lines else ["host_functions_only"])]
-    return host_profile(file, HostRecording("perf", stacks.close(), samples, HostClock(candidates=(0,)), limits))
+    return host_profile(file, HostRecording("perf", stacks.close(), samples, clock, limits))
 
 
 def _samples(file: Path) -> Iterator[_Sample]:
