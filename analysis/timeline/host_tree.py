@@ -59,8 +59,8 @@ class HostTree:
     unit: Literal["ns", "samples"] = "ns"
 
     def inclusive(self, values: Floats) -> Floats:
-        """Return the values of nodes together with those of all nodes below them."""
-        sums = values.tolist()
+        """Return the sums of the values of cells by node, together with all nodes below it."""
+        sums = np.bincount(self.cells.node, values, len(self.parent)).tolist()
         for node in range(len(sums) - 1, -1, -1):
             if (caller := int(self.parent[node])) >= 0:
                 sums[caller] += sums[node]
@@ -201,7 +201,7 @@ def _merge_small(tree: HostTree, time: Floats, idle: Floats) -> HostTree:
     get the values. Equal cells become one."""
     cells, kept = tree.cells, tree.parent < 0
     for values in (time, idle):
-        sums = tree.inclusive(np.bincount(cells.node, values, len(tree.parent)))
+        sums = tree.inclusive(values)
         kept |= (sums > 0) & (sums >= _LEAST_SHARE * sums[tree.parent < 0].sum())
     target = (np.cumsum(kept) - 1).tolist()
     for node in np.flatnonzero(~kept).tolist():
@@ -210,12 +210,11 @@ def _merge_small(tree: HostTree, time: Floats, idle: Floats) -> HostTree:
     used, frame = np.unique(tree.frame[kept], return_inverse=True)
     shape = len(new), len(tree.threads) + 1, len(tree.steps) + 1
     keys, row = np.unique(np.ravel_multi_index((new[cells.node], cells.thread, cells.step), shape), return_inverse=True)
-    node, thread, step = (column.astype(np.int64) for column in np.unravel_index(keys, shape))
-    time, idle = (np.bincount(row, values, len(keys)) for values in (time, idle))
+    node, thread, step = np.array(np.unravel_index(keys, shape), dtype=np.int64)
     return replace(
         tree,
         frames=[tree.frames[number] for number in used],
         parent=new[tree.parent[kept]],
         frame=frame,
-        cells=Cells(node, thread, step, time, idle),
+        cells=Cells(node, thread, step, *(np.bincount(row, values, len(keys)).astype("f8") for values in (time, idle))),
     )

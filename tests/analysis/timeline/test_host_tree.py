@@ -80,7 +80,7 @@ def test_idle_time_is_that_of_the_table_of_lines(store: Store) -> None:
     assert found == pytest.approx({name: ms for name, ms in wanted.items() if ms}, abs=1e-3)
     assert found["decode"] > 30 and set(tree.cells.thread[tree.cells.idle_ns > 0]) == {0}, "of the launching thread"
     total = dict.fromkeys(found, 0.0)
-    for node, value in enumerate(tree.inclusive(np.bincount(tree.cells.node, tree.cells.idle_ns, len(tree.parent)))):
+    for node, value in enumerate(tree.inclusive(tree.cells.idle_ns)):
         function = tree.frames[tree.frame[node]].function
         total[function] = total.get(function, 0) + value / MS
     assert total["load"] == pytest.approx(found["decode"]) and total["main"] == pytest.approx(sum(found.values()))
