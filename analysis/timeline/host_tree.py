@@ -6,7 +6,7 @@ them. Time before the first and after the last work of the devices is not idle t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -15,15 +15,16 @@ import numpy as np
 
 from ..workload import Workload
 from .busy import Within
-from .host_code import Frame, HostCode, ThreadCode, host_code, overlaps
+from .host_code import Frame, HostCode, Stack, ThreadCode, host_code, overlaps
 from .host_idle import CODE_CAUSES, charged_gaps
+from .host_waits import Charges
 from .steps import steps
 from .trace import Trace
 from .trace_loading import prepare
 
 if TYPE_CHECKING:
     from .host_idle import Floats
-    from .trace import Flags, Ints
+    from .trace import Ints
 
 _LEAST_SHARE = 0.001
 """Nodes with less than this share of all time and of all idle time are merged into their callers."""
@@ -60,29 +61,15 @@ class HostTree:
 
     def inclusive(self, values: Floats) -> Floats:
         """Return the sums of the values of cells by node, together with all nodes below it."""
-        sums = np.bincount(self.cells.node, values, len(self.parent)).tolist()
-        for node in range(len(sums) - 1, -1, -1):
-            if (caller := int(self.parent[node])) >= 0:
-                sums[caller] += sums[node]
-        return np.array(sums)
+        return add_callees(self.parent.tolist(), np.bincount(self.cells.node, values, len(self.parent)).tolist())
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The parts into which the time is divided: their edges, and their names."""
-
-    edges: Ints
-    names: Sequence[str]
-
-
-@dataclass(frozen=True)
-class ChargedIdle:
-    """Idle time that ended with a call of one thread: stack, start of the gap, and ns."""
-
-    thread: tuple[int, int]
-    stack: Ints
-    gap: Ints
-    ns: Floats
+def add_callees(parents: Sequence[int], sums: list[float]) -> Floats:
+    """Return the values of nodes, which come after their callers, together with those of all nodes below them."""
+    for node in range(len(sums) - 1, -1, -1):
+        if parents[node] >= 0:
+            sums[parents[node]] += sums[node]
+    return np.array(sums)
 
 
 def host_tree(workload: Workload) -> HostTree | None:
@@ -95,75 +82,53 @@ def host_tree(workload: Workload) -> HostTree | None:
     if code is None:
         return None
     gaps = charged_gaps(trace, code, Within([trace.whole]))
-    idle = (ChargedIdle(who, one.stack, one.gap, one.ns[_BETWEEN].sum(axis=0)) for who, one, _ in gaps)
-    return tree_of(code, _parts(trace), idle)
+    return tree_of(code, *_parts(trace), ((who, charges) for who, charges, _ in gaps))
 
 
-def _parts(trace: Trace) -> Parts:
-    """Return the steps of the program if they are certain, and the time around them; many steps are joined."""
+def _parts(trace: Trace) -> tuple[Ints, Sequence[str]]:
+    """Return the edges and the names of the steps if they are certain, and of the time around them; many are joined."""
     division, whole = steps(trace), trace.whole
     if division is None or not division.certain:
-        return Parts(np.array(whole), ["all"])
+        return np.array(whole), ["all"]
     starts = division.starts
     together = -(-(len(starts) - 1) // _MOST_STEPS)
     first = [*range(0, len(starts) - 1, together), len(starts) - 1]
-    joined = ("step" if b == a + 1 else "steps" for a, b in pairwise(first))
-    names = [
-        f"{noun} {a + 1}" if b == a + 1 else f"{noun} {a + 1} to {b}"
-        for noun, (a, b) in zip(joined, pairwise(first), strict=True)
-    ]
-    edges = [min(whole.start, starts[0]), *(starts[n] for n in first), max(whole.end, starts[-1])]
-    return Parts(np.array(edges, dtype=np.int64), ["before the steps", *names, "after the steps"])
+    names = [f"step {a + 1}" if b == a + 1 else f"steps {a + 1} to {b}" for a, b in pairwise(first)]
+    edges = [whole.start, *(starts[n] for n in first), whole.end]
+    return np.array(edges, dtype=np.int64), ["before the steps", *names, "after the steps"]
 
 
-def tree_of(code: HostCode, parts: Parts, idle: Iterator[ChargedIdle] | None) -> HostTree:
-    """Return the tree of code within the edges of some parts; without ``idle``, no device is known."""
-    times = [_times(who, spans, parts) for who, spans in code.threads.items()]
-    charged = [_charges(one, parts) for one in idle or ()]
-    who = sorted({row.thread for row in (*times, *charged) if row.known.any()})
-    numbers = {thread: number for number, thread in enumerate(who)}
-    rows = [(row, row.known) for row in (*times, *charged) if row.thread in numbers]
-    stack, part, time, waited = (
-        np.concatenate([np.zeros(0, np.int64), *(getattr(row, name)[mine] for row, mine in rows)])
-        for name in ("stack", "part", "time", "idle")
-    )
-    thread = np.repeat([numbers[row.thread] for row, _ in rows], [int(mine.sum()) for _, mine in rows]).astype(np.int64)
-    nodes = _Nodes.of_stacks(code, np.unique(stack))
-    cells = Cells(nodes.leaf[stack], thread, part, time.astype(np.float64), waited.astype(np.float64))
-    tree = HostTree(nodes.frames, nodes.parent, nodes.frame, [_name(*one) for one in who], parts.names, cells)
-    merged = _merge_small(tree, cells.time, waited)
+def tree_of(
+    code: HostCode, edges: Ints, names: Sequence[str], idle: Iterable[tuple[tuple[int, int], Charges]] | None
+) -> HostTree:
+    """Return the tree of code within parts of the time; without ``idle``, no device is known.
+
+    Idle time belongs to the part in which its gap begins.
+    """
+    threads: dict[tuple[int, int], int] = {}
+    rows = [np.zeros((5, 0))]
+
+    def add(who: tuple[int, int], stack: Ints, part: Ints, time: Ints | int, idle_ns: Floats | int) -> None:
+        number = threads.setdefault(who, len(threads))
+        rows.append(np.stack(np.broadcast_arrays(number, stack, part, time, idle_ns)))
+
+    windows = ThreadCode(edges[:-1], edges[1:], np.arange(len(names)))
+    for who, spans in code.threads.items():
+        span, part = overlaps(spans.s, spans.e, windows)
+        time = np.minimum(spans.e[span], windows.e[part]) - np.maximum(spans.s[span], windows.s[part])
+        add(who, spans.stack[span], part, time, 0)
+    for who, one in idle or ():
+        part = np.clip(np.searchsorted(edges, one.gap, side="right") - 1, 0, len(names) - 1)
+        add(who, one.stack, part, 0, one.ns[_BETWEEN].sum(axis=0))
+    every = np.concatenate(rows, axis=1)
+    every = every[:, (every[1] > 0) & (every[3:].sum(axis=0) > 0)]
+    number, stack, part = every[:3].astype(np.int64)
+    used, thread = np.unique(number, return_inverse=True)
+    frames, parent, frame, leaf = _nodes(code.stacks, np.unique(stack))
+    cells = Cells(leaf[stack], thread, part, every[3], every[4])
+    tree = HostTree(frames, parent, frame, [_name(*[*threads][number]) for number in used], names, cells)
+    merged = _merge_small(tree, every[3], every[4])
     return merged if idle is not None else replace(merged, cells=replace(merged.cells, idle_ns=None))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Values of stacks in one thread, by part of the time."""
-
-    thread: tuple[int, int]
-    stack: Ints
-    part: Ints
-    time: Ints
-    idle: Floats
-
-    @property
-    def known(self) -> Flags:
-        """Return which rows have a value and a stack."""
-        known: Flags = (self.stack > 0) & ((self.time > 0) | (self.idle > 0))
-        return known
-
-
-def _times(who: tuple[int, int], spans: ThreadCode, parts: Parts) -> _Rows:
-    """Return the time of each span within each part."""
-    windows = ThreadCode(parts.edges[:-1], parts.edges[1:], np.arange(len(parts.names)))
-    span, part = overlaps(spans.s, spans.e, windows)
-    time = np.minimum(spans.e[span], windows.e[part]) - np.maximum(spans.s[span], windows.s[part])
-    return _Rows(who, spans.stack[span], part, time, np.zeros(len(span)))
-
-
-def _charges(one: ChargedIdle, parts: Parts) -> _Rows:
-    """Return idle time by the part in which its gap begins."""
-    part = np.clip(np.searchsorted(parts.edges, one.gap, side="right") - 1, 0, len(parts.names) - 1)
-    return _Rows(one.thread, one.stack, part, np.zeros(len(part), dtype=np.int64), one.ns)
 
 
 def _name(pid: int, thread: int) -> str:
@@ -173,27 +138,18 @@ def _name(pid: int, thread: int) -> str:
     return f"thread {thread} of process {pid}"
 
 
-@dataclass(frozen=True)
-class _Nodes:
-    """The nodes of some stacks, and the node of the innermost frame of each stack."""
-
-    frames: Sequence[Frame]
-    parent: Ints
-    frame: Ints
-    leaf: Ints
-
-    @classmethod
-    def of_stacks(cls, code: HostCode, used: Ints) -> _Nodes:
-        frames: dict[Frame, int] = {}
-        nodes: dict[tuple[int, int], int] = {}
-        leaf = np.full(len(code.stacks), -1, dtype=np.int64)
-        for number in used.tolist():
-            node = -1
-            for frame in code.stacks[number]:
-                node = nodes.setdefault((node, frames.setdefault(frame, len(frames))), len(nodes))
-            leaf[number] = node
-        parent, frame_of = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
-        return cls(list(frames), parent, frame_of, leaf)
+def _nodes(stacks: Sequence[Stack], used: Ints) -> tuple[Sequence[Frame], Ints, Ints, Ints]:
+    """Return the frames of the used stacks, parent and frame of each node, and the innermost node of each stack."""
+    frames: dict[Frame, int] = {}
+    nodes: dict[tuple[int, int], int] = {}
+    leaf = np.full(len(stacks), -1, dtype=np.int64)
+    for number in used.tolist():
+        node = -1
+        for frame in stacks[number]:
+            node = nodes.setdefault((node, frames.setdefault(frame, len(frames))), len(nodes))
+        leaf[number] = node
+    parent, frame_of = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
+    return list(frames), parent, frame_of, leaf
 
 
 def _merge_small(tree: HostTree, time: Floats, idle: Floats) -> HostTree:

@@ -12,9 +12,9 @@ function hostStacksView(stacks) {
   const owners = ownersOf(stacks, frames);
   const shades = shadesOf(stacks, frames);
   const amount = (value) => (stacks.unit === "ns" ? duration(value) : `${figure(Math.round(value))} ${stacks.unit}`);
-  const launching = stacks.idle ? [...new Set(stacks.thread.filter((_, cell) => stacks.idle[cell] > 0))] : [];
+  const launching = stacks.idle_ns ? [...new Set(stacks.thread.filter((_, cell) => stacks.idle_ns[cell] > 0))] : [];
   const state = {
-    measure: stacks.idle?.some((ns) => ns > 0) ? "idle" : "time", thread: launching.length === 1 ? String(launching[0]) : EVERY, step: EVERY,
+    measure: stacks.idle_ns?.some((ns) => ns > 0) ? "idle" : "time", thread: launching.length === 1 ? String(launching[0]) : EVERY, step: EVERY,
     words: "", fold: true, opened: new Set(), zoomed: null, chosen: null,
   };
   const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": "Stacks of the host. Up and down move to the caller and to what it calls, left and right to its neighbours, Enter enlarges a box or opens a library, Escape or 0 shows all." });
@@ -127,7 +127,7 @@ function hostStacksView(stacks) {
     const one = boxes[box];
     const total = boxes.reduce((sum, each) => sum + (each.parent < 0 ? each.value : 0), 0);
     const share = percent((100 * one.value) / Math.max(total, 1));
-    const idle = stacks.idle ? `, GPU idle ${duration(one.idle)}` : "";
+    const idle = stacks.idle_ns ? `, GPU idle ${duration(one.idle)}` : "";
     const what = one.folded ? `${one.label}: ${one.folded} functions of the library in one box` : one.label;
     const place = one.place ? `\n${one.place}` : "";
     return `${what}${place}\n${amount(one.time)}${idle}, ${share} of the ${state.measure === "idle" ? "idle time" : "time"} shown${one.text ? `\n${briefly(one.text, 160)}` : ""}`;
@@ -211,12 +211,12 @@ function hostStacksView(stacks) {
   const box = el("input", { type: "checkbox", checked: true, onchange: () => changed("fold")(box.checked) });
   const numbered = (every, names) => [[EVERY, every], ...names.map((name, n) => [String(n), name])];
   const controls = el("div", { class: "controls" },
-    stacks.idle ? select("Show", [["idle", "while a GPU is idle"], ["time", "all time"]], state.measure, changed("measure")) : "",
+    stacks.idle_ns ? select("Show", [["idle", "while a GPU is idle"], ["time", "all time"]], state.measure, changed("measure")) : "",
     stacks.threads.length > 1 ? select("Thread", numbered("all threads", stacks.threads), state.thread, changed("thread")) : "",
     stacks.steps.length > 1 ? select("Step", numbered("all time", stacks.steps), state.step, changed("step")) : "",
     labelled("Highlight", search), el("label", {}, box, "Fold libraries"), el("button", { type: "button", onclick: all }, "Show all"));
   compute();
-  const meaning = stacks.idle ? " Idle time is that of GPUs between their first and last work, charged to the code that they waited for; it belongs to the thread whose call ended it." : "";
+  const meaning = stacks.idle_ns ? " Idle time is that of GPUs between their first and last work, charged to the code that they waited for; it belongs to the thread whose call ended it." : "";
   return el("div", {}, controls, probe, chart, status, el("p", { class: "note" }, `Coloured by file: the program's own code; grey: libraries.${meaning} `, el("span", { class: "noprint" }, "Click enlarges a box or opens a library; keyboard: arrows, Enter, Escape or 0.")), lines);
 }
 
@@ -245,7 +245,7 @@ function shadesOf(stacks, frames) {
   const spent = new Map();
   stacks.node.forEach((node, cell) => {
     const frame = frames[stacks.frame[node]];
-    if (frame.own) spent.set(frame.file, (spent.get(frame.file) || 0) + stacks.time[cell] + (stacks.idle?.[cell] || 0));
+    if (frame.own) spent.set(frame.file, (spent.get(frame.file) || 0) + stacks.time[cell] + (stacks.idle_ns?.[cell] || 0));
   });
   for (const frame of frames) if (frame.own && !spent.has(frame.file)) spent.set(frame.file, 0);
   return new Map([...spent].sort((a, b) => b[1] - a[1]).map(([file], rank) => [file, rank % PALETTE]));
@@ -262,7 +262,7 @@ function ownValues(stacks, state) {
     if (state.thread !== EVERY && stacks.thread[cell] !== Number(state.thread)) return;
     if (state.step !== EVERY && stacks.step[cell] !== Number(state.step)) return;
     made[0][node] += stacks.time[cell];
-    made[1][node] += stacks.idle?.[cell] || 0;
+    made[1][node] += stacks.idle_ns?.[cell] || 0;
   });
   return made;
 }
@@ -320,11 +320,11 @@ function topLines(stacks, frames, owners, state) {
   });
   const by = state.measure === "idle" ? 1 : 0;
   const most = [...sums].filter(([, sum]) => sum[by] > 0).sort((a, b) => b[1][by] - a[1][by]).slice(0, TOP_LINES);
-  const columns = ["function", "place", ...(stacks.idle ? ["gpu_idle"] : []), "time", "text"];
+  const columns = ["function", "place", ...(stacks.idle_ns ? ["gpu_idle"] : []), "time", "text"];
   const units = columns.map((name) => ({ gpu_idle: "ns", time: stacks.unit })[name] || null);
   const rows = most.map(([number, sum]) => {
     const frame = frames[number];
-    return [frame.function, placeOf(frame), ...(stacks.idle ? [sum[1]] : []), sum[0], frame.text];
+    return [frame.function, placeOf(frame), ...(stacks.idle_ns ? [sum[1]] : []), sum[0], frame.text];
   });
   return tableView({ columns, units, rows, truncated: false }, { caption: `Lines with most ${by ? "idle time" : "time"}, with the libraries that they call` });
 }

@@ -7,12 +7,12 @@ from typing import Any
 
 from ...analysis.base.problems import BadInput
 from ...analysis.store.store import Store
+from ...analysis.timeline.host_code import Frame
 from ...analysis.timeline.host_tree import host_tree
 from ...analysis.workload import Workload
 
-_CHARACTERS = 1_000
-"""Maximum characters of a name."""
-_FRAME = ("function", "file", "line", "module", "own", "text")
+_FIELDS = 6
+"""The fields of a frame that are shown, without ``until``."""
 
 
 def host_stacks(store: Store, workload: str) -> dict[str, Any] | None:
@@ -22,18 +22,12 @@ def host_stacks(store: Store, workload: str) -> dict[str, Any] | None:
         tree = host_tree(opened)
     if tree is None or not len(tree.parent):
         return None
-    frames = [[part[:_CHARACTERS] if isinstance(part, str) else part for part in frame] for frame in tree.frames]
-    idle = tree.cells.idle_ns
     return {
         "unit": tree.unit,
-        "frames": {"columns": list(_FRAME), "rows": [frame[: len(_FRAME)] for frame in frames]},
+        "frames": {"columns": list(Frame._fields[:_FIELDS]), "rows": [list(frame[:_FIELDS]) for frame in tree.frames]},
         "threads": tree.threads,
         "steps": tree.steps,
         "parent": tree.parent.tolist(),
         "frame": tree.frame.tolist(),
-        "node": tree.cells.node.tolist(),
-        "thread": tree.cells.thread.tolist(),
-        "step": tree.cells.step.tolist(),
-        "time": tree.cells.time.round().tolist(),
-        "idle": None if idle is None else idle.round().tolist(),
+        **{name: None if values is None else values.round().tolist() for name, values in vars(tree.cells).items()},
     }

@@ -12,7 +12,9 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import host_lines
 from rooflens.analysis.timeline.host_code import Frame, HostCode, ThreadCode
-from rooflens.analysis.timeline.host_tree import ChargedIdle, HostTree, Parts, host_tree, tree_of
+from rooflens.analysis.timeline.host_idle import CODE_CAUSES
+from rooflens.analysis.timeline.host_tree import HostTree, host_tree, tree_of
+from rooflens.analysis.timeline.host_waits import Charges
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish
 
@@ -125,8 +127,10 @@ def code(spans: int, stacks: int, deep: int) -> HostCode:
 
 def test_small_nodes_are_merged_into_their_callers_and_sums_stay() -> None:
     many = code(20_000, 2_000, 5)
-    idle = ChargedIdle((7, 7), np.array([5, 5, 6]), np.array([0, 100, 100]), np.array([300.0, 200.0, 0.1]))
-    tree = tree_of(many, Parts(np.array([0, 100, 200_000]), ["one", "two"]), iter([idle]))
+    at, ns = np.array([0, 100, 100]), np.zeros((len(CODE_CAUSES), 3))
+    ns[0] = 300.0, 200.0, 0.1
+    idle = Charges(np.array([5, 5, 6]), at, at, ns, gap=at)
+    tree = tree_of(many, np.array([0, 100, 200_000]), ["one", "two"], [((7, 7), idle)])
     functions = {frame.function for frame in tree.frames}
     # Each innermost function has 1/2000 of the time; one of them has nearly all idle time.
     assert "leaf4" in functions and "leaf5" not in functions and "leaf7" not in functions
@@ -137,22 +141,22 @@ def test_small_nodes_are_merged_into_their_callers_and_sums_stay() -> None:
 
 
 def test_without_devices_there_is_no_idle_time() -> None:
-    tree = tree_of(code(100, 3, 2), Parts(np.array([0, 1_000]), ["all"]), None)
+    tree = tree_of(code(100, 3, 2), np.array([0, 1_000]), ["all"], None)
     assert tree.cells.idle_ns is None and tree.cells.time.sum() == 1_000
 
 
 def test_recursion_stays_in_the_tree() -> None:
     f, g = Frame("f", "/app/a.py", 1, None, True), Frame("g", "/app/a.py", 2, None, True)
     deep = replace(code(10, 1, 1), stacks=[(), (f, g, f, g, f)])
-    tree = tree_of(deep, Parts(np.array([0, 100]), ["all"]), None)
+    tree = tree_of(deep, np.array([0, 100]), ["all"], None)
     assert tree.parent.tolist() == [-1, 0, 1, 2, 3] and len(tree.frames) == 2
 
 
 def test_fifty_thousand_spans_take_less_than_half_a_second() -> None:
     many = code(50_000, 2_000, 30)
-    parts = Parts(np.linspace(0, 500_000, 23).astype(np.int64), [str(n) for n in range(22)])
+    edges, names = np.linspace(0, 500_000, 23).astype(np.int64), [str(n) for n in range(22)]
     began = time.perf_counter()
-    tree = tree_of(many, parts, None)
+    tree = tree_of(many, edges, names, None)
     took = time.perf_counter() - began
     assert tree.cells.time.sum() == 500_000 and len(tree.parent) > 30
     assert took < 0.5

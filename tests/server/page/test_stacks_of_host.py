@@ -36,7 +36,10 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a program with certain steps, a library in two packages, a second thread, and a hostile function."""
     made = timelines.Made()
     load = made.stack("main train.py:9", "read lib/torch/data.py:3", "open lib/image.py:7", "decode lib/image.py:8")
-    call, evil = made.stack("main train.py:10", "forward model.py:5"), made.stack("<module> train.py:1", f"{HOSTILE} train.py:2")
+    call, evil = (
+        made.stack("main train.py:10", "forward model.py:5"),
+        made.stack("<module> train.py:1", f"{HOSTILE} train.py:2"),
+    )
     made.host("hipInit", 0, 10 * MS)
     made.range("main", 55 * MS, 75 * MS, path=SPAWN, source="user", depth=1)
     for n in range(6):
