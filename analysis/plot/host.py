@@ -29,6 +29,7 @@ def draw(shown: HostPicture) -> Figure:
     for axes, icicle, count in zip(panels, shown.icicles, rows, strict=True):
         axes.set_xlim(0, 1)
         axes.set_ylim(count - 0.5, -0.5)
+        axes.set(xticks=[], yticks=[])
         axes.axis("off")
         axes.set_title(icicle.title, loc="left", fontsize=NORMAL)
         _boxes(axes, icicle, shown.files)

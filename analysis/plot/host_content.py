@@ -59,11 +59,11 @@ def of_tree(tree: HostTree, title: str) -> tuple[HostPicture, list[str]]:
     """
     cells, time = tree.cells, tree.cells.time
     idle = np.zeros_like(time) if cells.idle_ns is None else cells.idle_ns
-    launching = np.unique(cells.thread[idle > 0])
-    whose = f"{len(launching) or len(tree.threads)} of {count_text(len(tree.threads), 'thread')}"
+    launching = np.unique(cells.thread[idle > 0] if idle.any() else cells.thread)
+    whose = f"{len(launching)} of {count_text(len(tree.threads), 'thread')}"
     if len(launching) == 1:
         whose = tree.threads[launching[0]]
-    mine = np.where(np.isin(cells.thread, launching), time, 0) if len(launching) else time
+    mine = np.where(np.isin(cells.thread, launching), time, 0)
     views = [(f"All time of {whose}", mine, time, _amount(tree))]
     if idle.any():
         views.append(("While a GPU is idle", idle, idle, short_time))

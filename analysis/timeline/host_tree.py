@@ -133,9 +133,7 @@ def tree_of(
 
 def _name(pid: int, thread: int) -> str:
     """Return the name of a thread."""
-    if pid == thread:
-        return f"main thread {pid}" if pid >= 0 else "threads without a number"
-    return f"thread {thread} of process {pid}"
+    return f"main thread {pid}" if pid == thread else f"thread {thread} of process {pid}"
 
 
 def _nodes(stacks: Sequence[Stack], used: Ints) -> tuple[Sequence[Frame], Ints, Ints, Ints]:
