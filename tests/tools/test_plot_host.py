@@ -13,10 +13,12 @@ from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.host_code import Frame
 from rooflens.analysis.timeline.host_tree import Cells, HostTree, host_tree
 from rooflens.analysis.workload import Workload
+from rooflens.server.mcp import toolbox
+from rooflens.server.rendering import render
 from rooflens.tests.pictures import collisions, outside, texts
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, publish
-from rooflens.tools.plot import draw_host, plot
+from rooflens.tools.plot import PlotResult, draw_host, plot
 
 MS = 1_000_000
 
@@ -82,7 +84,10 @@ def test_names_fit_into_their_boxes_and_do_not_act(store: Store, functions: tupl
     assert outside(drawn.picture) == [] and collisions(drawn.picture) == []
     words = [text for text, _ in texts(drawn.picture)]
     assert "Stacks of the host: made" in words and any(text.startswith("While a GPU is idle") for text in words)
-    assert {text: what for text in strings(drawn.facts) if (what := active(text))} == {}
+    answer = toolbox.answer(store, "plot", {"kind": "host", "workload": "made"})
+    assert isinstance(answer, PlotResult)
+    shown = {*strings(render.structured_content(answer)), render.text(answer)}
+    assert {text: what for text in shown if (what := active(text))} == {}
 
 
 def test_without_devices_or_times_only_samples_are_drawn() -> None:
