@@ -241,7 +241,7 @@ def draw_host(workload: Workload, width_px: int) -> Drawn:
     from ..analysis.timeline.host_tree import host_tree
 
     tree = host_tree(workload)
-    if tree is None or not len(tree.parent):
+    if tree is None:
         raise BadInput(
             f"Workload {workload.name!r} has no stacks of the host",
             "its profile contains neither samples of the host's threads nor Python calls",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .host_content import Box, HostPicture, Icicle
+from .host_content import HostPicture, Icicle
 from .style import MARGIN, NORMAL, SMALL, WIDTH, page, shorten_name
 
 if TYPE_CHECKING:
@@ -25,27 +25,22 @@ def draw(shown: HostPicture) -> Figure:
     heights = [_ROW * count for count in rows]
     key = "Colours: files of the program's own code; grey: libraries."
     figure = page([shown.title], sum(heights) + _TITLE * len(heights), [key], shown.table)
+    # The files with most time have the first colours.
+    files = [*dict.fromkeys(box.file for icicle in reversed(shown.icicles) for box in icicle.boxes)]
     panels = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
     for axes, icicle, count in zip(panels, shown.icicles, rows, strict=True):
-        axes.set_xlim(0, 1)
-        axes.set_ylim(count - 0.5, -0.5)
-        axes.set(xticks=[], yticks=[])
+        axes.set(xlim=(0, 1), ylim=(count - 0.5, -0.5), xticks=[], yticks=[])
         axes.axis("off")
         axes.set_title(icicle.title, loc="left", fontsize=NORMAL)
-        _boxes(axes, icicle, shown.files)
+        _boxes(axes, icicle, files)
     return figure
 
 
-def _boxes(axes: Axes, icicle: Icicle, files: Sequence[str]) -> None:
+def _boxes(axes: Axes, icicle: Icicle, files: Sequence[str | None]) -> None:
     pixels = WIDTH - 2 * MARGIN
     for box in icicle.boxes:
-        axes.barh(
-            box.row, box.width, 0.94, box.left, color=_colour(box, files), edgecolor="white", linewidth=0.5, gid="call"
-        )
+        colour = _LIBRARY if box.file is None else _FILES[files.index(box.file) % len(_FILES)]
+        axes.barh(box.row, box.width, 0.94, box.left, color=colour, edgecolor="white", linewidth=0.5, gid="call")
         if box.width * pixels > _LABEL:
             words = shorten_name(box.name, box.width * pixels - 6)
             axes.text(box.left + 3 / pixels, box.row, words, va="center", fontsize=SMALL)
-
-
-def _colour(box: Box, files: Sequence[str]) -> str:
-    return _LIBRARY if box.file is None else _FILES[files.index(box.file) % len(_FILES)]

@@ -48,8 +48,6 @@ class HostPicture:
     title: str
     icicles: Sequence[Icicle]
     table: Sequence[Sequence[str]]
-    files: Sequence[str]
-    """The files of the program's own code, most time first."""
 
 
 def of_tree(tree: HostTree, title: str) -> tuple[HostPicture, list[str]]:
@@ -64,7 +62,8 @@ def of_tree(tree: HostTree, title: str) -> tuple[HostPicture, list[str]]:
     if len(launching) == 1:
         whose = tree.threads[launching[0]]
     mine = np.where(np.isin(cells.thread, launching), time, 0)
-    views = [(f"All time of {whose}", mine, time, _amount(tree))]
+    amount: Callable[[float], str] = short_time if tree.unit == "ns" else lambda value: f"{value:.0f} {tree.unit}"
+    views = [(f"All time of {whose}", mine, time, amount)]
     if idle.any():
         views.append(("While a GPU is idle", idle, idle, short_time))
     folded = _fold(tree)
@@ -79,12 +78,7 @@ def of_tree(tree: HostTree, title: str) -> tuple[HostPicture, list[str]]:
         shown = [show(float(values[frame])) for values, (*_, show) in zip(sums, views, strict=True)]
         table.append([name(tree.frames[frame]), *shown])
         facts.append(f"{table[-1][0]}: {', '.join(map(' '.join, zip(heads, shown, strict=True)))}.")
-    files = dict.fromkeys(box.file for icicle in reversed(icicles) for box in icicle.boxes if box.file is not None)
-    return HostPicture(title, icicles, table, list(files)), facts
-
-
-def _amount(tree: HostTree) -> Callable[[float], str]:
-    return short_time if tree.unit == "ns" else lambda value: f"{value:.0f} {tree.unit}"
+    return HostPicture(title, icicles, table), facts
 
 
 class _Folded(NamedTuple):
@@ -130,5 +124,5 @@ def _boxes(tree: HostTree, folded: _Folded, values: Floats) -> Iterator[Box]:
             yield Box(row, left, widths[box], what, None)
         else:
             frame = tree.frames[what]
-            words = f"{frame.function}:{frame.line}" if frame.line else frame.function
-            yield Box(row, left, widths[box], words, frame.file or "")
+            words = f"{frame.function}:{frame.line or ''}"
+            yield Box(row, left, widths[box], words.rstrip(":"), frame.file or "")

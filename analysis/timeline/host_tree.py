@@ -82,7 +82,8 @@ def host_tree(workload: Workload) -> HostTree | None:
     if code is None:
         return None
     gaps = charged_gaps(trace, code, Within([trace.whole]))
-    return tree_of(code, *_parts(trace), ((who, charges) for who, charges, _ in gaps))
+    tree = tree_of(code, *_parts(trace), ((who, charges) for who, charges, _ in gaps))
+    return tree if len(tree.parent) else None
 
 
 def _parts(trace: Trace) -> tuple[Ints, Sequence[str]]:
@@ -121,7 +122,8 @@ def tree_of(
         part = np.clip(np.searchsorted(edges, one.gap, side="right") - 1, 0, len(names) - 1)
         add(who, one.stack, part, 0, one.ns[_BETWEEN].sum(axis=0))
     every = np.concatenate(rows, axis=1)
-    every = every[:, (every[1] > 0) & (every[3:].sum(axis=0) > 0)]
+    known = np.array([len(stack) > 0 for stack in code.stacks])
+    every = every[:, known[every[1].astype(np.int64)] & (every[3:].sum(axis=0) > 0)]
     number, stack, part = every[:3].astype(np.int64)
     used, thread = np.unique(number, return_inverse=True)
     frames, parent, frame, leaf = _nodes(code.stacks, np.unique(stack))
@@ -159,7 +161,7 @@ def _merge_small(tree: HostTree, time: Floats, idle: Floats) -> HostTree:
         kept |= (sums > 0) & (sums >= _LEAST_SHARE * sums[tree.parent < 0].sum())
     target = (np.cumsum(kept) - 1).tolist()
     for node in np.flatnonzero(~kept).tolist():
-        target[node] = target[int(tree.parent[node])]
+        target[node] = target[tree.parent[node]]
     new = np.array([*target, -1])
     used, frame = np.unique(tree.frame[kept], return_inverse=True)
     shape = len(new), len(tree.threads) + 1, len(tree.steps) + 1

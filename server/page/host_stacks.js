@@ -35,8 +35,7 @@ function hostStacksView(stacks) {
   function compute() {
     boxes = boxesOf(stacks, frames, owners, shades, state);
     if (boxOf(state.zoomed) < 0) state.zoomed = null;
-    if (boxOf(state.chosen) < 0) choose(NO_BOX);
-    else choose(boxOf(state.chosen));
+    choose(boxOf(state.chosen));
     lines.replaceChildren(topLines(stacks, frames, owners, state));
   }
 
@@ -144,8 +143,8 @@ function hostStacksView(stacks) {
     if (box < 0) return;
     if (boxes[box].folded) {
       state.opened.add(boxes[box].region);
+      state.chosen = boxes[box].region || null;
       compute();
-      soon();
       return;
     }
     state.zoomed = boxes[box].key;
@@ -205,7 +204,6 @@ function hostStacksView(stacks) {
   const changed = (name) => (value) => {
     state[name] = value;
     compute();
-    soon();
   };
   const search = el("input", { type: "search", placeholder: "function or file", oninput: () => { state.words = search.value.toLowerCase(); soon(); } });
   const box = el("input", { type: "checkbox", checked: true, onchange: () => changed("fold")(box.checked) });
@@ -252,7 +250,7 @@ function shadesOf(stacks, frames) {
 }
 
 function placeOf(frame) {
-  return frame.file === null ? "" : `${frame.file}${frame.line === null ? "" : `:${frame.line}`}`;
+  return frame.file === null ? "" : `${frame.file}${frame.line === null ? "" : `:${frame.line}${frame.until === null ? "" : `-${frame.until}`}`}`;
 }
 
 // The own values of each node within the chosen thread and step, as [time, idle].
@@ -320,11 +318,11 @@ function topLines(stacks, frames, owners, state) {
   });
   const by = state.measure === "idle" ? 1 : 0;
   const most = [...sums].filter(([, sum]) => sum[by] > 0).sort((a, b) => b[1][by] - a[1][by]).slice(0, TOP_LINES);
-  const columns = ["function", "place", ...(stacks.idle_ns ? ["gpu_idle"] : []), "time", "text"];
+  const columns = ["function", ...(stacks.idle_ns ? ["gpu_idle"] : []), "time", "place", "text"];
   const units = columns.map((name) => ({ gpu_idle: "ns", time: stacks.unit })[name] || null);
   const rows = most.map(([number, sum]) => {
     const frame = frames[number];
-    return [frame.function, placeOf(frame), ...(stacks.idle_ns ? [sum[1]] : []), sum[0], frame.text];
+    return [frame.function, ...(stacks.idle_ns ? [sum[1]] : []), sum[0], placeOf(frame), frame.text];
   });
   return tableView({ columns, units, rows, truncated: false }, { caption: `Lines with most ${by ? "idle time" : "time"}, with the libraries that they call` });
 }

@@ -11,20 +11,17 @@ from ...analysis.timeline.host_code import Frame
 from ...analysis.timeline.host_tree import host_tree
 from ...analysis.workload import Workload
 
-_FIELDS = 6
-"""The fields of a frame that are shown, without ``until``."""
-
 
 def host_stacks(store: Store, workload: str) -> dict[str, Any] | None:
     """Return frames, nodes and values of the tree; None if the workload has no timeline or no code of the host."""
     tree = None
     with suppress(BadInput), Workload.open(store, workload) as opened:
         tree = host_tree(opened)
-    if tree is None or not len(tree.parent):
+    if tree is None:
         return None
     return {
         "unit": tree.unit,
-        "frames": {"columns": list(Frame._fields[:_FIELDS]), "rows": [list(frame[:_FIELDS]) for frame in tree.frames]},
+        "frames": {"columns": list(Frame._fields), "rows": [list(frame) for frame in tree.frames]},
         "threads": tree.threads,
         "steps": tree.steps,
         "parent": tree.parent.tolist(),

@@ -79,7 +79,8 @@ def test_the_icicle_is_walked_by_keyboard_and_libraries_open(browser: Browser, t
     assert "lib: 2 functions of the library in one box" in browser.evaluate(STATUS)
     press(browser, "Enter")
     assert data(browser)["boxes"] == "6", "the frames of the library"
-    press(browser, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
+    assert "main:9" in browser.evaluate(STATUS), "what calls it is selected"
+    press(browser, "ArrowDown", "ArrowDown", "ArrowDown")
     assert "decode:8" in browser.evaluate(STATUS)
     press(browser, "ArrowUp")
     assert "open:7" in browser.evaluate(STATUS)
