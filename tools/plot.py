@@ -104,8 +104,8 @@ def plot(
     kernels: Annotated[int, Field(ge=1, le=12, description="roofline: most kernels")] = 5,
     width_px: Annotated[int, Field(ge=480, le=4000, description="of the PNG")] = 800,
 ) -> PlotResult:
-    """Draw as PNG and SVG: roofline, percent of peak by subsystem (speed_of_light), two workloads side by side
-    (compare, with candidate), occupancy, timeline, or stacks of the host."""
+    """Draw as PNG and SVG: roofline, percent of peak (speed_of_light), two workloads (compare, with candidate),
+    occupancy, timeline, or host (stacks)."""
     try:
         manifest = store.resolve(workload)
     except NotFound:

@@ -110,8 +110,8 @@ def tree_of(
     rows = [np.zeros((5, 0))]
 
     def add(who: tuple[int, int], stack: Ints, part: Ints, time: Ints | int, idle_ns: Floats | int) -> None:
-        number = threads.setdefault(who, len(threads))
-        rows.append(np.stack(np.broadcast_arrays(number, stack, part, time, idle_ns)))
+        columns = threads.setdefault(who, len(threads)), stack, part, time, idle_ns
+        rows.append(np.stack(np.broadcast_arrays(*columns)))
 
     windows = ThreadCode(edges[:-1], edges[1:], np.arange(len(names)))
     for who, spans in code.threads.items():
@@ -122,7 +122,7 @@ def tree_of(
         part = np.clip(np.searchsorted(edges, one.gap, side="right") - 1, 0, len(names) - 1)
         add(who, one.stack, part, 0, one.ns[_BETWEEN].sum(axis=0))
     every = np.concatenate(rows, axis=1)
-    known = np.array([len(stack) > 0 for stack in code.stacks])
+    known = np.array(list(map(bool, code.stacks)))
     every = every[:, known[every[1].astype(np.int64)] & (every[3:].sum(axis=0) > 0)]
     number, stack, part = every[:3].astype(np.int64)
     used, thread = np.unique(number, return_inverse=True)
