@@ -113,6 +113,20 @@ def test_a_trace_without_code_of_the_host_has_no_tree(store: Store) -> None:
         assert host_tree(workload) is None
 
 
+def test_python_calls_of_torch_profiler_are_a_tree_as_well(store: Store) -> None:
+    made = Made()
+    for n in range(3):
+        at = 40 * n * MS
+        made.launch("k", (at + 30 * MS, at + 31 * MS), (at + 32 * MS, at + 36 * MS))
+        made.range("/app/train.py(3): main", at, at + 40 * MS, source="python")
+        made.range("torch/nn/modules/module.py(1770): _call_impl", at + 10 * MS, at + 38 * MS, 1, source="python")
+        made.range("/app/model.py(8): forward", at + 20 * MS, at + 35 * MS, 2, source="python")
+    tree, _ = tree_in(store, made)
+    assert by_function(tree, tree.cells.time) == {"main": 36, "_call_impl": 39, "forward": 45}
+    assert [tree.frames[number].module for number in tree.frame] == [None, "torch", None]
+    assert tree.parent.tolist() == [-1, 0, 1]
+
+
 def code(spans: int, stacks: int, deep: int) -> HostCode:
     """Spans of equal length that go through stacks which share their outer frames."""
     made: list[tuple[Frame, ...]] = [()]
