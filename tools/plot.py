@@ -1,4 +1,4 @@
-"""plot: pictures of a roofline, occupancy, speed of light, a timeline, or two workloads side by side."""
+"""plot: pictures of a roofline, occupancy, speed of light, a timeline, the host, or two workloads side by side."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..analysis.plot.style import Picture
 
 P = TypeVar("P")
-Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline"]
+Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline", "host"]
 _FOLDER = "plots"
 _MOST_FACTS = 60
 _AS_THERE = "as for compute_roofline"
@@ -49,6 +49,7 @@ _SAME_IN_WORDS = {
     "compare": "compute_metrics",
     "occupancy": "compute_occupancy",
     "timeline": "compute_timeline",
+    "host": "find_hotspots",
 }
 
 
@@ -103,8 +104,8 @@ def plot(
     kernels: Annotated[int, Field(ge=1, le=12, description="roofline: most kernels")] = 5,
     width_px: Annotated[int, Field(ge=480, le=4000, description="of the PNG")] = 800,
 ) -> PlotResult:
-    """Draw as PNG and SVG: roofline, percent of peak by subsystem (speed_of_light), two workloads side by side
-    (compare, with candidate), occupancy, or timeline."""
+    """Draw as PNG and SVG: roofline, percent of peak (speed_of_light), two workloads (compare, with candidate),
+    occupancy, timeline, or host (stacks)."""
     try:
         manifest = store.resolve(workload)
     except NotFound:
@@ -124,10 +125,10 @@ def plot(
                 drawn = draw_comparison(opened, after, kernel, width_px)
         elif kind == "occupancy":
             drawn = draw_occupancy(opened, kernel, width_px)
-        elif kind == "timeline":
+        elif kind in ("timeline", "host"):
             if kernel is not None:
                 raise BadArgument("kernel is only for the other kinds", fix="Omit it")
-            drawn = over_time(opened, width_px)
+            drawn = (over_time if kind == "timeline" else draw_host)(opened, width_px)
         elif kind == "speed_of_light":
             drawn = draw_speed_of_light(opened, kernel, width_px)
         else:
@@ -234,6 +235,21 @@ def over_time(workload: Workload, width_px: int) -> Drawn:
     return _draw(timeline.draw, timeline_content.of_timeline(computed(workload)), width_px)
 
 
+def draw_host(workload: Workload, width_px: int) -> Drawn:
+    """Draw the stacks of the host: all time, and the time for which devices wait for them."""
+    from ..analysis.plot import host, host_content
+    from ..analysis.timeline.host_tree import host_tree
+
+    tree = host_tree(workload)
+    if tree is None:
+        raise BadInput(
+            f"Workload {workload.name!r} has no stacks of the host",
+            "its profile contains neither samples of the host's threads nor Python calls",
+            "Record a timeline with profile_command, or import a trace of torch.profiler with with_stack=True",
+        )
+    return _draw(host.draw, host_content.of_tree(tree, f"Stacks of the host: {workload.name}"), width_px)
+
+
 def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """Draw the percent of peak of each subsystem."""
     from ..analysis.plot import bars
@@ -315,8 +331,10 @@ def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
 
 def _next(kind: Kind, manifest: Manifest, by: str) -> list[NextCall]:
     arguments: dict[str, object] = {"workload": manifest.id}
-    if by == "launch" and kind not in ("occupancy", "timeline"):
+    if by == "launch" and kind not in ("occupancy", "timeline", "host"):
         arguments["by"] = by
     if kind in ("speed_of_light", "compare"):
         arguments["metrics"] = ["2"]
+    if kind == "host":
+        arguments["by"] = "host_line"
     return [next_call(_SAME_IN_WORDS[kind], "the same figures as a table", **arguments)]

@@ -18,7 +18,7 @@ the host had.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,17 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     """Return the idle time within the windows by the stack that it is charged to."""
     sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
     others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
+    for _, charges, via in charged_gaps(trace, code, within):
+        _add(sums, charges)
+        if via != "self":
+            _add(others[via], charges)
+    held = {via: {stack: float(ns.sum()) for stack, ns in own.items()} for via, own in others.items()}
+    return CodeIdle(dict(sums), held, _busy(trace, code, within), _waits(trace, code, within))
+
+
+def charged_gaps(trace: Trace, code: HostCode, within: Within) -> Iterator[tuple[tuple[int, int], Charges, Via]]:
+    """Yield the idle time within the windows by the thread whose call ended it: what each of its pieces is charged to,
+    stack 0 if that is not known, and why."""
     rows = [CAUSES.index(cause) for cause in CODE_CAUSES]
     waits = Waits(code)
     for some, parts in attributed_gaps(trace, within):
@@ -72,22 +83,16 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
             own[CODE_CAUSES.index(cause)] += parts[CAUSES.index(after)]
         own = own[:, kept] if (kept := own.sum(axis=0) > 0).any() else own[:, :0]
         for who, mine in thread_rows(some.pid[kept], some.thread[kept]):
-            recorded = code.code_of(*who)
+            recorded, index = code.code_of(*who), np.flatnonzero(kept)[mine]
             if recorded is None:
-                sums[0] += own[:, mine].sum(axis=1)
+                start, end = some.start[index], some.end[index]
+                yield who, Charges(np.zeros_like(start), start, end, own[:, mine], start), "self"
                 continue
             charge = _Charge(recorded, trace.blocks.get(who), trace.requests.get(who))
-            before, charges = charge.divide(some, np.flatnonzero(kept)[mine], own[:, mine])
+            before, charges = charge.divide(some, index, own[:, mine])
             explained, others_before = waits.charge_first_process(who, before)
-            sums[0] += before[~explained].ns.sum(axis=1)
-            for one in others_before:
-                _add(sums, one)
-            for one, via in waits.follow(who, charges):
-                _add(sums, one)
-                if via != "self":
-                    _add(others[via], one)
-    held = {via: {stack: float(ns.sum()) for stack, ns in own.items()} for via, own in others.items()}
-    return CodeIdle(dict(sums), held, _busy(trace, code, within), _waits(trace, code, within))
+            yield from ((who, one, "self") for one in (before[~explained], *others_before))
+            yield from ((who, one, via) for one, via in waits.follow(who, charges))
 
 
 def _add(sums: dict[int, Floats], charges: Charges) -> None:
@@ -162,8 +167,8 @@ class _Charge:
             lost[row] = ns[row] * (1.0 - known)
         # A thread that has requested work before existed already, whatever is known of its code.
         missing = np.where(since == g0, earlier, 0)
-        before = Charges(np.zeros(len(index), dtype=np.int64), since, since + missing, lost)
-        return before, Charges(self.code.stack[piece.span], piece.start, piece.end, charged)
+        before = Charges(np.zeros(len(index), dtype=np.int64), since, since + missing, lost, g0)
+        return before, Charges(self.code.stack[piece.span], piece.start, piece.end, charged, g0[piece.gap])
 
     def _since(self, g0: Ints) -> Ints:
         """Return for each gap the end of the last call before it that requested work; its start if there is none."""

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -37,16 +37,18 @@ _LEAST_ACTIVE = 0.2
 
 @dataclass(frozen=True)
 class Charges:
-    """Idle time charged to pieces of code: their stacks and times, and ns by cause (rows) and piece."""
+    """Idle time charged to pieces of code: their stacks and times, ns by cause (rows) and piece, and the start of the
+    gap that each belongs to."""
 
     stack: Ints
     start: Ints
     end: Ints
     ns: Floats
+    gap: Ints
 
     def __getitem__(self, mine: Ints | Flags) -> Charges:
         """Return some of the pieces."""
-        return Charges(self.stack[mine], self.start[mine], self.end[mine], self.ns[:, mine])
+        return Charges(self.stack[mine], self.start[mine], self.end[mine], self.ns[:, mine], self.gap[mine])
 
 
 class Waits:
@@ -130,11 +132,11 @@ class Waits:
         taken = total > 0
         share = np.divide(1.0, np.where(taken, total + keep, 1.0))
         made = [
-            Charges(stack, start, end, charges.ns[:, piece] * (weight * share[piece]))
+            Charges(stack, start, end, charges.ns[:, piece] * (weight * share[piece]), charges.gap[piece])
             for piece, stack, start, end, weight in pieces
         ]
         own = charges[taken]
-        return taken, made, Charges(own.stack, own.start, own.end, own.ns * (keep * share[taken]))
+        return taken, made, replace(own, ns=own.ns * (keep * share[taken]))
 
 
 def is_waiting(stack: Stack) -> bool:

@@ -16,7 +16,7 @@ from ...tools.base.results import round_number
 from ..rendering import render
 
 _FOLDER = Path(__file__).parent
-_SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "kernel.js", "sections.js", "host.js", "main.js")
+_SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "host_stacks.js", "kernel.js", "sections.js", "host.js", "main.js")
 """In the order of their dependencies; together they form one script."""
 _INTERNED = "\x01"
 """The first character of a cell that refers to a shared text; displayed text never contains it."""

@@ -59,7 +59,16 @@ function duration(ns) {
 
 const SHOWN = new Map();
 function shortName(full) {
-  return SHOWN.get(full) || full;
+  return SHOWN.get(full) || lastOf(full);
+}
+
+// A path of calls as torch.profiler writes it, such as a/b.py(3): f/c.py(7): g, is shown by its last element; so are
+// long paths of ranges and files, in the columns that have them.
+const CALLS = /\/[^/]*\(\d+\): /;
+const PATHS = new Set(["range", "path", "file", "place", "call_site"]);
+const LONG = 40;
+function lastOf(path, always = false) {
+  return always || CALLS.test(path) ? path.replace(/^.+(?=\/[^/])/s, "…") : path;
 }
 function briefly(text, most = 60) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
@@ -295,7 +304,9 @@ function cellOf(table, row, at, scale, options) {
   if (name === "limited_by") return el("td", { class: "whole" }, value);
   if (name === "status") return el("td", {}, trust(value, null));
   const text = Array.isArray(value) ? value.join(", ") : figure(value);
-  return el("td", { class: text.length > 40 ? "long" : null, dir: "auto" }, text);
+  const short = lastOf(text, PATHS.has(name) && text.length > LONG);
+  if (short !== text) return el("td", { dir: "auto" }, explain(el("span", { class: "term" }, briefly(short, 90)), text));
+  return el("td", { class: text.length > LONG ? "long" : null, dir: "auto" }, text);
 }
 
 function openAround(id) {

@@ -1,7 +1,7 @@
 // The page as an MCP App: requests the report for the displayed tool call from its host.
 
 const PROTOCOL = "2026-01-26";
-const SECTION_OF = { roofline: "roofline", speed_of_light: "speed_of_light", compare: "comparison", occupancy: "occupancy", timeline: "timeline" };
+const SECTION_OF = { roofline: "roofline", speed_of_light: "speed_of_light", compare: "comparison", occupancy: "occupancy", timeline: "timeline", host: "host_stacks" };
 
 function openAsApp() {
   const waiting = new Map();

@@ -14,6 +14,7 @@ const SECTIONS = [
   ["comparison", "Comparison", comparisonSection],
   ["summary", "Summary", summarySection],
   ["timeline", "Timeline", timelineSection],
+  ["host_stacks", "Stacks of the host", (report, workload) => workload.host_stacks && hostStacksView(workload.host_stacks)],
   ["kernels", "Kernels", kernelsSection],
   ["details", "Kernel by kernel", detailsSection],
   ["roofline", "Roofline", rooflineSection],

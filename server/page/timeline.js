@@ -209,7 +209,8 @@ function timelineView(events, gaps) {
 
   function wordsOf(i) {
     const lane = data.lanes[data.lane[i]];
-    return `${briefly(shortName(data.names[data.name[i]]), 200)}\n${data.kinds[data.name[i]]}, ${duration(data.duration[i])} at ${duration(data.start[i])}\n${lane.name}`;
+    const full = data.names[data.name[i]];
+    return `${briefly(SHOWN.get(full) || full, 200)}\n${data.kinds[data.name[i]]}, ${duration(data.duration[i])} at ${duration(data.start[i])}\n${lane.name}`;
   }
 
   function choose(i) {

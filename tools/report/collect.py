@@ -25,6 +25,7 @@ from ...analysis.store.store import Manifest, Store
 from ..answers.verdict_text import kernel_sentence
 from ..base.progress import report as tell
 from ..base.results import Result, Table
+from .host_stacks import host_stacks
 from .trace_export import events
 
 FORMAT = 2
@@ -156,6 +157,7 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
         "hotspots": hotspots,
         "meanings": _meanings(manifest.arch, shown),
         "events": drawn,
+        "host_stacks": host_stacks(collector.store, manifest.id) if manifest.events else None,
     }
 
 

@@ -16,7 +16,18 @@ from typing import Any
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 READY = "document.getElementById('main')?.dataset.ready === 'yes'"
 _PATIENCE_S = 60.0
-_KEYS = {"Escape": 27, "ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "Tab": 9, "+": 187, "0": 48, ".": 190}
+_KEYS = {
+    "Escape": 27,
+    "ArrowUp": 38,
+    "ArrowDown": 40,
+    "ArrowRight": 39,
+    "ArrowLeft": 37,
+    "Enter": 13,
+    "Tab": 9,
+    "+": 187,
+    "0": 48,
+    ".": 190,
+}
 
 
 class Browser:
