@@ -22,14 +22,16 @@ from ..merging.contract import one_row, parquet
 from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
 from .files import host_profile, lines, one_file
-from .recording import ON_PROCESSOR, POINTS, HostClock, HostFrame, HostRecording, StackSpool, spans
+from .recording import POINTS, HostClock, HostFrame, HostRecording, StackSpool, spans
 
 _SUFFIXES = (".txt", ".perf", ".script", ".stacks")
 _HEAD, _OFTEN = 1 << 16, 20_000
+_CLOCK = re.compile(r"(?:cpu|task)-clock")
+_UNKNOWN = "[unknown]"
 _SINCE_1970 = 1_000_000_000_000_000_000
 _SAMPLE = re.compile(
     r"(?P<comm>\S.*?)\s+(?:(?P<pid>\d{1,9})/)?(?P<tid>\d{1,9})\s+(?:\[\d{1,6}\]\s+)?(?:[\w.]{1,8}\s+)?"
-    r"(?P<s>\d{1,12})\.(?P<fraction>\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>\S.*?):\s*(?P<rest>.*)"
+    r"(?P<s>\d{1,12})\.(?P<fraction>\d{3,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>\S.*?):\s*(?P<rest>.*)"
 )
 _FRAME = re.compile(r"\s+(?P<address>[0-9a-f]{1,16})\s+(?P<symbol>.*?)(?:\+0x[0-9a-f]{1,16})?\s+\((?P<file>.*)\)")
 _PYTHON = re.compile(r"py::(?P<name>.*):(?P<file>/.*|<.*)")
@@ -43,6 +45,8 @@ class _Sample:
     time_ns: int
     pid: int | None
     thread: int
+    interval_ns: int
+    """The time that it stands for, if a clock was sampled; else 0."""
     lines: list[str] = field(default_factory=list)
 
 
@@ -67,19 +71,20 @@ def read(files: ProfileFiles) -> Profile:
     stacks = StackSpool(files.con, files.work / "perf")
     points = Spool(files.con, files.work / "perf_points", POINTS)
     numbers: dict[str, int] = {}
-    has_lines = False
+    has_lines, interval = False, 0
     for sample in _samples(file):
         text = "\n".join(sample.lines)
         if text not in numbers:
             frames = _frames(sample.lines)
             has_lines = has_lines or any(frame.line for frame in frames)
             numbers[text] = stacks.number(frames)
+        interval = interval or sample.interval_ns
         points.append((sample.time_ns, sample.pid or sample.thread, sample.thread, numbers[text]))
         if not points.rows % _OFTEN:
             progress.report(f"read {count_text(points.rows, 'sample')} of {file.name}")
     if not points.rows:
         raise BadInput(f"{file.name} contains no samples of perf script", "no line has a thread, a time and an event")
-    samples = spans(files.con, parquet(points.close()), files.work / "perf", ON_PROCESSOR)
+    samples = spans(files.con, parquet(points.close()), files.work / "perf", interval)
     # Times of CLOCK_REALTIME are those since 1970; other clocks begin with the machine.
     (first,) = one_row(files.con, f"SELECT min(start_ns) FROM ({samples})")
     clock = HostClock(0) if first > _SINCE_1970 else HostClock(candidates=(0,))
@@ -99,7 +104,8 @@ def _samples(file: Path) -> Iterator[_Sample]:
         if begins and not line.startswith("#"):
             time = int(begins["s"]) * 1_000_000_000 + int(begins["fraction"].ljust(9, "0"))
             pid = int(begins["pid"]) if begins["pid"] else None
-            sample = _Sample(time, pid, int(begins["tid"]))
+            interval = int(begins["period"] or 0) if _CLOCK.search(begins["event"]) else 0
+            sample = _Sample(time, pid, int(begins["tid"]), interval)
         elif sample is not None:
             sample.lines.append(line)
     if sample and sample.lines:
@@ -111,13 +117,12 @@ def _frames(stack: list[str]) -> list[HostFrame]:
     frames: list[HostFrame] = []
     for line in stack:
         if native := _FRAME.fullmatch(line):
-            python = _PYTHON.fullmatch(native["symbol"])
-            if python:
+            if python := _PYTHON.fullmatch(native["symbol"]):
                 frames.append(HostFrame(python["name"], python["file"]))
-            else:
-                unknown = native["symbol"] == "[unknown]"
-                name = f"0x{native['address']}" if unknown else native["symbol"]
-                frames.append(HostFrame(name, module=native["file"]))
+            elif native["symbol"] != _UNKNOWN:
+                frames.append(HostFrame(native["symbol"], module=native["file"]))
+            elif native["file"] != _UNKNOWN:  # neither known: the stack could not be followed here
+                frames.append(HostFrame(f"0x{native['address']}", module=native["file"]))
         elif frames and (source := _SOURCE.fullmatch(line)):
             frames[-1] = frames[-1]._replace(file=source["file"], line=int(source["line"]))
     return frames[::-1]

@@ -31,9 +31,8 @@ SAMPLES = dict.fromkeys(("start_ns", "end_ns", "time_ns", "samples", "pid", "thr
 """Columns of samples: spans of time, or without times what a sample stands for (``time_ns``, ``samples``)."""
 POINTS = dict.fromkeys(("time_ns", "pid", "thread", "stack"), "BIGINT")
 """Columns of samples that are single moments."""
-ON_PROCESSOR, ALWAYS = 2, 10
-"""A span ends if the next sample of its thread is more than this number of intervals later: of a sampler that only
-sees threads that run, and of one that sees all threads but may be late."""
+_ON_PROCESSOR = 1.5
+"""A span ends if the next sample of its thread is more than this number of intervals later: the thread did not run."""
 _TEXT, _DEEPEST = 1000, 300
 _MOST_FRAMES, _MOST_IN_STACKS = 1_000_000, 20_000_000
 
@@ -132,11 +131,12 @@ class StackSpool:
 _PLACE = {name: kind for name, kind in FRAMES.items() if name not in ("stack", "depth")}
 
 
-def spans(con: duckdb.DuckDBPyConnection, points: str, path: Path, lasts: int) -> str:
-    """Write spans of time from samples that are moments; return a SELECT of the columns SAMPLES.
+def spans(con: duckdb.DuckDBPyConnection, points: str, path: Path, interval: int = 0) -> str:
+    """Write spans of time from moments at which threads ran on a processor; return a SELECT of the columns SAMPLES.
 
     ``points`` is a FROM item with the columns POINTS. A span has the samples of a thread that follow each other with
-    one stack, from half an interval before the first one; the interval is the median distance of samples of a thread.
+    one stack, from half an interval before the first one. The interval between samples, in ns, is by default the median
+    distance of samples of a thread.
     """
     by_thread = "PARTITION BY pid, thread ORDER BY time_ns"
     rows = write_relation(
@@ -145,8 +145,9 @@ def spans(con: duckdb.DuckDBPyConnection, points: str, path: Path, lasts: int) -
         f"lag(stack) OVER w AS was FROM {points} WINDOW w AS ({by_thread})",
         path.with_name(f"{path.name}_points.parquet"),
     )
-    (interval,) = one_row(con, f"SELECT coalesce(median(after) FILTER (after > 0), 0)::BIGINT FROM {rows}")
-    far, half = lasts * interval, interval // 2
+    if not interval:
+        (interval,) = one_row(con, f"SELECT coalesce(median(after) FILTER (after > 0), 0)::BIGINT FROM {rows}")
+    far, half = int(_ON_PROCESSOR * interval), interval // 2
     select = (
         f"SELECT min(time_ns) - {half} AS start_ns, max(time_ns + CASE WHEN after <= {far} THEN after - {half} "
         f"ELSE {interval - half} END) AS end_ns, pid, thread, stack, count(*) AS samples FROM "

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..host.recording import ON_PROCESSOR, POINTS, SAMPLES, HostFrame, HostRecording, StackSpool, spans
+from ..host.recording import POINTS, SAMPLES, HostFrame, HostRecording, StackSpool, spans
 from ..merging.contract import parquet
 from ..parsing.protobuf import text
 from ..parsing.spool import Spool
@@ -124,7 +124,7 @@ class HostSamples:
             return HostRecording("rocprof-sys", self._stacks.close(), samples, limits=limits)
         if not self._points.rows:
             return None
-        samples = spans(self._con, parquet(self._points.close()), self._work / "perfetto_host", ON_PROCESSOR)
+        samples = spans(self._con, parquet(self._points.close()), self._work / "perfetto_host")
         return HostRecording("perfetto", self._stacks.close(), samples, limits=["host_processor_only"])
 
 

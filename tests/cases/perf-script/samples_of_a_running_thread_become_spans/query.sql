@@ -1,0 +1,1 @@
+SELECT pid, thread, function, module, own, sum(samples) AS samples, round(sum(time_ns) / 1e6) AS ms, min(start_ns) AS start_ns FROM host_samples JOIN host_stacks USING (stack) GROUP BY ALL ORDER BY samples DESC, function LIMIT 5

@@ -1,0 +1,1 @@
+SELECT pid, thread, start_ns, end_ns, string_agg(concat(function, ':', line, ' ', module), ' > ' ORDER BY depth) AS frames, (SELECT count(*) FROM ranges) AS ranges FROM host_samples JOIN host_stacks USING (stack) GROUP BY ALL ORDER BY start_ns

@@ -1,0 +1,1 @@
+SELECT pid, thread, function, line, min(start_ns) // 1000000 AS from_ms, round(sum(end_ns - start_ns) / 1e6) AS ms, count(*) AS spans FROM host_samples JOIN host_stacks USING (stack) WHERE file LIKE '%/short.py' GROUP BY ALL HAVING ms > 50 ORDER BY ms DESC, function
