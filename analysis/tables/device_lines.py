@@ -9,10 +9,10 @@ from ..timeline.host_code import Frame, HostCode, host_code
 from ..timeline.host_findings import name
 from ..timeline.hot_code import path_of
 from ..timeline.trace import COPY, FILL
+from ..timeline.trace_loading import device_trace
 from ..workload import Workload
 from .declaration import DeclaredTable, Row
 from .host_lines import TABLE as HOST_LINES
-from .host_lines import device_trace
 
 _OTHER = {COPY: "(copy)", FILL: "(fill)"}
 

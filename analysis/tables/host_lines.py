@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ..base.problems import BadInput
 from ..store.manifest import Manifest
 from ..store.schema import SchemaColumn
 from ..timeline.busy import Within
@@ -13,7 +12,7 @@ from ..timeline.host_code import Frame, HostCode, host_code, recorded_stacks
 from ..timeline.host_idle import CODE_CAUSES, CodeIdle, code_idle
 from ..timeline.steps import steps
 from ..timeline.trace import Trace
-from ..timeline.trace_loading import prepare
+from ..timeline.trace_loading import device_trace
 from ..workload import Workload
 from .declaration import DeclaredTable, Row
 
@@ -57,16 +56,6 @@ def rows(workload: Workload) -> list[Row]:
     ]
     order = ("idle_total_ns", "total_ns", "total_samples")
     return sorted(made, key=lambda row: (*(-(row.get(c) or 0) for c in order), row["file"] or "", row["line"] or 0))
-
-
-def device_trace(workload: Workload) -> Trace | None:
-    """Return the timeline; None if nothing but stacks of the host was recorded."""
-    try:
-        return prepare(workload)
-    except BadInput:
-        if not workload.has("host_samples"):
-            raise
-        return None
 
 
 def _add_samples(workload: Workload, lines: dict[Frame, _Line], *, untimed_only: bool) -> bool:

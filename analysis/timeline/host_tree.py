@@ -15,17 +15,19 @@ import numpy as np
 
 from ..workload import Workload
 from .busy import Within
-from .host_code import Frame, HostCode, Stack, ThreadCode, host_code, overlaps
+from .host_code import Frame, HostCode, Stack, ThreadCode, host_code, overlaps, recorded_stacks
 from .host_idle import CODE_CAUSES, charged_gaps
 from .host_waits import Charges
 from .steps import steps
 from .trace import Trace
-from .trace_loading import prepare
+from .trace_loading import device_trace
 
 if TYPE_CHECKING:
     from .host_idle import Floats
     from .trace import Ints
 
+ThreadNumber = tuple[int | None, int | None]
+"""Process and thread; None if the recording does not state them."""
 _LEAST_SHARE = 0.001
 """Nodes with less than this share of all time and of all idle time are merged into their callers."""
 _MOST_STEPS = 20
@@ -73,17 +75,33 @@ def add_callees(parents: Sequence[int], sums: list[float]) -> Floats:
 
 
 def host_tree(workload: Workload) -> HostTree | None:
-    """Return the tree of a workload with a timeline; None if no code of the host was recorded.
+    """Return the tree of a workload; None if no code of the host was recorded.
 
-    Raises BadInput if there is no device work or if its times are unknown.
+    Raises BadInput if there is neither device work with known times nor a sample of the host.
     """
-    trace = prepare(workload)
-    code = host_code(trace)
-    if code is None:
+    trace = device_trace(workload)
+    code = host_code(trace) if trace else None
+    if trace and code and code.threads:
+        gaps = charged_gaps(trace, code, Within([trace.whole]))
+        tree = tree_of(code, *_parts(trace), ((who, charges) for who, charges, _ in gaps))
+    elif workload.has("host_samples"):
+        tree = _sampled_tree(workload)
+    else:
         return None
-    gaps = charged_gaps(trace, code, Within([trace.whole]))
-    tree = tree_of(code, *_parts(trace), ((who, charges) for who, charges, _ in gaps))
     return tree if len(tree.parent) else None
+
+
+def _sampled_tree(workload: Workload) -> HostTree:
+    """Return the tree of samples that have no device work on their clock, or no times at all."""
+    rows = workload.rows(
+        "SELECT pid, thread, stack, sum(time_ns)::DOUBLE, coalesce(sum(samples), 0)::DOUBLE "
+        f"FROM {workload.relation('host_samples')} GROUP BY ALL ORDER BY pid, thread, stack"
+    )
+    timed = all(row[3] is not None for row in rows)
+    threads = {who: number for number, who in enumerate(dict.fromkeys(row[:2] for row in rows))}
+    values = [(threads[pid, thread], stack, 0, ns if timed else count, 0) for pid, thread, stack, ns, count in rows]
+    tree = _tree(recorded_stacks(workload), np.array(values, dtype="f8").reshape(-1, 5).T, [*threads], ["all"])
+    return replace(tree, unit="ns" if timed else "samples", cells=replace(tree.cells, idle_ns=None))
 
 
 def _parts(trace: Trace) -> tuple[Ints, Sequence[str]]:
@@ -121,21 +139,28 @@ def tree_of(
     for who, one in idle or ():
         part = np.clip(np.searchsorted(edges, one.gap, side="right") - 1, 0, len(names) - 1)
         add(who, one.stack, part, 0, one.ns[_BETWEEN].sum(axis=0))
-    every = np.concatenate(rows, axis=1)
-    known = np.array(list(map(bool, code.stacks)))
-    every = every[:, known[every[1].astype(np.int64)] & (every[3:].sum(axis=0) > 0)]
+    tree = _tree(code.stacks, np.concatenate(rows, axis=1), [*threads], names)
+    return tree if idle is not None else replace(tree, cells=replace(tree.cells, idle_ns=None))
+
+
+def _tree(stacks: Sequence[Stack], rows: Floats, threads: Sequence[ThreadNumber], names: Sequence[str]) -> HostTree:
+    """Return the tree of ``rows``: thread as its index, stack, part, time, and idle time of devices."""
+    known = np.array(list(map(bool, stacks)))
+    every = rows[:, known[rows[1].astype(np.int64)] & (rows[3:].sum(axis=0) > 0)]
     number, stack, part = every[:3].astype(np.int64)
     used, thread = np.unique(number, return_inverse=True)
-    frames, parent, frame, leaf = _nodes(code.stacks, np.unique(stack))
+    frames, parent, frame, leaf = _nodes(stacks, np.unique(stack))
     cells = Cells(leaf[stack], thread, part, every[3], every[4])
-    tree = HostTree(frames, parent, frame, [_name(*[*threads][number]) for number in used], names, cells)
-    merged = _merge_small(tree, every[3], every[4])
-    return merged if idle is not None else replace(merged, cells=replace(merged.cells, idle_ns=None))
+    tree = HostTree(frames, parent, frame, [_name(*threads[number]) for number in used], names, cells)
+    return _merge_small(tree, every[3], every[4])
 
 
-def _name(pid: int, thread: int) -> str:
+def _name(pid: int | None, thread: int | None) -> str:
     """Return the name of a thread."""
-    return f"main thread {pid}" if pid == thread else f"thread {thread} of process {pid}"
+    if thread is None:
+        return "all threads" if pid is None else f"process {pid}"
+    whose = "" if pid is None else f" of process {pid}"
+    return f"main thread {pid}" if pid == thread else f"thread {thread}{whose}"
 
 
 def _nodes(stacks: Sequence[Stack], used: Ints) -> tuple[Sequence[Frame], Ints, Ints, Ints]:

@@ -54,6 +54,16 @@ _SOME, _FEW_CALLS, _MOST = 50_000, 200, 0.99
 that is averaged."""
 
 
+def device_trace(workload: Workload) -> Trace | None:
+    """Return the timeline of a workload; None if nothing but stacks of the host was recorded."""
+    try:
+        return prepare(workload)
+    except BadInput:
+        if not workload.has("host_samples"):
+            raise
+        return None
+
+
 def prepare(workload: Workload) -> Trace:
     """Read the timeline of a workload, or its launches if it has none.
 

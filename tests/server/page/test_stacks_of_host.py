@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,3 +150,25 @@ def test_long_paths_of_calls_show_their_last_element_and_all_on_focus(browser: B
     browser.evaluate(f"{cell}.firstChild.focus()")
     assert browser.evaluate("document.querySelector('.tip.fixed').innerText") == SPAWN
     assert not browser.evaluate("document.querySelector('#timeline').innerText").count("spawn_main")
+
+
+def test_a_page_with_50_000_samples_opens_in_two_seconds(browser: Browser, tmp_path: Path) -> None:
+    made, numbers = timelines.Made(), random.Random(48)
+    stacks = [
+        made.stack(*(f"f{numbers.randrange(12)} own{depth}.py:{numbers.randrange(1, 40)}" for depth in range(18)))
+        for _ in range(1500)
+    ]
+    for n in range(50_000):
+        made.sample(numbers.choice(stacks), n * MS, (n + 1) * MS, thread=1 + n % 4)
+    for n in range(10_000):
+        at = 5 * n * MS
+        made.launch(f"k{n % 7}", (at, at + MS), (at + MS, at + 3 * MS))
+    store = Store(tmp_path / "store")
+    timelines.publish(store, made, name="many")
+    target = tmp_path / "many.html"
+    target.write_text(page(collect(store, functions(), ["many"]), "many"), encoding="utf-8")
+    began = time.monotonic()
+    browser.open(target)
+    browser.wait(f"{CANVAS} && {CANVAS}.height > 0")
+    assert time.monotonic() - began < 2
+    assert "f" in browser.evaluate(TABLE)

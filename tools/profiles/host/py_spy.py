@@ -94,7 +94,7 @@ def _files(path: Path) -> list[Path]:
 def read(files: ProfileFiles) -> Profile:
     """Return the stacks at ``files.path``. The log of py-spy, FILE.log beside it, states the zero of its clock."""
     file = one_file(files, _files(files.path), "py-spy")
-    log = file.with_suffix(".log")
+    log = file.with_name(file.name.removesuffix(".gz")).with_suffix(".log")
     text = head(log, _LOG_BYTES).decode("utf-8", "replace") if log.is_file() else ""
     stated, idle = _RATE.search(text), _IDLE.search(text)
     rate = max(1, int(stated[1])) if stated else _USUAL_RATE
