@@ -16,6 +16,7 @@ from ..analysis.timeline.activity_tables import TimelineFigure
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
 from ..analysis.timeline.host_findings import HostFindings, callers, place
+from ..analysis.timeline.host_limits import host_limits
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
 from ..analysis.timeline.steps import named_range
@@ -426,6 +427,7 @@ def notes(analysed: Timeline) -> list[Note]:
     told += [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
     told += _one_gap(analysed)
     told += analysed.operators.notes
+    told += [Note("host_limits", text) for text in host_limits(analysed.trace.workload)] if analysed.host else []
     if analysed.selected in ("work", "whole") and not analysed.steps:
         told.append(Note("no_steps", "No steps were found: the figures include the warm-up."))
     whole = analysed.trace.whole.end - analysed.trace.whole.start

@@ -151,7 +151,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         with_line_pct=None,
         hotspots=declared_table(host_lines.TABLE, wanted, top_n, () if full else _NOT_IN_SUMMARY),
         device=declared_table(device_lines.TABLE, launches, top_n, () if full else _NOT_IN_SUMMARY),
-        notes=host_limits(manifest),
+        notes=host_limits(opened),
         next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)]
         if manifest.events
         else [],

@@ -160,7 +160,7 @@ TABLE = DeclaredTable(
         "synchronisation_ns": SchemaColumn("BIGINT", "After a wait for the device", "ns", 4),
         "allocation_ns": SchemaColumn("BIGINT", "Allocating or freeing memory", "ns", 4),
         "copies_ns": SchemaColumn("BIGINT", "In calls of blocking copies", "ns", 4),
-        "other_ns": SchemaColumn("BIGINT", "Loading of code, graphs, messages", "ns", 4),
+        "other_ns": SchemaColumn("BIGINT", "Loading code, graphs, messages", "ns", 4),
         "edge_ns": SchemaColumn("BIGINT", "Before and after all device work", "ns", 4),
         "idle_step_ns": SchemaColumn("BIGINT", "Mean of idle_total_ns per step", "ns", 4),
         "waits": SchemaColumn("BIGINT", "Calls in it that wait for a device"),
