@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from rooflens.tests.fuzz import profiles, samples
+from rooflens.tests.fuzz import host, profiles, samples
 from rooflens.tests.fuzz.mutations import Draw, few, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
 from rooflens.tests.tools.profiles.chrome.made import step, trace
@@ -109,5 +109,5 @@ def rocprofv3_traces(draw: Draw) -> Spoilt:
 
 READERS: dict[str, Callable[[], st.SearchStrategy[Spoilt]]] = {
     **profiles.READERS, "Chrome trace": chrome, "Perfetto": perfetto, "XPlane": xplane, "Nsight Systems": nsys,
-    "rocprofv3 traces": rocprofv3_traces, **samples.READERS,
+    "rocprofv3 traces": rocprofv3_traces, **samples.READERS, **host.READERS,
 }  # fmt: skip

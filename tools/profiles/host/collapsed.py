@@ -6,7 +6,6 @@ A line of collapsed stacks has the frames of one stack, the outermost first, and
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -128,7 +127,7 @@ def _read_speedscope(files: ProfileFiles, file: Path) -> Profile:
                     exporter = str(value)
         samples = UntimedSamples(files)
         for profile in profiles:
-            named = _SPEEDSCOPE_NAME.match(str(profile.get("name", "")))
+            named = _SPEEDSCOPE_NAME.match(str(profile["name"]))
             thread = int(named[2]) if named else None
             pid = int(named[1]) if named and named[1] else None
             unit = _NS.get(str(profile["unit"]))
@@ -137,7 +136,7 @@ def _read_speedscope(files: ProfileFiles, file: Path) -> Profile:
                 own = [frames[at] for at in stack]
                 *_, roots = _roots(frame.function for frame in own)
                 samples.add(own[roots:], pid=pid, thread=thread, time_ns=time, samples=1)
-    except (JsonCut, KeyError, TypeError, ValueError, IndexError, json.JSONDecodeError) as error:
+    except (JsonCut, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise BadInput(f"{file.name} is damaged", f"it is not what speedscope exports: {error}") from error
     source = "py-spy" if exporter.startswith("py-spy") else "speedscope"
     return host_profile(file, samples.recording(source))

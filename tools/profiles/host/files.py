@@ -17,6 +17,7 @@ from .recording import SAMPLES, HostClock, HostFrame, HostRecording, StackSpool
 
 _OFTEN = 20_000
 _BLOCK, _LONGEST = 1 << 20, 1 << 22
+_LARGEST = 1 << 62
 
 
 def one_file(files: ProfileFiles, fitting: list[Path], program: str) -> Path:
@@ -72,6 +73,8 @@ class UntimedSamples:
         samples: int | None = None,
     ) -> None:
         """Add samples of one stack; those without frames are left out."""
+        if any(value is not None and abs(value) >= _LARGEST for value in (pid, thread, time_ns, samples)):
+            raise BadInput(f"{self._file} is damaged", "it has a number that no recording has", "Record again")
         stack = tuple(frames)
         self._functions_only = self._functions_only and not any(frame.line for frame in stack)
         if number := self._stacks.number(stack):

@@ -37,6 +37,7 @@ _COUNTS = re.compile(r"Samples: (\d{1,15}) Errors: (\d{1,15})")
 _RATE = re.compile(r"sampling_rate: (\d{1,6})")
 _IDLE = re.compile(r"include_idle: (true|false)")
 _USUAL_RATE = 100
+_LATEST = 1 << 60
 _LOG_BYTES = 1 << 20
 _FIRST_MAPS_NS = 440_000
 """Time from the zero of py-spy's clock to the first line about memory maps in its log, measured with 0.4.3."""
@@ -130,6 +131,8 @@ def _spans(file: Path) -> Iterator[StackSpan]:
         with open_text(file) as stream:
             for _, event in elements(stream, lambda path: False, may_end=True):
                 thread, time = threads[event["tid"]], int(event["ts"]) * 1000
+                if not 0 <= time < _LATEST:
+                    raise ValueError("a time is impossible")
                 if time > thread.since:
                     if span := _span(thread, time, event["tid"]):
                         yield span
@@ -141,7 +144,7 @@ def _spans(file: Path) -> Iterator[StackSpan]:
                     thread.pid = thread.pid or int(event.get("pid") or 0)
                 elif event["ph"] == "E" and thread.frames:
                     thread.frames.pop()
-    except (JsonCut, KeyError, TypeError, ValueError) as error:
+    except (JsonCut, KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
             f"{file.name} is not an output of py-spy", "it does not list begins and ends of frames"
         ) from error
@@ -162,6 +165,8 @@ def _span(thread: _Thread, until: int, number: Any) -> StackSpan | None:
     stack = tuple(frames[roots:])
     if stack and not own:
         own = pid if stack[0].function == "<module>" else number if isinstance(number, int) else 0
+    if abs(own) >= _LATEST or abs(pid) >= _LATEST:
+        raise ValueError("the number of a thread is impossible")
     return StackSpan(pid, own, thread.since, until, stack) if stack and own else None
 
 
