@@ -51,7 +51,7 @@ def read(files: ProfileFiles) -> Profile:
                     experiments.add(_experiment(value))
                 elif path[1:] == (*_ENTERED, "samples"):
                     samples.add(_sample(value))
-    except (JsonCut, json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (JsonCut, json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{file.name} is damaged", f"it is not what rocprof-sys writes: {error}") from error
     if not experiments.rows:
         raise BadInput(f"{file.name} contains no experiments", "the program passed no progress point")

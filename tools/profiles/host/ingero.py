@@ -31,7 +31,9 @@ from .recording import HostFrame, HostRecording, StackSpool
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _TABLES = ("events", "ops", "stack_traces")
 _COLUMNS = {"timestamp", "pid", "tid", "source", "op", "duration", "stack_hash"}
-_CALLS = "source IN (1, 4) AND typeof(timestamp) = 'integer' AND typeof(duration) = 'integer'"
+_CALLS = "source IN (1, 4)" + "".join(
+    f" AND typeof({column}) = 'integer'" for column in ("timestamp", "duration", "pid", "tid")
+)
 _CALL = dict.fromkeys(("start_ns", "duration", "pid", "thread", "stack"), "BIGINT") | {"name": "VARCHAR"}
 _NAMES = {"cudaStreamSync": "cudaStreamSynchronize", "cudaDeviceSync": "cudaDeviceSynchronize"}
 """Operations that ingero abbreviates -> function."""

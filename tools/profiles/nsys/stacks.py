@@ -28,6 +28,7 @@ _NO_FRAME = r"|\[.*\]"
 """Symbols of chains that were cut or could not be walked, such as ``[Broken backtraces]``."""
 _NEAR_NS = 10_000_000
 """A wait without a chain has the stack of the last sample of its thread, unless that is longer ago."""
+_LATEST_NS = 1 << 61
 _TEXT = 1000
 _PLACE = ("symbol", "module", "file", "line")
 _SAME_PLACE = " AND ".join(f"f.{column} IS NOT DISTINCT FROM c.{column}" for column in _PLACE)
@@ -108,7 +109,7 @@ class HostStacks:
         return (
             f"SELECT row_number() OVER (ORDER BY symbol, module, p.file, p.line) AS frame, p.*, {function} AS "
             f"function, {shown_file} AS file_name, "
-            f"coalesce(p.line, TRY_CAST({python[2]} AS INTEGER))::INTEGER AS line_number, "
+            f"coalesce(TRY_CAST(p.line AS INTEGER), TRY_CAST({python[2]} AS INTEGER)) AS line_number, "
             f"CASE WHEN {file} IS NULL THEN {_text('m.text')} END AS library "
             f"FROM ({places}) p JOIN {names} s ON s.id = p.symbol LEFT JOIN {names} m ON m.id = p.module "
             f"LEFT JOIN {names} f ON f.id = p.file WHERE NOT regexp_full_match(s.text, {sql_literal(_NO_FRAME)})"
@@ -118,7 +119,8 @@ class HostStacks:
         """Return SQL for the samples with their frames, of all threads that were sampled."""
         return (
             f"SELECT s.start_ns, s.pid, s.thread, c.frames FROM {self._staged['sample']} s "
-            f"LEFT JOIN {self._stacks} c ON c.what = 'sample' AND c.chain = s.id WHERE s.start_ns IS NOT NULL"
+            f"LEFT JOIN {self._stacks} c ON c.what = 'sample' AND c.chain = s.id "
+            f"WHERE s.start_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS}"
         )
 
     def _waits_sql(self) -> str:
@@ -127,7 +129,8 @@ class HostStacks:
             "SELECT w.start_ns, w.end_ns, w.pid, w.thread, CASE WHEN list_contains(c.symbols, w.name) THEN c.frames "
             "ELSE list_append(coalesce(c.frames, CASE WHEN w.start_ns - s.start_ns <= "
             f"{_NEAR_NS} THEN s.frames END), f.frame) END AS frames "
-            f"FROM (SELECT * FROM {self._staged['os_call']} WHERE coalesce(nesting, 0) = 0 AND end_ns > start_ns) w "
+            f"FROM (SELECT * FROM {self._staged['os_call']} WHERE coalesce(nesting, 0) = 0 AND "
+            f"end_ns > start_ns AND start_ns >= -{_LATEST_NS} AND end_ns <= {_LATEST_NS}) w "
             f"JOIN {self._frames} f ON f.symbol = w.name AND f.module IS NULL AND f.file IS NULL AND f.line IS NULL "
             f"LEFT JOIN {self._stacks} c ON c.what = 'wait' AND c.chain = w.chain "
             f"ASOF LEFT JOIN {self._sampled} s ON s.pid = w.pid AND s.thread = w.thread AND w.start_ns >= s.start_ns"

@@ -8,6 +8,7 @@ innermost inlined function at that place, with its source line. (rocprofiler-sys
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _BATCH, _DISTINCT = 5_000, 100_000
+_LINE = re.compile(r"[0-9]{1,9}")
 
 
 def sampled_stacks(
@@ -59,7 +61,7 @@ def _frames(call_stack: str | None, line_info: str | None) -> tuple[HostFrame, .
     """Return a frame, and after it the function that is inlined there, if that is another one."""
     stated, place = _object(call_stack), _object(line_info).get("inlined")
     function, module = str(stated.get("name") or "(unknown)"), str(stated.get("file") or "(no file)")
-    if not isinstance(place, dict) or not str(place.get("line")).isdecimal():
+    if not isinstance(place, dict) or not _LINE.fullmatch(str(place.get("line"))):
         return (HostFrame(function, module=module),)
     inner = HostFrame(str(place.get("name") or function), str(place.get("location") or ""), int(place["line"]), module)
     return (inner,) if inner.function == function else (HostFrame(function, module=module), inner)

@@ -118,7 +118,7 @@ class _Recording:
             self._skipped[str(event["t"])] += 1
         elif role == "sample":
             if thread := event["task"].get("tid"):
-                self._points.append((end, event["task"]["pid"], thread, self._number(event.get("stack_id"))))
+                self._points.append((end, *_whole(event["task"]["pid"], thread), self._number(event.get("stack_id"))))
         elif role == "waking":
             self._wakers[event["wakee"].get("tid", 0)] = self._number(event.get("waker_stack_id"))
         elif role == "switch":
@@ -132,7 +132,7 @@ class _Recording:
         waker = self._wakers.pop(thread, 0) or None
         stack, lasted = self._number(event.get("offcpu_stack_id")), _ns(event.get("offcpu_dur", 0))
         if thread and stack and lasted > 0:
-            self._waits.append((end - lasted, end, lasted, None, task["pid"], thread, stack, waker))
+            self._waits.append((end - lasted, end, lasted, None, *_whole(task["pid"], thread), stack, waker))
 
     def _work_or_call(self, role: str, end: int, event: dict[str, Any]) -> None:
         task, kind = event["task"], str(event.get("kind", ""))
@@ -146,7 +146,7 @@ class _Recording:
             "grid": group * groups if "grid" in event else None, "workgroup_size": group if "block" in event else None,
             "stack": self._number(event.get("stack_id")),
         }  # fmt: skip
-        self._events.append(tuple(row[column] for column in self._events.columns))
+        self._events.append((row["role"], row["text"], *_whole(*list(row.values())[2:])))
 
     def profile(self, file: Path) -> Profile:
         """Return what was read: a timeline if there is work or a call of CUDA, else stacks of the host alone."""
@@ -185,6 +185,13 @@ def _ns(seconds: float) -> int:
     if not abs(seconds) < _LATEST_S:
         raise ValueError("impossible time")
     return round(seconds * 1e9)
+
+
+def _whole(*values: Any) -> tuple[int | None, ...]:
+    """Return whole numbers, or None, as they are; ValueError for anything else."""
+    if any(value is not None and not (isinstance(value, int) and abs(value) < 1 << 62) for value in values):
+        raise ValueError("no whole number")
+    return values
 
 
 def _frame(name: str, source: str) -> HostFrame:
