@@ -36,6 +36,7 @@ TABLES = (
     "ranges",
     "host_stacks",
     "host_samples",
+    "causal",
     "samples",
     "instructions",
     "source_lines",

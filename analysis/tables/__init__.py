@@ -8,11 +8,11 @@ CSV and DataFrame, are derived from the columns.
 from __future__ import annotations
 
 from ..store.schema import TableSchema
-from . import device_lines, host_lines, host_samples, host_stacks
+from . import causal, device_lines, host_lines, host_samples, host_stacks
 from .declaration import DeclaredTable
 
 TABLES: dict[str, DeclaredTable] = {
-    table.name: table for table in (host_samples.TABLE, host_stacks.TABLE, host_lines.TABLE, device_lines.TABLE)
+    module.TABLE.name: module.TABLE for module in (host_samples, host_stacks, host_lines, device_lines, causal)
 }
 """The declared tables by name."""
 SCHEMAS: dict[str, TableSchema] = {name: table.schema for name, table in TABLES.items()}

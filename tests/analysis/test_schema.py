@@ -44,6 +44,7 @@ PROMISED = [
     "host_stacks",
     "host_lines",
     "device_lines",
+    "causal",
 ]
 
 

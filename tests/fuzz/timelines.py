@@ -62,10 +62,10 @@ _ODD = ["text", b"\xff\xfe\x00", 2**62, -(2**63), -1, 0, 1e308, float("inf"), No
 def nsys(draw: Draw) -> Spoilt:
     folder = Path(tempfile.mkdtemp())
     try:
-        file = nsys_made.export(folder / "r.sqlite")
+        file = nsys_made.stacks(folder / "r.sqlite")
         con = sqlite3.connect(file, isolation_level=None)
         for _ in range(draw(few)):
-            name = draw(st.sampled_from(sorted(nsys_made.TABLES)))
+            name = draw(st.sampled_from(sorted(nsys_made.TABLES | nsys_made.STACKS)))
             columns = [row[1] for row in con.execute(f'PRAGMA table_info("{name}")')]
             how, column = draw(st.integers(0, 4)), draw(st.sampled_from(columns or ["id"]))
             with suppress(sqlite3.Error):

@@ -28,6 +28,7 @@ from ..base.profile_files import WORK, database, unreadable_as_bad_input
 from ..base.untrusted_text import plain_text
 from .checks.counter_checks import doubts_of_readers, faults
 from .host.own_run import SampledRun
+from .host.recording import HostClock
 from .host.stored_stacks import write_host_stacks
 from .merging.contract import parquet
 from .merging.gather import gather
@@ -176,7 +177,9 @@ def _add_host_stacks(
         except (BadInput, LimitExceeded) as problem:
             warnings.append(Note("left_out", join_sentences(problem.text, "Its stacks were skipped")))
             continue
-        recordings += [profile.stacks] if profile.stacks else []
+        # Its clock is that of its own timeline, not of the one that is stored.
+        stacks = profile.stacks and replace(profile.stacks, clock=profile.stacks.clock or HostClock())
+        recordings += [stacks] if stacks else []
     more_warnings, more_notes = write_host_stacks(con, recordings, folder, stored.unix_shift)
     return replace(
         stored,

@@ -182,7 +182,7 @@ class _GpuMetrics:
         if mask == (1 << 8 * struct.calcsize(form)) - 1:
             # The driver sets all bits of fields that a chip does not report.
             return None
-        return _causes(mask, "independent" if form == "<Q" else "mi300")
+        return _causes(mask, "independent" if form == "<Q" else "chip")
 
     def _since(self, values: tuple[int, ...]) -> frozenset[str] | None:
         last, self._last = self._last, values

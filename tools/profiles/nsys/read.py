@@ -1,4 +1,4 @@
-"""Read the SQLite export of Nsight Systems: kernels, copies, fills, calls and NVTX ranges.
+"""Read the SQLite export of Nsight Systems: kernels, copies, fills, calls, NVTX ranges, and stacks of the host.
 
 Tables and columns are those of NVIDIA's "SQLite Export Schema Reference". A table exists only if something was recorded
 for it, and newer versions have more columns.
@@ -6,6 +6,7 @@ for it, and newer versions have more columns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from ..parsing.sqlite_database import MAGIC, Database, open_database
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import cuda_copy
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
+from .stacks import CHAINS, OF_STACKS, HostStacks
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _STRINGS = "StringIds"
@@ -72,12 +74,13 @@ class _Export:
     def __init__(self, files: ProfileFiles, db: Database) -> None:
         self.path, self.con, self.work, self.db = files.path, files.con, files.work, db
         self.staged = {
-            what: self._spool(what, one["table"], _LAYOUT.columns(one), one.get("texts", {}))
+            what: self._spool(what, one["table"], self._columns(what), one.get("texts", {}))
             for what, one in _TABLES.items()
             if db.parts(one["table"])
         }
         names = self._spool("names", _STRINGS, {"id": "id"}, {"text": "value"})
         self.names = f"(SELECT DISTINCT ON (id) * FROM {names})"
+        self.stacks = HostStacks(self.con, self.work, self.staged, self.names)
 
     def profile(self) -> Profile:
         """Return what the export contains."""
@@ -95,6 +98,10 @@ class _Export:
         launches = self.launches()
         what = f"{self.db.path.name} contains no CUDA activity"
         refusal = BadInput(what, "the program was profiled without --trace=cuda,nvtx")
+        timeline = TimelineQueries(self.events(), self.ranges(), refusal=lambda _: refusal, notes=notes)
+        stacks = self.stacks.recording()
+        epochs = self._small_table("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
+        epoch = only_value(n for (n,) in epochs if isinstance(n, int))
         return Profile(
             name=self.path.name if self.path.is_dir() else self.path.stem,
             vendor="nvidia",
@@ -106,7 +113,9 @@ class _Export:
             facts=facts,
             passes=[launches],
             places=[self.place(self.db.path)],
-            timeline=TimelineQueries(self.events(), self.ranges(), refusal=lambda _: refusal, notes=notes),
+            timeline=None if stacks and self.staged.keys() <= OF_STACKS else timeline,
+            stacks=stacks,
+            unix_shift=None if epoch is None else -epoch,
         )
 
     def launches(self) -> PassTable:
@@ -136,6 +145,8 @@ class _Export:
         }
         if "kernel" in rows:
             rows["kernel"] = self.kernels
+        if "call" in rows:
+            rows["call"] = f"(SELECT * FROM {rows['call']} LEFT JOIN {self.stacks.calls} USING (chain))"
         if "wait" in rows and "call" in rows:  # the host side is among the calls
             same = "c.correlation = w.correlation AND c.pid = w.pid"
             rows["wait"] = f"{rows['wait']} w ANTI JOIN {self.staged['call']} c ON {same}"
@@ -202,6 +213,19 @@ class _Export:
 
     def _few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
         return [row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch]
+
+    def _columns(self, what: str) -> dict[str, str]:
+        """Return SQL of SQLite by column of a table of layout.toml.
+
+        NVIDIA does not document the columns with the file and line of a frame, which are taken by their names.
+        """
+        columns = _LAYOUT.columns(_TABLES[what])
+        if what in CHAINS.values():
+            has = sorted(self.db.columns(_TABLES[what]["table"]))
+            for part in ("file", "line"):
+                of_source = re.compile(rf"(source)?{part}(name|no|number|id)?", re.IGNORECASE)
+                columns[part] = next((one for one in has if of_source.fullmatch(one)), "NULL")
+        return columns
 
     def _spool(self, name: str, table: str, picks: Mapping[str, str], texts: Mapping[str, str]) -> str:
         """Write the rows of a table to Parquet. SQLite allows any type in any column; non-integers become NULL."""

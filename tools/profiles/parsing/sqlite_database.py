@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAGIC = b"SQLite format 3\x00"
-_PRIVATE = {"environment", "call_stack", "line_info"}
+_PRIVATE = {"environment"}
+_STACKS, _WITH_STACKS = {"call_stack", "line_info"}, "rocpd_event"
+"""Columns with addresses and paths of the program, and the table in which they are read: there they are the frames of
+the stacks that rocprof-sys samples, which say what code devices wait for."""
 _FUNCTIONS = {
     "abs", "avg", "coalesce", "count", "ifnull", "iif", "json_extract", "json_valid", "max", "min", "nullif", "round",
     "sqrt", "substr", "sum", "total", "typeof",
@@ -142,6 +145,7 @@ def _authorize(action: int, first: str | None, second: str | None, _database: st
     if action == sqlite3.SQLITE_READ:
         table, column = (first or "").casefold(), (second or "").casefold()
         hidden = column in _PRIVATE or table.startswith("rocpd_arg")
+        hidden = hidden or (column in _STACKS and not table.startswith(_WITH_STACKS))
         hidden = hidden or (column == "extdata" and not table.startswith(_WITH_EXTRA_DATA))
         return sqlite3.SQLITE_IGNORE if hidden else sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION:

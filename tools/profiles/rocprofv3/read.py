@@ -49,6 +49,7 @@ from .recording import (
     settle_ranks_of_recordings,
 )
 from .rocpd import read_rocpd
+from .sampled_stacks import sampled_stacks
 
 if TYPE_CHECKING:
     import duckdb
@@ -311,6 +312,7 @@ def read(files: ProfileFiles) -> Profile:
         passes=tables or [PassTable("main", idle[0].source if idle else traces[0].source)],
         places=[r.place for r in (*main, *beside)],
         timeline=timeline_of(con, files.work, main, idle),
+        stacks=sampled_stacks(con, files.work, [*main, *idle]),
         hotspots=hotspots,
         tables=more_tables,
         warnings=warnings,

@@ -31,7 +31,7 @@ _DRIVER_DEVICE = r""""(?:dst_)?agent_id"[\s,:"]*(?:value)?[\s,:"]*(\d{1,9})"""
 """Where such an event names its GPU; the JSON around it differs between versions."""
 _SPM = "SPM"
 _BARRIERS, _REPLAYS = "hip_events", "rocpd_graph_launch"
-_SYSTEM_CATEGORIES = ROCPD_LISTS["system"]
+_SYSTEM_CATEGORIES, _SAMPLING = ROCPD_LISTS["system"], ROCPD_LISTS["sampling"]
 _SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
 
 
@@ -181,7 +181,7 @@ class DatabaseActivity:
     def _regions(self) -> None:
         self.threads = self._threads()
         rows = (
-            "SELECT r.session, r.pid AS process, r.pid, coalesce(t.tid, r.thread) AS thread, "
+            "SELECT r.session, r.event_id, r.pid AS process, r.pid, coalesce(t.tid, r.thread) AS thread, "
             "nullif(e.correlation, 0) AS correlation, r.start_ns, r.end_ns, c.text AS kind, e.driver, "
             # The name is that of the call and the message is separate, or, in newer versions, the other way round.
             "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
@@ -208,9 +208,17 @@ class DatabaseActivity:
             )
         if of_driver:
             self._driver_events(rows, of_driver)
+        if kinds & set(_SAMPLING):
+            sampling = ", ".join(map(sql_literal, _SAMPLING))
+            frames = self.staging.rows("rocpd_event", ROCPD["frame"])
+            # The names of frames are also in their texts; the category distinguishes samples of two kinds.
+            self.selects["frames"] = (
+                f"SELECT r.* REPLACE (kind AS name), call_stack, line_info FROM ({rows}) r "
+                f"JOIN {frames} USING (session, event_id) WHERE kind IN ({sampling})"
+            )
         # Calls of a library explain why the host was busy; OpenMP reports regions of the program, not calls.
         openmp = {kind for kind, source in of_libraries.items() if source == "openmp"}
-        no_calls = {*ROCPD_LISTS["markers"], *_SYSTEM_CATEGORIES, *of_driver, *openmp}
+        no_calls = {*ROCPD_LISTS["markers"], *_SYSTEM_CATEGORIES, *_SAMPLING, *of_driver, *openmp}
         if kinds - no_calls:
             others = ", ".join(map(sql_literal, sorted(no_calls)))
             rccl = "CASE WHEN contains(lower(kind), 'rccl') THEN 'rccl' END AS category"

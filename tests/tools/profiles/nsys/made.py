@@ -41,7 +41,7 @@ FURTHER = {
     "PROFILER_OVERHEAD": "start INT, end INT, globalTid INT, correlationId INT, nameId INT, returnValue INT",
     "MPI_COLLECTIVES_EVENTS": "start INT, end INT, globalTid INT, textId INT, commHandle INT, rootRank INT, size INT, "
     "recvSize INT",
-    "OSRT_API": "start INT, end INT, eventClass INT, globalTid INT, correlationId INT, nameId INT, returnValue INT",
+    "CUDNN_EVENTS": "start INT, end INT, eventClass INT, globalTid INT, nameId INT",
 }
 
 
@@ -53,7 +53,7 @@ def further(path: Path, machine: int = 1) -> Path:
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [(6000, 9000, 0, 1, None, 7, 21, process, 3, 4)],
         "PROFILER_OVERHEAD": [(5200, 5300, thread, 0, 21, 0)],
         "MPI_COLLECTIVES_EVENTS": [(5400, 5800, thread, 22, 0, 0, 8, 8)],
-        "OSRT_API": [],
+        "CUDNN_EVENTS": [],
     }
     with sqlite3.connect(export(path)) as con:
         con.executemany(
@@ -98,5 +98,57 @@ def export(path: Path, drop: tuple[str, ...] = ()) -> Path:
                 con.execute(f"CREATE TABLE {name} ({columns})")
                 marks = ", ".join("?" * len(columns.split(",")))
                 con.executemany(f"INSERT INTO {name} VALUES ({marks})", rows[name])
+    con.close()
+    return path
+
+
+STACKS = {
+    "COMPOSITE_EVENTS": "id INT NOT NULL PRIMARY KEY, start INT NOT NULL, cpu INT, threadState INT, "
+    "globalTid INT NOT NULL, cpuCycles INT NOT NULL",
+    "SAMPLING_CALLCHAINS": "id INT NOT NULL, symbol INT NOT NULL, module INT NOT NULL, kernelMode INT, unresolved INT, "
+    "specialEntry INT, originalIP INT, unwindMethod INT, stackDepth INT NOT NULL",
+    "CUDA_CALLCHAINS": "id INT NOT NULL, symbol INT NOT NULL, module INT NOT NULL, unresolved INT, originalIP INT, "
+    "stackDepth INT NOT NULL",
+    "OSRT_API": "start INT NOT NULL, end INT NOT NULL, eventClass INT, globalTid INT, correlationId INT, nameId INT, "
+    "returnValue INT, nestingLevel INT, callchainId INT",
+    "OSRT_CALLCHAINS": "id INT NOT NULL, symbol INT, module INT, kernelMode INT, unresolved INT, originalIP INT, "
+    "unwindMethod INT, stackDepth INT NOT NULL",
+    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT, utcTime TEXT, localTime TEXT",
+}
+_SYMBOLS = ["main", "step", "poll", "[Broken backtraces]", "forward (/app/train.py:12)", "/app/program",
+            "/usr/lib/libc.so.6", "pthread_cond_wait", "0x7f00"]  # fmt: skip
+BEGAN = 1_700_000_000_000_000_000
+
+
+def stacks(path: Path, drop: tuple[str, ...] = ()) -> Path:
+    """An export with stacks: two calls of CUDA, three samples 1 us apart, and three waits, one inside another."""
+    thread = _GLOBAL | PID << 24 | THREAD
+    main, step, poll, broken, forward, program, libc, wait, unresolved = range(30, 39)
+    frames = {
+        "SAMPLING_CALLCHAINS": [
+            (chain, symbol, module, None, None, None, 0, 1, depth)
+            for chain, frames in ((1, [step, main]), (2, [step, main]), (3, [broken, unresolved, main]))
+            for depth, (symbol, module) in enumerate((frame, program) for frame in frames)
+        ],
+        "CUDA_CALLCHAINS": [(5, forward, program, None, 0, 0), (5, main, program, None, 0, 1)],
+        "OSRT_CALLCHAINS": [(7, poll, libc, 0, None, 0, 1, 0), (7, main, program, 0, None, 0, 1, 1)],
+    }
+    rows: dict[str, list[tuple[object, ...]]] = frames | {
+        "COMPOSITE_EVENTS": [(n, 10_000 + 1_000 * n, 0, 1, thread, 5) for n in (1, 2, 3)],
+        "OSRT_API": [
+            (20_000, 30_000, 27, thread, 0, poll, 0, 0, 7), (21_000, 22_000, 27, thread, 0, wait, 0, 1, None),
+            (40_000, 50_000, 27, thread, 0, wait, 0, 0, None),
+        ],
+        "TARGET_INFO_SESSION_START_TIME": [(BEGAN, "x", "x")],
+    }  # fmt: skip
+    with sqlite3.connect(export(path, drop)) as con:
+        con.executemany("INSERT INTO StringIds VALUES (?, ?)", list(enumerate(_SYMBOLS, 30)))
+        for name, columns in STACKS.items():
+            if name not in drop:
+                con.execute(f"CREATE TABLE {name} ({columns})")
+                con.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns.split(',')))})", rows[name])
+        if "CUPTI_ACTIVITY_KIND_RUNTIME" not in drop:
+            con.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME ADD COLUMN callchainId INT")
+            con.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET callchainId = 5 WHERE correlationId = 11")
     con.close()
     return path

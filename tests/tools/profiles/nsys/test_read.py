@@ -64,7 +64,7 @@ def test_whole_graphs_mpi_and_the_profilers_own_work_are_read_whatever_the_machi
         ("kernel", "CUDA graph 3", None, PID, None, 0, 21),
     ])  # fmt: skip
     said = " ".join(done.notes)
-    assert "CUDA graphs were launched as a whole, 1 time, " in said and "calls of the operating system" in said
+    assert "CUDA graphs were launched as a whole, 1 time, " in said and "calls of cuDNN" in said
 
 
 def test_a_wait_without_its_call_is_still_a_wait(bench):

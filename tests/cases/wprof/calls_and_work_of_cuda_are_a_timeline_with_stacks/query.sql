@@ -1,0 +1,1 @@
+SELECT e.kind, e.name, e.start_ns, e.end_ns, e.pid, e.thread, e.device_id, e.stream, e.bytes, e.direction, e.pinned, e.correlation, (SELECT string_agg(concat_ws(' ', function, file, line, module), '; ' ORDER BY depth) FROM host_stacks s WHERE s.stack = e.stack) AS stack FROM events e ORDER BY start_ns

@@ -1,0 +1,1 @@
+SELECT h.start_ns, h.end_ns, h.time_ns, h.samples, h.pid, h.thread, h.source, (SELECT string_agg(concat_ws(' ', function, file, line, module), '; ' ORDER BY depth) FROM host_stacks s WHERE s.stack = h.stack) AS stack, (SELECT string_agg(function, '; ' ORDER BY depth) FROM host_stacks s WHERE s.stack = h.waker) AS waker FROM host_samples h ORDER BY start_ns
