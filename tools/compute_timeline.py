@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from ..analysis.base.notes import Note
-from ..analysis.base.text import count_text, figure, short_time
+from ..analysis.base.text import count_text, figure
 from ..analysis.catalogue.thresholds import threshold
 from ..analysis.store.store import Store
-from ..analysis.timeline.activity_tables import TimelineFigure
+from ..analysis.timeline.activity_tables import CopyRow, TimelineFigure, measured
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
 from ..analysis.timeline.host_findings import HostFindings, callers, place
@@ -20,35 +20,18 @@ from ..analysis.timeline.host_limits import host_limits
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
 from ..analysis.timeline.steps import named_range
-from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
+from ..analysis.timeline.timeline import CauseRow, Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.roofline_summary import collective_table, four_digits, in_ms, operator_table, phase_table
+from .answers.sentences import note, sentence
+from .answers.tables import Row, table_from
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
-from .base.results import NextCall, Result, Table, TextBlock, table_of
+from .base.results import NextCall, Result, Table, TextBlock
 
-_SplitRow = namedtuple("_SplitRow", "part ms pct whole_ms whole_pct")
-_IdleRow = namedtuple("_IdleRow", "cause ms pct gaps longest_ms range operations description")
-_GapRow = namedtuple("_GapRow", "at_ms ms device cause range operations")
-_EdgeRow = namedtuple("_EdgeRow", "part ms range operations")
-_CopyRow = namedtuple("_CopyRow", "direction host_memory copies ms pct mb gbs")
-_KernelRow = namedtuple("_KernelRow", "kernel calls ms pct_of_kernels mean_us communication")
-_RangeRow = namedtuple("_RangeRow", "range source count host_ms gpu_ms")
-_RankRow = namedtuple(
-    "_RankRow", "rank host devices computing_ms of_mean_pct communication_ms of_kernels_pct waited_ms copies_ms idle_ms"
-)
-_DeviceRow = namedtuple(
-    "_DeviceRow",
-    "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
-)
-_CodeRow = namedtuple(
-    "_CodeRow", "function place called_by idle_ms pct cause kind host_ms waits wait_ms expected at_most source"
-)
-_FigureRow = namedtuple("_FigureRow", "figure value unit status reason")
-"""The rows of the tables, with one field per column."""
 _PARTS = {
     "gpu_busy": "any",
     "kernels": "kernels",
@@ -62,6 +45,8 @@ _PARTS = {
     "idle": "idle",
 }
 """The parts of the split -> the attribute of Busy with their time."""
+_DEVICE_PARTS = ("computing", "communication", "exposed_communication", "copies", "idle")
+"""The parts whose shares are shown for each device, by the attribute of Busy."""
 _TABLES = (
     "split", "edges", "code", "idle", "phases", "copies", "figures", "devices", "ranks", "kernels", "operators",
     "collectives", "ranges", "gaps",
@@ -144,31 +129,25 @@ def compute_timeline(
             verdict=_round_verdict(analysed.verdict),
             findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
             split=_split(analysed.whole, total),
-            edges=_edges(analysed),
-            idle=_idle(analysed),
+            edges=table_from("edges", [{"gap": gap, "doing": doing} for gap, doing in analysed.edges]),
+            idle=table_from("idle", [_idle(row, total.wall) for row in analysed.causes]),
             code=_code(analysed.host, top_n),
             phases=phase_table(analysed.phases, top_n),
-            copies=_copies(analysed),
-            figures=table_of(
-                _FigureRow,
-                [
-                    _FigureRow(f.name, four_digits(f.value), f.unit, f.status, f.reason)
-                    for f in (*analysed.figures, *_efficiencies(analysed.balance))
-                ],
+            copies=table_from("copies", [_copies(row, total.wall) for row in analysed.copies]),
+            figures=table_from(
+                "timeline_figures", [{"figure": f} for f in (*analysed.figures, *_efficiencies(analysed.balance))]
             ),
             devices=_devices(analysed, top_n),
             ranks=_ranks(analysed.balance, top_n),
-            kernels=_kernels(analysed),
+            kernels=table_from(
+                "timeline_kernels", [{"kernel": each} for each in analysed.kernels], analysed.total_kernels
+            ),
             operators=operator_table(analysed.operators, top_n),
             collectives=collective_table(analysed.collectives, top_n),
-            ranges=table_of(
-                _RangeRow,
-                [_RangeRow(r.name, r.source, r.count, in_ms(r.host_ns), in_ms(r.device_ns)) for r in analysed.ranges],
-                {"host_ms": "ms", "gpu_ms": "ms"},
-            ),
+            ranges=table_from("ranges", [{"range": each} for each in analysed.ranges]),
             gaps=_gaps(analysed),
-            notes=[note.text for note in notes(analysed)],
-            next=_next(analysed),
+            notes=[each.text for each in _notes(analysed)],
+            next=[*_next(analysed)],
         )
 
 
@@ -195,107 +174,44 @@ def _round_finding(finding: ApplicationFinding, first: bool) -> ApplicationFindi
 
 def _split(whole: Busy, within: Busy) -> Table:
     """Each part within the window and over the whole trace; parts overlap only where their names say so."""
-    rows = [
-        _SplitRow(
-            part,
-            in_ms(getattr(within, name)),
-            _pct(getattr(within, name), within.wall),
-            in_ms(getattr(whole, name)),
-            _pct(getattr(whole, name), whole.wall),
-        )
-        for part, name in _PARTS.items()
-        if ("communication" not in name or whole.communication) and (name != "fills" or whole.fills)
-    ]
-    return table_of(_SplitRow, rows, {"ms": "ms", "pct": "%", "whole_ms": "ms", "whole_pct": "%"})
+    rows = []
+    for part, name in _PARTS.items():
+        ns, whole_ns = getattr(within, name), getattr(whole, name)
+        if ("communication" not in name or whole.communication) and (name != "fills" or whole.fills):
+            shares = {"share": _pct(ns, within.wall), "whole_share": _pct(whole_ns, whole.wall)}
+            rows.append({"part": part, "ns": ns, "whole_ns": whole_ns} | shares)
+    return table_from("split", rows)
 
 
-def _edges(analysed: Timeline) -> Table:
-    rows = [
-        _EdgeRow(gap.cause, in_ms(gap.ns), doing.range, _operations(doing.operations)) for gap, doing in analysed.edges
-    ]
-    return table_of(_EdgeRow, rows, {"ms": "ms"})
-
-
-def _idle(analysed: Timeline) -> Table:
-    rows = [
-        _IdleRow(
-            row.idle.cause,
-            in_ms(row.idle.ns),
-            _pct(row.idle.ns, analysed.total.wall),
-            row.idle.gaps,
-            in_ms(row.idle.longest_ns) if row.idle.gaps else None,
-            row.doing.range,
-            _operations(row.doing.operations),
-            rules().causes[row.idle.cause].title,
-        )
-        for row in analysed.causes
-    ]
-    return table_of(_IdleRow, rows, {"ms": "ms", "pct": "%", "longest_ms": "ms"})
+def _idle(row: CauseRow, wall: int) -> Row:
+    """Return the row of a cause of idle time; without gaps there is no longest one."""
+    idle = row.idle
+    return {"idle": idle, "longest": idle if idle.gaps else None, "doing": row.doing, "share": _pct(idle.ns, wall)}
 
 
 def _code(host: HostFindings | None, top_n: int) -> Table:
-    units = {"idle_ms": "ms", "pct": "%", "host_ms": "ms", "wait_ms": "ms", "expected": "times", "at_most": "times"}
     rows = []
-    if host is None:
-        return table_of(_CodeRow, [], units)
-    for row in host.codes.rows[:top_n]:
-        gain = host.gain(row)
-        rows.append(
-            _CodeRow(
-                row.frame.function,
-                place(row.frame),
-                callers(row).removeprefix(", called by ") or None,
-                in_ms(row.idle_ns),
-                _pct(row.idle_ns, host.wall_ns),
-                row.main_cause,
-                row.kind.name,
-                in_ms(row.busy_ns),
-                row.waits,
-                in_ms(row.waited_ns),
-                four_digits(gain.expected),
-                four_digits(gain.upper),
-                row.frame.text,
-            )
-        )
-    return table_of(_CodeRow, rows, units)
+    for row in host.codes.rows[:top_n] if host else []:
+        assert host is not None
+        caller = callers(row).removeprefix(", called by ") or None
+        share = _pct(row.idle_ns, host.wall_ns)
+        rows.append({"row": row, "place": place(row.frame), "caller": caller, "share": share, "gain": host.gain(row)})
+    return table_from("code", rows)
 
 
 def _gaps(analysed: Timeline) -> Table:
     devices = {lane.number: lane_name(lane.rank, lane.device) for lane in analysed.trace.lanes}
+    start, total = analysed.trace.whole.start, sum(row.idle.gaps for row in analysed.causes)
     rows = [
-        _GapRow(
-            in_ms(gap.start - analysed.trace.whole.start),
-            in_ms(gap.ns),
-            devices[gap.lane],
-            gap.cause,
-            doing.range,
-            _operations(doing.operations),
-        )
+        {"gap": gap, "doing": doing, "at": gap.start - start, "device": devices[gap.lane]}
         for gap, doing in analysed.gaps
     ]
-    total = sum(row.idle.gaps for row in analysed.causes)
-    return table_of(_GapRow, rows, {"at_ms": "ms", "ms": "ms"}, total)
+    return table_from("gaps", rows, total)
 
 
-def _operations(operations: Any) -> str | None:
-    return ", ".join(f"{name} {ns / 1e6:.3g} ms" for name, ns in operations) or None
-
-
-def _copies(analysed: Timeline) -> Table:
-    kinds = {True: "pinned", False: "pageable", None: None}
-    rows = [
-        _CopyRow(
-            row.direction,
-            kinds[row.pinned],
-            row.copies,
-            in_ms(row.ns),
-            _pct(row.ns, analysed.total.wall),
-            None if row.bytes is None else row.bytes / 1e6,
-            four_digits(row.gbs),
-        )
-        for row in analysed.copies
-    ]
-    return table_of(_CopyRow, rows, {"ms": "ms", "pct": "%", "mb": "MB", "gbs": "GB/s"})
+def _copies(row: CopyRow, wall: int) -> Row:
+    memory = {True: "pinned", False: "pageable", None: None}[row.pinned]
+    return {"copies": row, "memory": memory, "share": _pct(row.ns, wall)}
 
 
 def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
@@ -303,47 +219,29 @@ def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
     if ranks is None:
         return []
     none = "nothing computes"
-    made = [
-        ("load_balance_pct", ranks.load_balance_pct, none),
-        ("communication_efficiency_pct", ranks.communication_efficiency_pct, none),
-        ("parallel_efficiency_pct", ranks.parallel_efficiency_pct, none),
-        ("slowest_rank_over_mean_pct", ranks.excess_pct, none),
-        ("collective_wait_pct", ranks.waited_pct, "no collective was found on all ranks"),
-    ]
+    apart = "no collective was found on all ranks"
     return [
-        TimelineFigure(name, value, "%")
-        if value is not None
-        else TimelineFigure(name, None, "%", "undefined" if why == none else "not_collected", why)
-        for name, value, why in made
+        measured("load_balance_pct", ranks.load_balance_pct, "%", none),
+        measured("communication_efficiency_pct", ranks.communication_efficiency_pct, "%", none),
+        measured("parallel_efficiency_pct", ranks.parallel_efficiency_pct, "%", none),
+        measured("slowest_rank_over_mean_pct", ranks.excess_pct, "%", none),
+        measured("collective_wait_pct", ranks.waited_pct, "%", apart, "not_collected"),
     ]
 
 
 def _ranks(ranks: Balance | None, top_n: int) -> Table:
     """The ranks with the longest computing times, then the one with the shortest."""
-    if ranks is None:
-        return table_of(_RankRow, [])
-    ordered = sorted(ranks.rows, key=lambda r: -r.computing / r.devices)
+    ordered = sorted(ranks.rows, key=lambda r: -r.each_computes) if ranks else []
     shown = ordered if len(ordered) <= top_n + 1 else [*ordered[:top_n], ordered[-1]]
     rows = [
-        _RankRow(
-            r.rank,
-            r.host,
-            r.devices,
-            in_ms(r.computing),
-            round(100 * r.computing / r.devices / ranks.mean, 2) if ranks.mean else None,
-            in_ms(r.communication),
-            _pct(r.communication, r.computing + r.communication),
-            in_ms(r.waited),
-            in_ms(r.copies),
-            in_ms(r.idle),
-        )
+        {
+            "row": r,
+            "of_mean": _pct(r.each_computes, ranks.mean if ranks else 0.0),
+            "of_kernels": _pct(r.communication, r.computing + r.communication),
+        }
         for r in shown
     ]
-    units = {name: "ms" for name in _RankRow._fields if name.endswith("_ms")} | {
-        "of_mean_pct": "%",
-        "of_kernels_pct": "%",
-    }
-    return table_of(_RankRow, rows, units, len(ordered))
+    return table_from("ranks", rows, len(ordered))
 
 
 def _devices(analysed: Timeline, top_n: int) -> Table:
@@ -355,152 +253,84 @@ def _devices(analysed: Timeline, top_n: int) -> Table:
     rows = []
     for lane in lanes:
         of = analysed.lanes[lane.number]
-        shares = (of.computing, of.communication, of.exposed_communication, of.copies, of.idle)
-        rows.append(
-            _DeviceRow(
-                lane_name(lane.rank, lane.device), lane.streams, lane.work, *(_pct(ns, of.wall) for ns in shares)
-            )
-        )
-    units = {name: "%" for name in _DeviceRow._fields if name.endswith("_pct")}
-    return table_of(_DeviceRow, rows, units, len(analysed.trace.lanes))
-
-
-def _kernels(analysed: Timeline) -> Table:
-    rows = [
-        _KernelRow(k.name, k.calls, in_ms(k.ns), round(k.share_pct, 2), four_digits(k.mean_ns / 1e3), k.communication)
-        for k in analysed.kernels
-    ]
-    units = {"ms": "ms", "pct_of_kernels": "%", "mean_us": "us"}
-    return table_of(_KernelRow, rows, units, analysed.total_kernels)
+        shares = {part: _pct(getattr(of, part), of.wall) for part in _DEVICE_PARTS}
+        rows.append({"lane": lane, "device": lane_name(lane.rank, lane.device)} | shares)
+    return table_from("devices", rows, len(analysed.trace.lanes))
 
 
 def _window(analysed: Timeline) -> str:
-    if analysed.selected == "range":
-        return f"{count_text(len(analysed.windows), 'range')}"
     if analysed.selected == "steady" and analysed.steps:
-        return f"{count_text(analysed.steps.count, analysed.steps.noun)} in the steady state"
-    if analysed.selected == "work":
-        return "from the first to the last work of the devices"
-    return "from the first event to the last"
+        return sentence("trace.steady", steps=count_text(analysed.steps.count, analysed.steps.noun))
+    return sentence(f"trace.{analysed.selected}", count=len(analysed.windows))
 
 
 def _steps(analysed: Timeline) -> str:
     division = analysed.steps
     if division is None:
-        if named := named_range(analysed.trace):
-            return f"none found: a single range is called a step ({named.name!r}, {short_time(named.ns)} on the host)"
-        return "none found: nothing repeats that is not a part of a step"
-    by = f"the repeating {'range' if division.by == 'range' else 'kernel'} {division.name!r}"
-    steady = division.steady_durations
+        named = named_range(analysed.trace)
+        return sentence("trace.one_step" if named else "trace.no_repetition", named=named)
+    by = f"the repeating {division.by.removesuffix('s')} {division.name!r}"
     if not division.usable:
-        return (
-            f"none found: {by} occurs {count_text(len(division.starts), 'time')}, but covers only "
-            f"{100 * division.covered:.3g} % of the time between the first and the last work, or leaves out most of "
-            "its idle time"
-        )
-    text = (
-        f"{count_text(len(division.durations), f'whole {division.noun}')}, {division.warm_up} of them warm-up, found "
-        f"by {by}, each from its first work on the device to that of the next; the incomplete {division.noun} at the "
-        "end is ignored"
+        return sentence("trace.uncovered", by=by, times=len(division.starts), covered=division.covered)
+    steady, drift = division.steady_durations, division.drift_pct
+    change = None if drift is None else "longer" if drift > 0 else "shorter"
+    return sentence(
+        "trace.steps",
+        whole=count_text(len(division.durations), f"whole {division.noun}"),
+        division=division,
+        by=by,
+        least=min(steady),
+        most=max(steady),
+        certain="" if division.certain else sentence("trace.uncertain"),
+        drift="" if drift is None else sentence("trace.drift", change=change, pct=abs(drift)),
     )
-    text += f". step_ms is their median; they take {min(steady) / 1e6:.4g} to {max(steady) / 1e6:.4g} ms"
-    if not division.certain:
-        text += "; they may be a part of a step, or different work"
-    drift = division.drift_pct
-    return text if drift is None else f"{text} and become {'longer' if drift > 0 else 'shorter'} by {abs(drift):.2g} %"
 
 
-def notes(analysed: Timeline) -> list[Note]:
-    """Return the notes on the figures."""
+def _notes(analysed: Timeline) -> Iterator[Note]:
+    """Yield the notes on the figures."""
+    trace, limits = analysed.trace, rules().limits
     mean = next((f.value for f in analysed.figures if f.name == "mean_kernel_us"), None)
-    told = []
-    if analysed.verdict.height not in ("gpu", "unknown") and analysed.idle_pct >= rules().limits.idle_first_pct:
-        text = f"The GPU is idle {analysed.idle_pct:.0f} % of the time: its kernels are secondary."
-        told.append(Note("idle_first", text))
-    if mean is not None and mean < _STRETCHED_US and analysed.trace.calls:
-        text = (
-            "Recording slows down programs that launch many short kernels, by 8 to 60 % in measurements: time a step "
-            "without a profiler before and after a change, and compare shares rather than ms."
-        )
-        told.append(Note("stretched", text))
-    told += _unknown(analysed)
-    told += [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
-    told += _one_gap(analysed)
-    told += analysed.operators.notes
-    told += [Note("host_limits", text) for text in host_limits(analysed.trace.workload)] if analysed.host else []
-    if analysed.selected in ("work", "whole") and not analysed.steps:
-        told.append(Note("no_steps", "No steps were found: the figures include the warm-up."))
-    whole = analysed.trace.whole.end - analysed.trace.whole.start
-    ends = sum(gap.ns for gap, _ in analysed.edges)
-    if whole and 100 * ends / whole >= rules().limits.start_up_pct:
-        text = f"{100 * ends / whole:.0f} % of the trace is start and end: trace a longer run."
-        told.append(Note("mostly_start", text))
-    if analysed.selected == "range":
-        text = (
-            "The window is the time in which the device does what the ranges launched, from the first to the last of "
-            "it; kernels has only that work."
-            if analysed.by_launch
-            else "The ranges launched nothing: the window is their time on the host, in which the device may work on."
-        )
-        told.append(Note("range_time", text))
-    if analysed.balance and analysed.selected == "steady":
-        text = "ranks and the efficiencies of ranks refer to the whole trace, all other figures to the steady steps."
-        told.append(Note("ranks_of_whole", text))
-    if len(analysed.trace.lanes) > 1:
-        text = f"Shares refer to the time of {count_text(len(analysed.trace.lanes), 'device')} together."
-        told.append(Note("several_devices", text))
-    if set_by := clocks(analysed.trace.workload).note:
-        told.append(Note("clocks", set_by))
-    if analysed.trace.unusable:
-        text = f"Skipped {count_text(analysed.trace.unusable, 'event')} without usable times."
-        told.append(Note("unusable_events", text))
-    return told
-
-
-def _one_gap(analysed: Timeline) -> list[Note]:
-    """A note if a single gap takes most of the window."""
+    if analysed.verdict.height not in ("gpu", "unknown") and analysed.idle_pct >= limits.idle_first_pct:
+        yield note("trace.idle_first", pct=analysed.idle_pct)
+    if mean is not None and mean < _STRETCHED_US and trace.calls:
+        yield note("trace.stretched")
+    if not trace.calls:
+        lacking = [] if has_timeline(trace.workload) else [sentence("trace.launches_only")]
+        lacking += [sentence("trace.serialised")] if lacking and trace.workload.manifest.counters else []
+        yield note("trace.no_host_calls", more="".join(lacking))
+    yield from [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
     gap = max((gap for gap, _ in analysed.gaps), key=lambda gap: gap.inside, default=None)
-    share = 100 * gap.inside / max(analysed.wall_ns, 1) if gap else 0.0
-    if gap is None or share < rules().limits.one_gap_pct or gap.cause in ("start_up", "shut_down"):
-        return []
-    at = (gap.start - analysed.trace.whole.start) / 1e6
-    text = (
-        f"A single gap of {gap.ns / 1e6:.4g} ms, {at:.4g} ms from the start, is {share:.0f} % of the window: a pause "
-        "or a clock that jumped. Request a range without it."
-    )
-    return [Note("one_gap", text)]
+    share = gap.inside / max(analysed.wall_ns, 1) if gap else 0.0
+    if gap and 100 * share >= limits.one_gap_pct and gap.cause not in ("start_up", "shut_down"):
+        yield note("trace.one_gap", gap=gap, at=gap.start - trace.whole.start, share=share)
+    yield from analysed.operators.notes
+    yield from [Note("host_limits", text) for text in host_limits(trace.workload)] if analysed.host else []
+    if analysed.selected in ("work", "whole") and not analysed.steps:
+        yield note("trace.no_steps")
+    ends = sum(gap.ns for gap, _ in analysed.edges) / max(trace.whole.end - trace.whole.start, 1)
+    if 100 * ends >= limits.start_up_pct:
+        yield note("trace.mostly_start", share=ends)
+    if analysed.selected == "range":
+        text = sentence("trace.launched_by_range" if analysed.by_launch else "trace.range_on_host")
+        yield Note("range_time", text)
+    if analysed.balance and analysed.selected == "steady":
+        yield note("trace.ranks_of_whole")
+    if len(trace.lanes) > 1:
+        yield note("trace.several_devices", devices=len(trace.lanes))
+    if set_by := clocks(trace.workload).note:
+        yield Note("clocks", set_by)
+    if trace.unusable:
+        yield note("trace.unusable_events", count=trace.unusable)
 
 
-def _unknown(analysed: Timeline) -> list[Note]:
-    """A note if the profile has no host calls, which limits what is known."""
-    if analysed.trace.calls:
-        return []
-    own = analysed.trace.workload
-    text = "The profile contains no host calls, so the causes of idle time are unknown."
-    if not has_timeline(own):
-        text += (
-            " It contains launches only: idle time may include copies and fills. Record them with "
-            "profile_command(metrics=['timeline']) or rocprofv3 --sys-trace."
-        )
-        if own.manifest.counters:
-            text += (
-                " Counters were collected: profilers then run kernels one by one and add overhead between them, so "
-                "the busy share is a lower bound."
-            )
-    return [Note("no_host_calls", text)]
-
-
-def _next(analysed: Timeline) -> list[NextCall]:
+def _next(analysed: Timeline) -> Iterator[NextCall]:
     """Suggest the next calls, built from ids and closed sets only."""
     own = analysed.trace.workload
-    picture = next_call("plot", "devices and gaps by cause", kind="timeline", workload=own.id)
-    if analysed.verdict.height != "gpu":
-        return [picture]
-    if own.manifest.dispatches:
+    if analysed.verdict.height == "gpu" and own.manifest.dispatches:
         why = "the GPU is the limit: shows what limits its kernels"
-        return [next_call("diagnose_bottleneck", why, workload=own.id), picture]
-    return [picture]
+        yield next_call("diagnose_bottleneck", why, workload=own.id)
+    yield next_call("plot", "devices and gaps by cause", kind="timeline", workload=own.id)
 
 
 def _pct(part: float, whole: float) -> float | None:
-    return round(100 * part / whole, 2) if whole else None
+    return 100 * part / whole if whole else None

@@ -40,12 +40,12 @@ class TimelineFigure:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel: launches, total and mean ns, share of the time of all kernels in %, and whether it communicates."""
+    """A kernel: launches, total ns, mean us, share of the time of all kernels in %, and whether it communicates."""
 
     name: str
     calls: int
     ns: int
-    mean_ns: float
+    mean_us: float
     share_pct: float
     communication: bool
 
@@ -145,7 +145,7 @@ def kernels(
     rows = []
     for k in by_time:
         n, spent = int(calls[k]), int(ns[k])
-        rows.append(KernelRow(names[k], n, spent, spent / n, 100 * spent / whole if whole else 0.0, k in talking))
+        rows.append(KernelRow(names[k], n, spent, spent / n / 1e3, 100 * spent / whole if whole else 0.0, k in talking))
     return rows, len(known)
 
 
@@ -174,11 +174,11 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Time
     mean = time / n if n else None
     made = [
         TimelineFigure("kernels", n, "launches"),
-        _figure("kernels_per_s", n / total.wall * 1e9 if total.wall else None, "1/s"),
-        _figure("mean_kernel_us", mean and mean / 1e3, "us"),
-        _figure("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
-        _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
-        _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
+        measured("kernels_per_s", n / total.wall * 1e9 if total.wall else None, "1/s"),
+        measured("mean_kernel_us", mean and mean / 1e3, "us"),
+        measured("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
+        measured("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
+        measured("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
     return [*made, *_launching(trace, within, ns)]  # rates and depths are per device
 
@@ -214,11 +214,11 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
         calls += len(np.unique(nodes[nodes >= 0])) - int((nodes >= 0).sum())
     started = float(ns[mine][launched].sum(dtype=np.float64)) / max(calls, 1)
     made = [
-        _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
-        _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
-        _figure("device_us_per_launch", started / 1e3 if calls else None, "us"),
-        _figure("launch_bound_index", typical / started if typical and started else None, "ratio"),
-        _figure("queue_depth", queued / devices if devices else None, "operations"),
+        measured("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
+        measured("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
+        measured("device_us_per_launch", started / 1e3 if calls else None, "us"),
+        measured("launch_bound_index", typical / started if typical and started else None, "ratio"),
+        measured("queue_depth", queued / devices if devices else None, "operations"),
     ]
     if calls >= _FEW_LAUNCHES:
         return made
@@ -226,12 +226,11 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
     return [f if f.value is None else replace(f, status="suspect", reason=why) for f in made]
 
 
-def _figure(name: str, value: float | None, unit: str) -> TimelineFigure:
-    return (
-        TimelineFigure(name, value, unit)
-        if value is not None
-        else TimelineFigure(name, None, unit, "undefined", "there was nothing to measure")
-    )
+def measured(
+    name: str, value: float | None, unit: str, why: str = "there was nothing to measure", status: str = "undefined"
+) -> TimelineFigure:
+    """Return a figure; without a value, its status and why there is none."""
+    return TimelineFigure(name, None, unit, status, why) if value is None else TimelineFigure(name, value, unit)
 
 
 def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow]:

@@ -26,6 +26,11 @@ class Doing:
     range: str | None
     operations: Sequence[tuple[str, int]]
 
+    @property
+    def text(self) -> str | None:
+        """The operations with their times; None if there are none."""
+        return ", ".join(f"{name} {ns / 1e6:.3g} ms" for name, ns in self.operations) or None
+
 
 NOTHING = Doing(None, [])
 

@@ -91,6 +91,11 @@ class Idle:
     gaps: int
     longest_ns: int
 
+    @property
+    def title(self) -> str:
+        """What the cause is, in words."""
+        return rules().causes[self.cause].title
+
 
 @dataclass(frozen=True)
 class Gap:

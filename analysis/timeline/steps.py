@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from ..base.database import sql_literal
+from ..base.text import short_time
 from ..catalogue.thresholds import count_threshold, threshold
 from .busy import ANY
 from .rules import rules
@@ -170,6 +171,11 @@ class NamedRange(NamedTuple):
     name: str
     ns: int
     level: int
+
+    @property
+    def time(self) -> str:
+        """Its time on the host, in words."""
+        return short_time(self.ns)
 
 
 def named_range(trace: Trace) -> NamedRange | None:

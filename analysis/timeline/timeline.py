@@ -440,7 +440,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
 
 def _idle_cause_text(row: CauseRow, wall: int) -> str:
     """A sentence on one cause of idle time."""
-    text = f"{100 * row.idle.ns / wall:.1f} % idle: {rules().causes[row.idle.cause].title}"
+    text = f"{100 * row.idle.ns / wall:.1f} % idle: {row.idle.title}"
     if row.idle.gaps:
         text += f" ({count_text(row.idle.gaps, 'gap')}, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
     if row.doing.range:
