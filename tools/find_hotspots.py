@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -16,7 +16,7 @@ from ..analysis.base.problems import NotFound
 from ..analysis.base.text import count_text
 from ..analysis.hotspots.code import InstructionKey, SourceLine, advice, classes, read
 from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels, select_kernels
-from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank, reasons
+from ..analysis.hotspots.ranking import FEW, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
 from ..analysis.tables import device_lines, host_lines
 from ..analysis.timeline.host_limits import host_limits
@@ -24,12 +24,10 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.source_text import source_lines
+from .answers.tables import Row, table_from
 from .base.parameters import Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, declared_table, first_rows, omit_empty, table, table_of
+from .base.results import NextCall, Result, Table, declared_table, first_rows, omit_empty, table
 
-_KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
-_LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
-_SourceRow = namedtuple("_SourceRow", "line text")
 _SHOWN_KERNELS, _LISTED = 5, 8
 _LEAST_PCT = 0.5
 """Places with a smaller share, in percent, are omitted from a summary."""
@@ -41,17 +39,9 @@ _EXPLAINED = 0.05
 """A reason is explained if it has at least this share of the samples."""
 _COUNTED = 1000
 """With fewer samples of a kernel, rows state their number of samples."""
-_EXECUTED = (
-    "There are neither samples nor cycles: the order is by executions, which do not measure time. Collect samples."
-)
-_NOTHING = "There are no samples, cycles or executions: no wave of this kernel was observed."
 _MOST_KNOWN = 99.0
 _INTERVAL = "pc_sampling_interval_"
 """Prefix of the names of the facts that state the sampling interval; the unit follows it."""
-_UNKNOWN_CODE = (
-    "For some places only the address is known: import the profile again with code= and the program or its code "
-    "object, or collect it with instructions (JSON, CSV)."
-)
 _NOT_IN_SUMMARY = ("module", "own", "other_ns", "edge_ns", "idle_step_ns", "copies_ns", "allocation_ns")
 """Columns of host lines that a summary omits."""
 _TEXT = 100
@@ -158,12 +148,6 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     )
 
 
-def _sector_bytes(*sectors: int | None) -> int | None:
-    """The bytes of the known numbers of sectors; None if none is known."""
-    known = [n for n in sectors if n is not None]
-    return SECTOR_BYTES * sum(known) if known else None
-
-
 def _host_place(row: Mapping[str, Any]) -> str:
     """A function with its file and line."""
     if row["file"] is None:
@@ -200,7 +184,7 @@ class _RankingText:
             with_line_pct=None if lined is None else round(lined, 1),
             hotspots=self._hotspots(spots, len(ranking.spots)),
             loops=self._loops(used),
-            source=self._source(spots[0], context) if spots and context else table_of(_SourceRow, []),
+            source=self._source(spots, context),
             kernels=self._kernels(chosen),
             notes=[*self._notes(len(spots), len(worth))],
             next=[*self._next()],
@@ -226,40 +210,33 @@ class _RankingText:
     # -- rows ------------------------------------------------------------------------------------------
 
     def _hotspots(self, spots: Sequence[Spot], total: int) -> Table:
-        texts = self._texts([spot.line for spot in spots])
-        ranking = self.ranking
-        bytes_unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
-        columns: dict[str, tuple[str | None, Callable[[Spot], Any]]] = {
-            "line": (None, lambda s: self._place(s.line)),
-            # If a line has several instructions, the text is shown with the first.
-            "source": (None, lambda s: texts.get(s.line) if self.full else texts.pop(s.line, None)),
-            "inlined": (None, self._inlining_calls),
-            "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
-            "samples": (
-                None,
-                lambda s: _one(s.cost) if ranking.unit == "samples" and ranking.total < _COUNTED else None,
-            ),
-            "interval": ("%, 95 % confidence", self._interval),
-            "why": (None, self._why),
-            "hidden_pct": ("% of its cycles", self._hidden),
-            "instruction": (None, lambda s: self._instruction(s.main)),
-            "found_here_pct": (
-                "%",
-                lambda s: _one(ranking.share_pct(s.here)) if ranking.unit == "samples" and self._moved_much() else None,
-            ),
-            "waits": (None, self._waits),
-            "executed": ("times a wave", lambda s: s.executions),
-            "lanes": (None, lambda s: _one(s.lanes)),
-            "excess_bytes": (bytes_unit, lambda s: _sector_bytes(s.excess("global"), s.excess("local"))),
-            "moved_bytes": (bytes_unit, lambda s: _sector_bytes(s.count("sectors_global"), s.count("sectors_local"))),
-            "lds_excess": ("wavefronts", lambda s: s.excess("lds")),
-            "spills": (None, lambda s: "yes" if s.spills else None),
-            "loop": (None, self._loop),
-        }
-        rows = [[of(spot) for _, of in columns.values()] for spot in spots]
+        texts, ranking = self._texts([spot.line for spot in spots]), self.ranking
+        sampled = ranking.unit == "samples"
+        few, moved = sampled and ranking.total < _COUNTED, sampled and self._moved_much()
+        rows: list[Row] = []
+        for spot in spots:
+            row = {
+                "spot": spot,
+                "line": self._place(spot.line),
+                # If a line has several instructions, the text is shown with the first.
+                "source": texts.get(spot.line) if self.full else texts.pop(spot.line, None),
+                "inlined": self._inlining_calls(spot),
+                "pct": ranking.share_pct(spot.cost),
+                "samples": spot.cost if few else None,
+                "interval": self._interval(spot),
+                "why": self._why(spot),
+                "timed": spot if ranking.unit == "cycles" else None,
+                "instruction": self._instruction(spot.main),
+                "found_here": ranking.share_pct(spot.here) if moved else None,
+                "waits": self._waits(spot),
+                "loop": self._loop(spot),
+            }
+            rows.append(row)
+        made = table_from("hotspots", rows, total)
+        unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
+        units = {n: unit if n.endswith("_bytes") else u for n, u in zip(made.columns, made.units, strict=True)}
         # Columns without values are omitted, because a model reads every word of an answer.
-        units = {name: unit for name, (unit, _) in columns.items()}
-        return first_rows(*omit_empty(units, rows, columns.keys() - {"line", "pct"}), total)
+        return first_rows(*omit_empty(units, made.rows, units.keys() - {"line", "pct"}), total)
 
     def _place(self, line: SourceLine) -> str | None:
         """File and line, with the folder if two files have the same name, or with detail="full"."""
@@ -298,12 +275,6 @@ class _RankingText:
         parts += [f"for {missing}"] if missing else []
         return "; ".join(parts) or None
 
-    def _hidden(self, spot: Spot) -> float | None:
-        """The part of its cycles that other waves covered."""
-        if self.ranking.hidden is None or spot.hidden is None or not spot.cost:
-            return None
-        return _one(100 * spot.hidden / spot.cost)
-
     def _elsewhere(self, spot: Spot, keys: dict[InstructionKey, float]) -> str | None:
         least = _LEAST_REASON_PCT / 100 * max(spot.cost, spot.here)
         places: dict[str, float] = {}
@@ -319,12 +290,12 @@ class _RankingText:
         return None if number is None else f"L{number + 1}"
 
     def _loops(self, used: Sequence[int]) -> Table:
-        rows = []
-        for number in used:
-            loop = self.ranking.loops[number]
-            share = _one(self.ranking.share_pct(loop.cost))
-            rows.append(_LoopRow(f"L{number + 1}", self._span(loop), loop.instructions, share, loop.back))
-        return table_of(_LoopRow, rows, {"pct": "%"})
+        loops = [(number, self.ranking.loops[number]) for number in used]
+        rows = [
+            {"loop": loop, "name": f"L{n + 1}", "lines": self._span(loop), "share": self.ranking.share_pct(loop.cost)}
+            for n, loop in loops
+        ]
+        return table_from("hot_loops", rows)
 
     def _span(self, loop: HotLoop) -> str:
         code = f"0x{loop.loop.first:x}-0x{loop.loop.last:x}"
@@ -345,8 +316,8 @@ class _RankingText:
                 place = self._place(first.line) or self._instruction(first.main)
                 hottest = f"{place} {ranking.share_pct(first.cost) or 0:.0f} %"
             samples = one.samples if self.opened.has("samples") else None
-            rows.append(_KernelRow(f"#{one.number}", one.kernel, samples, _one(one.share_pct), hottest))
-        return table_of(_KernelRow, rows, {"time_pct": "%"}, len(chosen) - 1)
+            rows.append({"of": one, "number": f"#{one.number}", "samples": samples, "hottest": hottest})
+        return table_from("hot_kernels", rows, len(chosen) - 1)
 
     # -- source text -----------------------------------------------------------------------------------
 
@@ -374,79 +345,63 @@ class _RankingText:
         )
         return {SourceLine(file, number): text for file, number, text in rows}
 
-    def _source(self, spot: Spot, context: int) -> Table:
-        """The lines around a place, from the profile."""
-        file, number = spot.line
-        if file is None or number is None:
-            return table_of(_SourceRow, [])
-        around = [SourceLine(file, n) for n in range(max(1, number - context), number + context + 1)]
+    def _source(self, spots: Sequence[Spot], context: int) -> Table:
+        """The lines around the first place, from the profile."""
+        around: list[SourceLine] = []
+        for file, number in [spot.line for spot in spots[:1] if context]:
+            if file is not None and number is not None:
+                around = [SourceLine(file, n) for n in range(max(1, number - context), number + context + 1)]
         texts = self._texts(around)
-        return table_of(_SourceRow, [_SourceRow(line.number, texts[line]) for line in around if line in texts])
+        return table_from("source", [{"line": each.number, "text": texts[each]} for each in around if each in texts])
 
     # -- notes -----------------------------------------------------------------------------------------
 
     def _notes(self, shown: int, worth: int) -> Iterator[str]:
         ranking, code = self.ranking, self.ranking.code
         if ranking.unit == "cycles":
-            yield "No samples: the cost is cycles of waves in a thread trace, which has no reasons for idle cycles."
+            yield sentence("places.cycles")
             yield from self._waves()
         elif ranking.unit == "executions":
-            yield _EXECUTED if ranking.total else _NOTHING
+            yield sentence("places.executed" if ranking.total else "places.nothing")
         elif code.sample_count < FEW:
             facts = self.opened.manifest.facts
-            intervals = (f" than {facts[f]:,.0f} {f.removeprefix(_INTERVAL)}" for f in facts if f.startswith(_INTERVAL))
-            yield (
-                f"{count_text(code.sample_count, 'sample is', 'samples are')} not enough to rank lines: collect some "
-                f"hundreds (a longer run, more launches, a shorter interval{''.join(intervals)})."
-            )
+            intervals = [f" than {facts[f]:,.0f} {f.removeprefix(_INTERVAL)}" for f in facts if f.startswith(_INTERVAL)]
+            yield sentence("places.few", samples=code.sample_count, intervals="".join(intervals))
         elif ranking.unsure():
-            yield "The 95 % intervals of the first two overlap: either may be the more expensive one."
+            yield sentence("places.unsure")
         yield from self._in_all()
         lined = ranking.share_pct(ranking.cost_with_line)
         if lined is not None:
             if lined < 50:
-                yield "Places without a line are shown by their instruction."
+                yield sentence("places.without_line")
             manifest = self.opened.manifest
             bare = [spot.cost for spot in ranking.spots if spot.line.number is None and spot.main.text]
             lacking = ranking.share_pct(sum(bare)) or 0.0
             yield from [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
             if lined + lacking < _MOST_KNOWN:
-                yield _UNKNOWN_CODE
+                yield sentence("places.unknown_code")
         if self._moved_much():
-            share = 100 * self._samples_elsewhere() / ranking.total
-            yield (
-                f"{share:.0f} % of the {ranking.unit} are waits that were sampled elsewhere and are charged to what "
-                "is waited for, such as a late load (seen at: where sampled; found_here_pct: before charging)."
-            )
+            yield sentence("places.moved", share=self._samples_elsewhere() / ranking.total, unit=ranking.unit)
         for reason, line in islice(self.unshown.items(), 1):
-            yield f"Source text of {self._place(line)} is not shown: {reason}."
+            yield sentence("places.no_source", place=self._place(line), reason=reason)
         if shown < worth:
-            yield f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them."
+            yield sentence("places.more", count=worth - shown, least=_LEAST_PCT)
         if worth < len(ranking.spots):
-            left = count_text(len(ranking.spots) - worth, "place")
-            yield f"{left} below {_LEAST_PCT} % omitted: detail='full' shows all."
+            yield sentence("places.small", count=len(ranking.spots) - worth, least=_LEAST_PCT)
         known, least = reasons(), _EXPLAINED * ranking.total
         told = {r for spot in ranking.spots[:shown] for r, n in spot.reasons.items() if n and n >= least}
         yield from [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
-        if any(
-            one.key.text == "s_endpgm" and one.sample_count > _EXPLAINED * ranking.total for one in code.instructions
-        ):
-            yield (
-                "s_endpgm: a wave ends only when its own memory accesses, also stores, are done (an implied s_waitcnt)."
-            )
+        if any(one.key.text == "s_endpgm" and one.sample_count > least for one in code.instructions):
+            yield sentence("places.end_of_program")
 
     def _waves(self) -> Iterator[str]:
         """What the waves of a thread trace covered of each other, and how many were resident on a SIMD."""
         ranking = self.ranking
         if ranking.hidden is None or not ranking.total:
             return
-        share = 100 * ranking.hidden / ranking.total
-        text = (
-            f"Other waves of the same SIMD issued or executed during {share:.0f} % of these cycles (hidden_pct); the "
-            f"other {100 - share:.0f} % are exposed: start with those"
-        )
-        resident = self._resident_waves()
-        yield text + (f". A SIMD with waves has {resident:.3g} resident on average." if resident else ".")
+        share, resident = ranking.hidden / ranking.total, self._resident_waves()
+        more = sentence("places.resident", waves=resident) if resident else ""
+        yield sentence("places.hidden", hidden=share, exposed=1 - share, more=more)
 
     def _resident_waves(self) -> float | None:
         """The mean number of waves on a SIMD while it had any; None if the table waves lacks the kernel."""
@@ -486,10 +441,10 @@ class _RankingText:
             for key, n in spot.parts.items():
                 by_class[known[self.at[key].kind or "other"].title] += n
         if by_reason:
-            yield f"All samples by reason: {self._shares(by_reason)}."
+            yield sentence("places.by_reason", shares=self._shares(by_reason))
         else:
-            yield "The samples contain no reasons (host-trap sampling has none): they show where waves are, not why."
-        yield f"By instruction: {self._shares(by_class)}."
+            yield sentence("places.no_reasons")
+        yield sentence("places.by_class", shares=self._shares(by_class))
 
     def _shares(self, counts: dict[str, float]) -> str:
         shares = [(name, 100 * n / self.ranking.total) for name, n in sorted(counts.items(), key=lambda item: -item[1])]
@@ -504,10 +459,6 @@ class _RankingText:
         if self.opened.manifest.counters:
             why = "which subsystem limits the kernel, and what to try"
             yield next_call("diagnose_bottleneck", why, **arguments)
-
-
-def _one(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 def _cut_text(text: str, limit: int | None) -> str:

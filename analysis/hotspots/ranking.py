@@ -179,8 +179,34 @@ class Spot:
         return sum(have - least for have, least in known) if known else None
 
     @property
-    def spills(self) -> bool:
-        return any(one.spill for one in self.instructions)
+    def hidden_pct(self) -> float | None:
+        """The part of its cycles that other waves covered, in percent; None if it is unknown."""
+        return 100 * self.hidden / self.cost if self.hidden is not None and self.cost else None
+
+    @property
+    def excess_bytes(self) -> int | None:
+        """Bytes of the sectors beyond the required minimum; None if none were counted."""
+        return _sector_bytes(self.excess("global"), self.excess("local"))
+
+    @property
+    def moved_bytes(self) -> int | None:
+        """Bytes of all sectors; None if none were counted."""
+        return _sector_bytes(self.count("sectors_global"), self.count("sectors_local"))
+
+    @property
+    def lds_excess(self) -> int | None:
+        """Wavefronts of LDS beyond the required minimum."""
+        return self.excess("lds")
+
+    @property
+    def spills(self) -> str | None:
+        """``yes`` if an instruction spills registers."""
+        return "yes" if any(one.spill for one in self.instructions) else None
+
+
+def _sector_bytes(*sectors: int | None) -> int | None:
+    known = [n for n in sectors if n is not None]
+    return SECTOR_BYTES * sum(known) if known else None
 
 
 @dataclass(frozen=True)
