@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib import figure as drawing
+from matplotlib.axes import Axes
 
 from ..base.problems import BadInput
 from ..base.text import count_text
@@ -12,11 +15,6 @@ from ..comparison.work import Answer
 from ..engine.evaluation import Figure
 from ..store.store import Manifest
 from .style import AFTER, BEFORE, FAINT, GRID, INK, LEVELS, OTHER, SMALL, number, page, plain, shorten_name
-
-if TYPE_CHECKING:
-    from matplotlib import figure as drawing
-    from matplotlib.axes import Axes
-
 
 _COLOURS = {"fabric": LEVELS["hbm"], **LEVELS}
 _MOST = 115.0

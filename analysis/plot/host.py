@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from .host_content import HostPicture, Icicle
 from .style import MARGIN, NORMAL, SMALL, WIDTH, page, shorten_name
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _FILES = ("#9CC7E8", "#F6C28B", "#9FD8B5", "#CDBDF2", "#F2AFA4", "#A3DBE0", "#D9C3A0", "#F0B6D6")
 """The colours of files, light enough for dark words."""

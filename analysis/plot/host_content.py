@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..base.text import count_text, short_time
 from ..timeline.host_findings import name
+from ..timeline.host_idle import Floats
 from ..timeline.host_tree import HostTree, add_callees
-
-if TYPE_CHECKING:
-    from ..timeline.host_idle import Floats
-    from ..timeline.trace import Ints
+from ..timeline.trace import Ints
 
 _ROWS, _LINES, _LEAST_SHARE = 24, 10, 0.001
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from ..base.kernel_names import short
 from ..base.notes import Note
@@ -28,10 +31,6 @@ from .style import (
     plain,
     shorten_name,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _SHOWN = ("doubted", "measured", "achieved_unknown", "no_agprs")
 """The codes of the notes that the picture includes."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from ..base.kernel_names import distinct
 from .roofline_content import Dot, Roof, RooflinePicture, Sheet, mark
@@ -27,11 +31,6 @@ from .style import (
     shorten_name,
     si,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 _TALL, _WIDEST = 470, 195
 """Pixels: the height of the axes with their labels, and the width of the label of a compute ceiling."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from .style import FAINT, GRID, INK, NORMAL, SMALL, page, plain, shorten_name
 from .timeline_content import PIXELS, RankBars, Strip, TimelinePicture, label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = {
     "computing": "#0072B2", "communication": "#CC79A7", "copying": "#E69F00", "launch": "#D55E00", "host": "#F0E442",

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..base.text import count_text
-from ..timeline.busy import COMPUTING, KERNELS, MEMORY
+from ..timeline.busy import COMPUTING, KERNELS, MEMORY, covered_before
 from ..timeline.idle import CAUSES
 from ..timeline.slow_rank import Balance, RankRow
 from ..timeline.timeline import Timeline
-from ..timeline.trace import BLOCKING, NONE, Lane, Window, lane_name
-
-if TYPE_CHECKING:
-    from ..timeline.trace import Ints
-
+from ..timeline.trace import BLOCKING, NONE, Ints, Lane, Window, lane_name
 
 _PARTS = ("computing", "communication", "copies")
 
@@ -173,19 +170,10 @@ def _visible_window(analysed: Timeline) -> tuple[Window, str]:
 
 def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
     """The share of each column that sorted, disjoint intervals cover."""
-    import numpy as np
-
     edges = np.linspace(window.start, window.end, PIXELS + 1).astype(np.int64)
     keep = end > start
-    start, end = start[keep], end[keep]
-    if not len(start):
-        return [0.0] * PIXELS
-    before = np.concatenate([[0], np.cumsum(end - start)])
-    last = np.searchsorted(start, edges, side="right") - 1
-    at = np.maximum(last, 0)
-    covered = np.where(last < 0, 0, before[at] + np.minimum(edges, end[at]) - start[at])
-    widths = np.maximum(np.diff(edges), 1)
-    return [float(v) for v in np.clip(np.diff(covered) / widths, 0, 1)]
+    covered = np.diff(covered_before(edges, start[keep], end[keep]))
+    return [float(v) for v in np.clip(covered / np.maximum(np.diff(edges), 1), 0, 1)]
 
 
 def _select_lanes(analysed: Timeline) -> list[Lane]:
@@ -223,8 +211,6 @@ def _devices(analysed: Timeline, window: Window) -> list[Strip]:
 
 def _union(analysed: Timeline, lane: Lane, name: str, classes: Sequence[int], window: Window) -> list[float]:
     """The share of each column covered by some classes of a lane's work."""
-    import numpy as np
-
     work, own = analysed.trace.work, slice(lane.first, lane.last)
     mine = np.isin(work.cls[own], classes)
     ahead = analysed.trace.ahead(name, classes)[own][mine]
@@ -233,8 +219,6 @@ def _union(analysed: Timeline, lane: Lane, name: str, classes: Sequence[int], wi
 
 def _host(analysed: Timeline, window: Window) -> list[Strip]:
     """The calls of the process that launched most of the work shown, by all its threads that launched any."""
-    import numpy as np
-
     work = analysed.trace.work
     touching = np.flatnonzero((work.s < window.end) & (work.e > window.start) & (work.a0 != NONE))
     if not len(touching):
@@ -256,8 +240,6 @@ def _host(analysed: Timeline, window: Window) -> list[Strip]:
 
 def _disjoint(window: Window, start: Ints, end: Ints) -> list[float]:
     """The share of each column that intervals cover, in any order and with overlaps."""
-    import numpy as np
-
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     reached = np.maximum.accumulate(end)

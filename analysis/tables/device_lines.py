@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
+
 from ..store.schema import SchemaColumn
 from ..timeline.host_code import Frame, HostCode, host_code
 from ..timeline.host_findings import name
@@ -22,8 +24,6 @@ def rows(workload: Workload) -> list[Row]:
 
     Copies and fills are rows as well. Empty if no code of the host was recorded.
     """
-    import numpy as np
-
     trace = device_trace(workload)
     code = host_code(trace) if trace else None
     if trace is None or code is None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .busy import Busy, Within
 from .requested_work import RequestedWork, requested_work
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same
-
-if TYPE_CHECKING:
-    from .trace import Ints
+from .trace import COMMUNICATION, COMPUTE, NONE, Ints, Trace, Window, is_same
 
 _FEW_LAUNCHES = 5
 """With fewer launches than this, figures on their cost are not reliable."""

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..catalogue.thresholds import threshold
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Trace, Window, pieces
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Ints
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, pieces
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
@@ -84,30 +80,35 @@ def merge_windows(windows: Iterable[tuple[int, int]]) -> list[Window]:
     return merged
 
 
+def covered_before(at: Ints, start: Ints, end: Ints) -> Ints:
+    """Return how much sorted, disjoint intervals cover before each time, in ns."""
+    if not len(start):
+        return np.zeros(len(at), dtype=np.int64)
+    before = np.concatenate([[0], np.cumsum(end - start)])
+    last = np.searchsorted(start, at, side="right") - 1
+    first = np.maximum(last, 0)
+    covered: Ints = before[first] + np.where(last < 0, 0, np.minimum(at, end[first]) - start[first])
+    return covered
+
+
 class Within:
     """Computes how much of an interval is within disjoint windows, from the window time before each of its ends."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self.windows = windows
         self.edges: Ints = np.array([t for w in windows for t in w], dtype=np.int64)
-        lengths = np.array([w.end - w.start for w in windows], dtype=np.int64)
-        self.before: Ints = np.concatenate([[0], np.cumsum(lengths)])
 
     @property
     def wall(self) -> int:
         """The total length of the windows in ns."""
-        return int(self.before[-1])
+        return sum(w.end - w.start for w in self.windows)
 
     def until(self, at: Ints) -> Ints:
         """Return the window time before each time, in ns."""
         if len(self.windows) == 1:
             start, end = self.windows[0]
             return np.clip(at, start, end) - start
-        passed = np.searchsorted(self.edges, at, side="right")
-        inside = passed % 2 == 1
-        begun = self.edges[np.maximum(passed - 1, 0)]
-        ns: Ints = self.before[passed // 2] + np.where(inside, at - begun, 0)
-        return ns
+        return covered_before(at, self.edges[::2], self.edges[1::2])
 
     def windows_touched(self, start: Ints, end: Ints) -> Ints:
         """Return the number of windows that each interval overlaps."""

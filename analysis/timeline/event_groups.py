@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.database import sql_literal
 from ..base.problems import BadInput
@@ -30,15 +31,12 @@ from .trace import (
     NONE,
     PROFILER,
     SOUND,
+    Flags,
+    Ints,
     Lane,
     Window,
     events_of,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Flags, Ints
 
 _RANKS = 4096
 _MOST_LANES = 4096

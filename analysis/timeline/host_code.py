@@ -11,15 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..workload import Workload
-from .trace import Trace, Work, thread_rows
-
-if TYPE_CHECKING:
-    from .trace import Flags, Ints
+from .trace import Flags, Ints, Trace, Work, thread_rows
 
 _PYTHON_CALL = re.compile(r"(.*)\((\d{1,9})\): (.*)", re.DOTALL)
 """The name of a Python function in a trace of torch.profiler."""

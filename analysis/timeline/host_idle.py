@@ -20,22 +20,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .busy import Within
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, DRAINING, Some, attributed_gaps
-from .trace import BLOCKING, NONE, Blocks, Trace, thread_rows
+from .trace import BLOCKING, NONE, Blocks, Ints, Trace, thread_rows
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Ints
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 CODE_CAUSES = ("host", "launch", *BLOCKING, "start_up", "shut_down")
 """The causes of idle time that code of the host explains."""

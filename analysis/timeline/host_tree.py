@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from ..workload import Workload
 from .busy import Within
 from .host_code import Frame, HostCode, Stack, ThreadCode, host_code, overlaps, recorded_stacks
-from .host_idle import CODE_CAUSES, charged_gaps
+from .host_idle import CODE_CAUSES, Floats, charged_gaps
 from .host_waits import Charges
 from .steps import steps
-from .trace import Trace
+from .trace import Ints, Trace
 from .trace_loading import device_trace
-
-if TYPE_CHECKING:
-    from .host_idle import Floats
-    from .trace import Ints
 
 ThreadNumber = tuple[int | None, int | None]
 """Process and thread; None if the recording does not state them."""

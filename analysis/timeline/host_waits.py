@@ -13,19 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .host_code import HostCode, Stack, ThreadCode, overlaps
 from .host_rules import host_rules
+from .trace import Flags, Ints
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Flags, Ints
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 Via = Literal["self", "wait", "gil"]
 """Why code is charged: the thread that ends the gap runs it, waits for it, or needs the GIL that it holds."""

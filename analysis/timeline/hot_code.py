@@ -12,17 +12,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .host_code import Frame, HostCode, Stack
-from .host_idle import CODE_CAUSES, CodeIdle
+from .host_idle import CODE_CAUSES, CodeIdle, Floats
 from .host_rules import CodeKind, CodePart, host_rules, is_framework
 from .host_waits import Via
-
-if TYPE_CHECKING:
-    from .host_idle import Floats
 
 LEAST_SHARE = 0.04
 """A row has at least this share of the time that is explained."""

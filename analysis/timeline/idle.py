@@ -27,19 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .busy import ANY, Within
 from .rules import TimelineLimits, rules
-from .trace import BLOCKING, COPY, HOLDS, NONE, Lane, Trace, pieces, thread_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Flags, Ints
-
+from .trace import BLOCKING, COPY, HOLDS, NONE, Flags, Ints, Lane, Trace, pieces, thread_rows
 
 _LAUNCHES = 10
 """With fewer launches than this, their median time is not reliable."""

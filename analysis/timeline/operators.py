@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tomli
@@ -27,10 +27,7 @@ from ..workload import Workload
 from .activity_tables import OperatorRow
 from .host_clocks import column_names
 from .rules import rules
-from .trace import Trace, Window
-
-if TYPE_CHECKING:
-    from .trace import Ints
+from .trace import Ints, Trace, Window
 
 _MOST = 10_000
 """The number of different operators with their arguments that are examined, those with the most time first."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.database import sql_literal
 from .requested_work import requested_work
 from .rules import rules
 from .trace import NONE, OF_PROGRAM, Trace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MOST = 200_000
 

@@ -20,21 +20,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .busy import MEMORY
 from .host_code import HostCode, ThreadCode
 from .idle import scale_limits
-from .trace import BLOCKING, COPY, NONE, Trace, Window
+from .trace import BLOCKING, COPY, NONE, Ints, Trace, Window
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Ints
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _WAITING = [BLOCKING.index(name) for name in ("synchronisation", "copies", "allocation")]
 _ALLOCATION = BLOCKING.index("allocation")

@@ -7,17 +7,12 @@ for gradients belong to the range in which the main thread waits for them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .busy import ANY
-from .trace import NONE, Trace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Flags, Ints
+from .trace import NONE, Flags, Ints, Trace
 
 
 @dataclass(frozen=True)

@@ -19,24 +19,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..base.problems import BadInput
 from ..store.schema import schema
 from ..workload import Workload
-from .busy import ANY, COMPUTING, Within, busy
+from .busy import ANY, COMPUTING, Within, busy, covered_before
 from .collectives import collectives
 from .idle import CAUSES, attributed_gaps
 from .operators import operators
 from .phases import OPERATIONS, phases
 from .steps import steps
-from .trace import COMMUNICATION, COPY, NONE, Trace, lane_name
+from .trace import COMMUNICATION, COPY, NONE, Ints, Trace, lane_name
 from .trace_loading import prepare
-
-if TYPE_CHECKING:
-    from .trace import Ints
 
 Row = dict[str, Any]
 
@@ -126,12 +123,7 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
     for _, own in trace.per_lane():
         s, e = np.maximum(work.s[own], ahead[own]), work.e[own]
         mine = work.of(classes, own) & (e > s)
-        s, e = s[mine], e[mine]
-        before = np.concatenate([[0], np.cumsum(e - s)])
-        last = np.searchsorted(s, at, side="right") - 1
-        if len(s):
-            begun = np.where(last < 0, 0, np.minimum(at, e[last]) - s[last])
-            total += np.diff(before[np.maximum(last, 0)] + begun)
+        total += np.diff(covered_before(at, s[mine], e[mine]))
     return total
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.database import sql_literal
 from ..base.text import short_time
@@ -21,10 +22,6 @@ from ..catalogue.thresholds import count_threshold, threshold
 from .busy import ANY
 from .rules import rules
 from .trace import NONE, OF_PROGRAM, Trace, Window, Work
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _LEAST = count_threshold("timeline.least_steps")
 _MOST = 200_000

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..store.schema import schema
 from ..workload import Workload
 from .host_clocks import column_names, on_one_clock
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 COMPUTE, COMMUNICATION, COPY, FILL = range(4)
 """Classes of device work."""

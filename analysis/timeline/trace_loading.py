@@ -7,9 +7,9 @@ pass over ten million events takes some tenths of a second, so there are only tw
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.database import speed_up, sql_literal
 from ..base.problems import BadInput
@@ -28,7 +28,9 @@ from .trace import (
     PAGE_FAULTS,
     PROFILER,
     Blocks,
+    Flags,
     Hold,
+    Ints,
     Launches,
     SilentStream,
     Trace,
@@ -42,11 +44,6 @@ from .trace import (
     thread_rows,
     usable_events,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .trace import Flags, Ints
 
 _MANY = 100_000
 _SOME, _FEW_CALLS, _MOST = 50_000, 200, 0.99
