@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,82 +20,49 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
+from .answers.tables import Row, table_from
 from .base.parameters import Offset, Reference
-from .base.results import NextCall, Result, Table, table
+from .base.results import NextCall, Result, Table
 
-_WORKLOADS = dict.fromkeys(
-    ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
-)
-_TIMES = {
-    **dict.fromkeys(("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"), "ns"),
-    "pct": "%",
-    "total_ms": "ms",
-    **dict.fromkeys(("p95_ns", "std_ns"), "ns"),
-    "cv_pct": "%",
-}
-"""``std_ns`` is the standard deviation of the launches, ``cv_pct`` its share of the mean; both need two launches."""
-_TAKEN = {**dict.fromkeys(("vgpr", "agpr", "sgpr")), **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B")}
-_TRUST = dict.fromkeys(("status", "reason"))
-_KERNELS = {**dict.fromkeys(("rank", "kernel", "calls")), **_TIMES, **_TAKEN, "configurations": None, **_TRUST}
-_SAMPLED = {
-    **dict.fromkeys(("rank", "kernel", "samples")),
-    "cycles": "cycles",
-    "pct": "%",
-    "instructions": None,
-}
-"""Columns for a profile without launches. ``pct`` is the share of all samples, or of all cycles in thread traces."""
 _NO_LAUNCHES = "The profile has samples or counts per instruction but no launches, so kernels are ordered by those."
-_LAUNCHES = {
-    **dict.fromkeys(("number", "kernel", "configuration", "calls")),
-    **_TIMES,
-    **dict.fromkeys(("grid", "workgroup_size"), "work-items"),
-    **_TAKEN,
-    "cluster": "work-groups",
-    **_TRUST,
-}
 _COUNTED = "counted"
 """Column with the number of launches that have counters, shown if only some launches were to be counted."""
 By = Literal["kernel", "launch", "range"]
-_RANGES = {
-    **dict.fromkeys(("range", "entered", "launches")),
-    "total_ns": "ns",
-    "pct": "%",
-    "mean_ns": "ns",
-    "host_ns": "ns",
-}
+_RANGES = ("range", "entered", "launches", "total_ns", "pct", "mean_ns", "host_ns")
 _NESTED = (
     "total_ns is the time of the launches in a range and in ranges nested in it, mean_ns the same per entry of the "
     "range, host_ns the time that the program spent in it."
 )
-_PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
-
 _NEAR_TIE = 0.01
 """The first two kernels count as nearly equal if their times differ by at most this share of the longer one."""
 _WHERE_IS = (
     "To find the workloads that contain a kernel: query_counters with SELECT DISTINCT workload, kernel FROM dispatches "
     "WHERE kernel ILIKE '%name%'."
 )
-_SPREAD = """quantile_cont(duration_ns, 0.95), stddev_samp(duration_ns),
-       100 * stddev_samp(duration_ns) / nullif(avg(duration_ns), 0)"""
+_TIMES = """count(*) AS calls, sum(duration_ns) AS total_ns, avg(duration_ns) AS mean_ns,
+       median(duration_ns) AS median_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
+       100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS pct, sum(duration_ns) / 1e6 AS total_ms,
+       quantile_cont(duration_ns, 0.95) AS p95_ns, stddev_samp(duration_ns) AS std_ns,
+       100 * stddev_samp(duration_ns) / nullif(avg(duration_ns), 0) AS cv_pct"""
 _BY_TIME = f"""
-SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*),
-       sum(duration_ns), avg(duration_ns), median(duration_ns), min(duration_ns), max(duration_ns),
-       100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), sum(duration_ns) / 1e6, {_SPREAD},
-       max(vgpr), max(agpr), max(sgpr), max(lds_bytes), max(scratch_bytes), count(DISTINCT launch)
+SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, {_TIMES},
+       max(vgpr) AS vgpr, max(agpr) AS agpr, max(sgpr) AS sgpr, max(lds_bytes) AS lds_bytes,
+       max(scratch_bytes) AS scratch_bytes, count(DISTINCT launch) AS configurations
 FROM {{}} GROUP BY kernel ORDER BY rank"""
 _BY_LAUNCH = f"""
-SELECT d.kernel, any_value(configuration), count(*), sum(duration_ns) AS total, avg(duration_ns), median(duration_ns),
-       min(duration_ns), max(duration_ns), 100 * total / sum(total) OVER (), total / 1e6, {_SPREAD}, any_value(grid),
-       any_value(workgroup_size), any_value(vgpr), any_value(agpr), any_value(sgpr), any_value(lds_bytes),
-       any_value(scratch_bytes), any_value(cluster)
-FROM {{}} d GROUP BY d.kernel ORDER BY total DESC NULLS LAST, min(dispatch_id)"""
+SELECT d.kernel AS label, any_value(configuration) AS configuration, {_TIMES}, any_value(grid) AS grid,
+       any_value(workgroup_size) AS workgroup_size, any_value(vgpr) AS vgpr, any_value(agpr) AS agpr,
+       any_value(sgpr) AS sgpr, any_value(lds_bytes) AS lds_bytes, any_value(scratch_bytes) AS scratch_bytes,
+       any_value(cluster) AS cluster
+FROM {{}} d GROUP BY d.kernel ORDER BY total_ns DESC NULLS LAST, min(dispatch_id)"""
 _STATED = """
-SELECT row_number() OVER (ORDER BY total_ns DESC NULLS LAST) AS rank, kernel, calls, total_ns, mean_ns, NULL, min_ns,
-       max_ns, 100 * total_ns / sum(total_ns) OVER (), total_ns / 1e6, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL
+SELECT row_number() OVER (ORDER BY total_ns DESC NULLS LAST) AS rank, kernel, calls, total_ns, mean_ns,
+       NULL AS median_ns, min_ns, max_ns, 100 * total_ns / sum(total_ns) OVER () AS pct, total_ns / 1e6 AS total_ms,
+       NULL AS p95_ns, NULL AS std_ns, NULL AS cv_pct, NULL AS vgpr, NULL AS agpr, NULL AS sgpr, NULL AS lds_bytes,
+       NULL AS scratch_bytes, NULL AS configurations
 FROM {} ORDER BY rank"""
 _BY_PASS = """
-SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ','))
+SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ',')) AS counters
 FROM {} ORDER BY pass_id"""
 
 
@@ -139,84 +106,83 @@ def list_workloads(
     LDS."""
     if workload is None:
         workloads, broken = store.scan()
-        rows = [_row(manifest) for manifest in reversed(workloads)]
+        workloads.reverse()
         notes = [f"Skipped: {sentence}" for sentence in broken[:20]]
-        if len(rows) > 1:
+        if len(workloads) > 1:
             notes.append(_WHERE_IS)
-        suggested = [next_call("list_workloads", "kernels of the newest", workload=rows[0][0])] if rows else []
-        shown = table(_WORKLOADS, rows, limit=limit, offset=offset)
-        return WorkloadsResult(answer=_of_the_store(rows, offset), table=shown, notes=notes, next=suggested)
+        return WorkloadsResult(
+            answer=_of_the_store(workloads, offset),
+            table=table_from("stored", [*map(_row, workloads)], limit=limit, offset=offset),
+            notes=notes,
+            next=[next_call("list_workloads", "kernels of the newest", workload=one.id) for one in workloads[:1]],
+        )
     with Workload.open(store, workload, by="launch" if by == "launch" else "kernel") as opened:
         return _one(opened, by, limit, offset)
 
 
-def _of_the_store(rows: list[list[Any]], offset: int) -> str:
+def _of_the_store(workloads: list[Manifest], offset: int) -> str:
     """Say how many workloads there are, and which is the newest."""
-    if not rows:
-        return sentence("workloads.none")
-    if offset >= len(rows):
-        return sentence("workloads.past", offset=offset, count=len(rows))
-    newest = dict(zip(_WORKLOADS, rows[0], strict=True))
-    newest["device"] = newest["device"] or newest["arch"] or "an unknown device"
-    return sentence("workloads.one" if len(rows) == 1 else "workloads.several", count=len(rows), **newest)
+    if offset >= len(workloads):
+        return sentence("workloads.past" if workloads else "workloads.none", offset=offset, count=len(workloads))
+    newest, code = workloads[0], "workloads.one" if len(workloads) == 1 else "workloads.several"
+    facts = {"name": newest.name, "format": newest.format, "created": iso(newest.created_ns)}
+    return sentence(code, count=len(workloads), device=_device(newest), **facts)
 
 
-def _row(manifest: Manifest) -> list[Any]:
-    """Return one row of the list, in the order of ``_WORKLOADS``."""
-    shown = {
-        "workload": manifest.id,
-        "created": iso(manifest.created_ns),
-        "kernels": manifest.kernel_count,
-        "dispatches": manifest.dispatch_count,
-        "counters": len(manifest.counters),
-        "tags": ", ".join(manifest.tags) or None,
-    }
-    return [shown[name] if name in shown else getattr(manifest, name) for name in _WORKLOADS]
+def _device(manifest: Manifest) -> str:
+    return manifest.device or manifest.arch or "an unknown device"
+
+
+def _row(manifest: Manifest) -> Row:
+    created, tags = iso(manifest.created_ns), ", ".join(manifest.tags) or None
+    return {"manifest": manifest, "created": created, "counters": len(manifest.counters), "tags": tags}
 
 
 def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult:
     manifest = workload.manifest
     if by == "range":
-        columns, rows = _RANGES, launching_ranges.range_times(workload)
+        name = "range_times"
+        rows = [dict(zip(_RANGES, row, strict=True)) for row in launching_ranges.range_times(workload)]
+    elif by == "launch" and manifest.dispatches:
+        name, rows = "launch_times", _launches(workload)
     else:
-        columns, rows = _launches(workload) if by == "launch" and manifest.dispatches else _kernels(workload)
-    passes = _rows(workload, "passes", _BY_PASS)
-    shown = table(columns, rows, limit=limit, offset=offset)
-    shared = {name: getattr(manifest, name) for name in WorkloadDetail.model_fields if hasattr(manifest, name)}
+        name, rows = _kernels(workload)
+    without = () if rows and _COUNTED in rows[0] else (_COUNTED,)
+    shown = table_from(name, rows, without=without, limit=limit, offset=offset)
+    shared = {field: getattr(manifest, field) for field in WorkloadDetail.model_fields if hasattr(manifest, field)}
     odd = outliers.notes(workload, workload.kernels) if by != "range" and manifest.dispatches else []
-    detail = WorkloadDetail(**shared, created=iso(manifest.created_ns), passes=table(_PASSES, passes))
+    passes = table_from("passes", _records(workload, "passes", _BY_PASS))
+    detail = WorkloadDetail(**shared, created=iso(manifest.created_ns), passes=passes)
     return WorkloadsResult(
-        answer=_of_one(manifest, columns, rows),
+        answer=_of_one(manifest, rows),
         workload=detail,
         table=shown,
         notes=[
             *_total(shown, rows, offset),
-            *_tie(rows, columns),
+            *_tie(rows),
             *(note.text for note in odd),
             *([_NESTED] if by == "range" else []),
-            *([_NO_LAUNCHES] if columns is _SAMPLED else []),
+            *([_NO_LAUNCHES] if name == "sampled_kernels" else []),
             *(w.text for w in manifest.warnings),
         ],
         next=[*_next(workload, by)],
     )
 
 
-def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[list[Any]]) -> str:
+def _of_one(manifest: Manifest, rows: list[Row]) -> str:
     """Say what was profiled where, how long it took, and which kernel takes the most time."""
     contents = ""
-    if rows and "total_ns" in columns and "calls" in columns:
-        records = [dict(zip(columns, row, strict=False)) for row in rows]
-        kernels = count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row")
+    if rows and {"total_ns", "calls"} <= rows[0].keys():
         contents = sentence(
             "workloads.detail_time",
-            launches=count_text(sum(one["calls"] or 0 for one in records), "launch"),
-            kernels=kernels,
-            time=short_time(sum(one["total_ns"] or 0 for one in records)),
+            launches=count_text(sum(one["calls"] or 0 for one in rows), "launch"),
+            kernels=count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row"),
+            time=short_time(sum(one["total_ns"] or 0 for one in rows)),
         )
         # Several rows may be launch configurations of one kernel.
         shares = Counter[str]()
-        for one in records:
-            shares[one.get("kernel", "")] += one["pct"] or 0
+        for one in rows:
+            shares[one["kernel"]] += one["pct"] or 0
         kernel, share = shares.most_common(1)[0]
         if kernel and share:
             contents += sentence("workloads.longest", kernel=short(kernel), share=share)
@@ -224,32 +190,29 @@ def _of_one(manifest: Manifest, columns: Mapping[str, str | None], rows: list[li
         contents = sentence("workloads.events", events=count_text(manifest.events, "event"))
     elif manifest.samples:
         contents = sentence("workloads.sampled", samples=count_text(manifest.samples, "sample"))
-    device = manifest.device or manifest.arch or "an unknown device"
-    return sentence("workloads.detail", name=manifest.name, device=device, contents=contents)
+    return sentence("workloads.detail", name=manifest.name, device=_device(manifest), contents=contents)
 
 
-def _total(shown: Table, rows: list[list[Any]], offset: int) -> Iterator[str]:
+def _total(shown: Table, rows: list[Row], offset: int) -> Iterator[str]:
     """Return the share of the total time in the rows shown; nothing if no row has a time or the rows are ranges."""
     if "total_ms" not in shown.columns or len(rows) < 2:
         return
-    at = shown.columns.index("total_ns")
-    whole, part = (sum(row[at] or 0 for row in some) for some in (rows, shown.rows))
+    last = offset + len(shown.rows)
+    whole, part = (sum(row["total_ns"] or 0 for row in some) for some in (rows, rows[offset:last]))
     if whole and len(shown.rows) == len(rows):
-        yield f"All {count_text(len(rows), 'row')} together take {short_time(whole)}."
+        yield sentence("listed.all", count=len(rows), time=short_time(whole))
     elif whole and shown.rows:
-        last = offset + len(shown.rows)
-        yield f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."
+        share = part / whole
+        yield sentence("listed.some", first=offset + 1, last=last, of=len(rows), share=share, time=short_time(whole))
 
 
-def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> Iterator[str]:
+def _tie(rows: list[Row]) -> Iterator[str]:
     """Return a note if the times of the first two rows are too close for their order to matter."""
-    if len(rows) < 2 or not {"total_ms", "rank"} <= columns.keys():
+    if len(rows) < 2 or not {"total_ms", "rank"} <= rows[0].keys():
         return
-    first, second = (dict(zip(columns, row, strict=False)) for row in rows[:2])
-    longest, next_longest = first["total_ms"], second["total_ms"]
+    longest, next_longest = (row["total_ms"] for row in rows[:2])
     if longest and next_longest and longest - next_longest <= _NEAR_TIE * longest:
-        shares = f"{first['pct']:.2f} and {second['pct']:.2f} %"
-        yield f"#1 and #2 are nearly equal ({shares}): their order is not significant."
+        yield sentence("listed.tie", first=rows[0]["pct"], second=rows[1]["pct"])
 
 
 def _next(workload: Workload, by: By) -> Iterator[NextCall]:
@@ -272,61 +235,54 @@ def _next(workload: Workload, by: By) -> Iterator[NextCall]:
         yield next_call("list_workloads", "time by the ranges that the program marks", **here, by="range")
 
 
-def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Return the columns and rows of kernels by time."""
-    rows = _rows(workload, "dispatches", _BY_TIME)
+def _kernels(workload: Workload) -> tuple[str, list[Row]]:
+    """Return the name of a table of kernels by time, and its rows."""
+    rows = _records(workload, "dispatches", _BY_TIME)
     if not rows and has_code(workload):
         kernels = sampled_kernels(workload)
         samples, cycles = sum(one.samples for one in kernels), sum(one.cycles for one in kernels)
-        return _SAMPLED, [
-            [
-                int(one.number),
-                one.kernel,
-                one.samples if samples else None,
-                one.cycles if cycles else None,
-                _share(one.samples, samples) if samples else _share(one.cycles, cycles),
-                one.instructions,
-            ]
+        unit, total = ("samples", samples) if samples else ("cycles", cycles)
+        return "sampled_kernels", [
+            {
+                "of": one,
+                "rank": int(one.number),
+                "samples": one if samples else None,
+                "cycles": one if cycles else None,
+                "pct": 100 * getattr(one, unit) / total if total else None,
+            }
             for one in kernels
         ]
-    counted = bool(rows)
-    rows = [[*row, *_trust(workload, str(row[1]))] for row in rows or _rows(workload, "kernel_stats", _STATED)]
-    return _with_counted(workload, _KERNELS, rows, [row[1] for row in rows]) if counted else (_KERNELS, rows)
+    counted = _counted(workload) if rows else None
+    for row in rows or (rows := _records(workload, "kernel_stats", _STATED)):
+        row |= _trust(workload, row["kernel"]) | ({} if counted is None else {_COUNTED: counted.get(row["kernel"], 0)})
+    return "kernel_times", rows
 
 
-def _share(part: int, whole: int) -> float | None:
-    return 100 * part / whole if whole else None
-
-
-def _launches(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Return the columns and rows of launch configurations by time, each with the name of its kernel."""
-    rows = [list(row) for row in workload.rows(_BY_LAUNCH.format(workload.relation("dispatches")))]
-    labels = [row[0] for row in rows]
-    named = []
+def _launches(workload: Workload) -> list[Row]:
+    """Return the rows of launch configurations by time, each with the name of its kernel."""
+    rows, counted = _records(workload, "dispatches", _BY_LAUNCH), _counted(workload)
     for row in rows:
-        label, configuration, *figures = row
-        number = f"#{workload.kernels[label].number}"
-        kernel = kernel_of(label, configuration)
-        named.append([number, kernel, configuration, *figures, *_trust(workload, kernel)])
-    return _with_counted(workload, _LAUNCHES, named, labels)
+        label = row["label"]
+        row |= {"number": f"#{workload.kernels[label].number}", "kernel": kernel_of(label, row["configuration"])}
+        row |= _trust(workload, row["kernel"]) | ({} if counted is None else {_COUNTED: counted.get(label, 0)})
+    return rows
 
 
-def _with_counted(
-    workload: Workload, columns: dict[str, str | None], rows: list[list[Any]], names: list[str]
-) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Add a column with the number of launches that have counters, if only some launches were to be counted."""
-    if not workload.manifest.sampled:
-        return columns, rows
-    counted = counted_launches(workload)
-    return {**columns, _COUNTED: None}, [[*row, counted.get(n, 0)] for row, n in zip(rows, names, strict=True)]
+def _counted(workload: Workload) -> Mapping[str, int] | None:
+    """Return the number of launches that have counters; None unless only some launches were to be counted."""
+    return counted_launches(workload) if workload.manifest.sampled else None
 
 
-def _rows(workload: Workload, name: str, sql: str) -> list[list[Any]]:
+def _records(workload: Workload, name: str, sql: str) -> list[Row]:
     """Return the rows of a query over one table of a workload; none if the workload does not have the table."""
-    return [list(row) for row in workload.rows(sql.format(workload.relation(name)))] if workload.has(name) else []
+    if not workload.has(name):
+        return []
+    cursor = workload.cursor.execute(sql.format(workload.relation(name)))
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _trust(workload: Workload, kernel: str) -> tuple[str, str | None]:
+def _trust(workload: Workload, kernel: str) -> Row:
     """Return the status of the times of a kernel, and the reason if they are suspect."""
     doubt = workload.doubts.about(frozenset({DURATION}), [kernel])
-    return ("suspect", doubt.text) if doubt else ("ok", None)
+    return {"status": "suspect" if doubt else "ok", "reason": doubt.text if doubt else None}
