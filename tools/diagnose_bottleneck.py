@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -32,16 +32,15 @@ from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ce
 from .base.parameters import By, Detail, KernelName, WorkloadName
 from .base.results import NextCall, Result, TextBlock
 
+Record = TypeVar("Record")
 _ADVICE = 2
 """How many actions the first finding of a kernel shows; detail="full" shows all actions of all findings."""
-_SQL = " evidence.sql runs in query_counters."
 _LEADING_PCT = 50.0
 """Share of the kernel time from which a launch that shows what limits it answers for the program."""
 _LARGER_GRID = "larger_grid"
 """The change that helps where resources do not limit the resident waves."""
 _BEGINNING = 40
 """How many characters are shown of advice that was given before."""
-_OF_RANKS = "Figures cover the launches of all {:,} ranks; rates and shares are per device."
 _CHANGE = 100
 """How many characters are shown of the description of an earlier change."""
 
@@ -172,15 +171,17 @@ def _of_times_alone(
     )
 
 
+def _rounded(record: Record, **formats: str) -> Record:
+    """Return a record whose named figures have the digits of their formats."""
+    values = {name: getattr(record, name) for name in formats}
+    figures = {name: None if value is None else float(format(value, formats[name])) for name, value in values.items()}
+    return replace(record, **figures)  # type: ignore[type-var]
+
+
 def _figures_of(whole: Application) -> Application:
     """Round the figures to the digits that an answer needs."""
-    return replace(
-        whole,
-        share_pct=round(whole.share_pct, 1),
-        gpu_idle_pct=round(whole.gpu_idle_pct, 1),
-        speedup_bound=_three_digits(whole.speedup_bound),
-        ceiling=whole.ceiling and rounded_ceiling(whole.ceiling),
-    )
+    rounded = _rounded(whole, share_pct=".1f", gpu_idle_pct=".1f", speedup_bound=".3g")
+    return replace(rounded, ceiling=whole.ceiling and rounded_ceiling(whole.ceiling))
 
 
 def _first(manifest: Manifest, whole: Application | None) -> Iterator[NextCall]:
@@ -191,30 +192,10 @@ def _first(manifest: Manifest, whole: Application | None) -> Iterator[NextCall]:
 
 def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
     """Round the figures to the digits that an answer needs."""
-    verdict = replace(
-        diagnosis.verdict,
-        speedup_bound=_three_digits(diagnosis.verdict.speedup_bound),
-        program_bound=_three_digits(diagnosis.verdict.program_bound),
-    )
-    findings = [
-        replace(f, severity=round(f.severity, 1), speedup_bound=_three_digits(f.speedup_bound))
-        for f in diagnosis.findings
-    ]
-    share = None if diagnosis.share_pct is None else round(diagnosis.share_pct, 2)
-    changes = [
-        replace(
-            gain,
-            part_pct=round(gain.part_pct, 1),
-            at_most=_three_digits(gain.at_most),
-            expected=float(f"{gain.expected:.3g}"),
-        )
-        for gain in diagnosis.changes
-    ]
-    return replace(diagnosis, share_pct=share, verdict=verdict, findings=findings, changes=changes)
-
-
-def _three_digits(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.3g}")
+    verdict = _rounded(diagnosis.verdict, speedup_bound=".3g", program_bound=".3g")
+    findings = [_rounded(finding, severity=".1f", speedup_bound=".3g") for finding in diagnosis.findings]
+    changes = [_rounded(gain, part_pct=".1f", at_most=".3g", expected=".3g") for gain in diagnosis.changes]
+    return replace(_rounded(diagnosis, share_pct=".2f"), verdict=verdict, findings=findings, changes=changes)
 
 
 def _with_lines(opened: Workload, diagnoses: list[Diagnosis]) -> list[Diagnosis]:
@@ -285,31 +266,27 @@ def _shorten_if_said(advice: Advice, said: Mapping[Advice, str]) -> Advice:
 
 def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
     """The evidence without SQL, rounded for reading; detail="full" includes the SQL."""
-    return [replace(e, sql=None, value=None if e.value is None else float(f"{e.value:.6g}")) for e in evidence]
+    return [_rounded(replace(e, sql=None), value=".6g") for e in evidence]
 
 
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> Iterator[str]:
     if manifest.ranks > 1:
-        yield _OF_RANKS.format(manifest.ranks)
-    yield (
-        "speedup_bound is an upper bound for this version's own work and traffic, fully overlapped and at its ceiling; "
-        "a version that moves less can exceed it. 1: only less work helps. program_bound: for the time of all kernels. "
-        "changes: the same bound for each kind of change, and the gain to expect."
-        f"{_SQL if sql else ''}"
-    )
-    if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < CONFIDENT]:
-        can = any(d.next_counters for d in diagnoses if d.verdict.confidence < CONFIDENT)
-        why = "counters that would decide are missing" if can else "no counter exists that would decide"
-        if not can and any(map(_contradicts_itself, diagnoses)):
-            why = "the figures that would decide are impossible"
-        yield f"Not certain for {', '.join(unsure)}: {why}; do not act on it yet."
+        yield sentence("diagnosed.ranks", ranks=manifest.ranks)
+    yield sentence("diagnosed.bounds", more=sentence("diagnosed.sql") if sql else "")
+    if unsure := [d for d in diagnoses if d.verdict.confidence < CONFIDENT]:
+        code = "diagnosed.no_counters"
+        if any(d.next_counters for d in unsure):
+            code = "diagnosed.missing"
+        elif any(map(_contradicts_itself, diagnoses)):
+            code = "diagnosed.impossible"
+        yield sentence("diagnosed.unsure", kernels=[f"#{d.number}" for d in unsure], why=sentence(code))
     for doubt in dict.fromkeys(d.verdict.doubt for d in diagnoses if d.verdict.doubt):
-        doubted = ", ".join(f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt)
-        yield f"Suspect for {doubted}: the deciding figures are doubted: {doubt.text}."
+        doubted = [f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt]
+        yield sentence("diagnosed.doubted", kernels=doubted, why=doubt.text)
     if total > len(diagnoses):
-        yield f"{total - len(diagnoses)} shorter kernels are not shown; kernel= or top_n= shows them."
+        yield sentence("diagnosed.more", count=total - len(diagnoses))
     if not (gpu := targets.gpu(manifest.arch or "")).validated_on_hardware:
-        yield f"The rules for {manifest.arch} have been checked against {gpu.checked_on}, but not yet on hardware."
+        yield sentence("diagnosed.not_on_hardware", arch=manifest.arch, checked_on=gpu.checked_on)
 
 
 def _contradicts_itself(diagnosis: Diagnosis) -> bool:

@@ -72,11 +72,9 @@ class QueryResult(Result):
             return self
         more = [names[i] for i in filled if i not in kept]
         shown = f"{', '.join(more[:_NAMED])}{', ...' if len(more) > _NAMED else ''}"
-        note = (
-            f"{len(names) - len(kept)} of {count_text(len(names), 'column is', 'columns are')} omitted: "
-            f"{len(empty)} without a value in these rows"
-            f"{f' and {len(more)} more ({shown})' if more else ''}. Name columns to see them; DESCRIBE lists all."
-        )
+        left_out = sentence("queried.named", count=len(more), names=shown) if more else ""
+        omitted = len(names) - len(kept)
+        note = sentence("queried.omitted", omitted=omitted, every=len(names), empty=len(empty), more=left_out)
         table = self.table.model_copy(
             update={
                 "columns": [names[i] for i in kept],
@@ -164,11 +162,7 @@ def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
     """Return notes on WHERE workload = '...' with a workload's name, because the column contains ids."""
     texts = {text for those in named.workloads.values() for text in those or ()}.difference(m.id for m in manifests)
     ids = {m.name: m.id for m in manifests if m.name in texts}
-    return [
-        f"The column workload contains ids: write {near_names!r} for {name!r}, or omit it and call with "
-        f"workload={name!r}."
-        for name, near_names in list(ids.items())[:_TOLD]
-    ]
+    return [sentence("queried.ids", id=own, name=name) for name, own in list(ids.items())[:_TOLD]]
 
 
 def _doubts(manifests: list[Manifest], named: References) -> Iterator[str]:
@@ -235,18 +229,12 @@ def _total(child: Child) -> int | None:
 
 def _remarks(answer: dict[str, Any], table: Table) -> Iterator[str]:
     """Describe what was changed or omitted in the answer."""
+    shown = len(table.rows)
     if answer["cut_bytes"]:
-        shown = f"{count_text(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
-        yield f"The answer was cut after {shown}; name fewer columns, or aggregate."
+        yield sentence("queried.cut", rows=shown, size=TOTAL_BYTES // 1000)
     elif table.truncated:
         of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
-        yield f"The first {len(table.rows)}{of} rows are shown; raise limit (10000 at most), or aggregate."
-    if n := answer["not_finite"]:
-        yield (
-            f"{count_text(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; "
-            "they are shown as null."
-        )
-    if n := answer["big_integers"]:
-        yield f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and shown as text."
-    if n := answer["cut_cells"]:
-        yield f"{n} long values were truncated; their full length is stated at the end."
+        yield sentence("queried.first", rows=shown, of=of)
+    for name in ("not_finite", "big_integers", "cut_cells"):
+        if count := answer[name]:
+            yield sentence(f"queried.{name}", count=count)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ..base.text import count_text, first_few
+from ..base.text import first_few
 from ..catalogue.thresholds import threshold
 from .rules import rules
 from .trace import COMMUNICATION, COMPUTE, EVICTED, NONE, PAGE_FAULTS, Trace, is_same, lane_name
+from .wording import sentence
 
 _LOST_PCT = threshold("timeline.lost_pct")
 _SILENT = threshold("timeline.silent_device")
@@ -29,6 +30,9 @@ _FAMILIES = 32
 """The number of different replays of graphs that are compared."""
 
 
+Affected = Literal["causes", "busy", "events"]
+
+
 @dataclass(frozen=True)
 class TraceDoubt:
     """A doubt about a trace; ``of`` is what it affects: causes of idle time, busy time of devices, or what it contains.
@@ -37,7 +41,7 @@ class TraceDoubt:
     """
 
     code: str
-    of: Literal["causes", "busy", "events"]
+    of: Affected
     text: str
 
 
@@ -61,22 +65,16 @@ def _about_times(trace: Trace) -> Iterator[TraceDoubt]:
     share = 100 * float(asked.mean())
     early = asked & (work.s < work.a0)
     if share and (part := 100 * int(early.sum()) / int(asked.sum())) >= limits.early_pct:
-        ahead = float(np.median((work.a0 - work.s)[early]))
-        text = (
-            f"{part:.0f} % of the device's work starts before the call that launched it (by {ahead / 1e3:.3g} us, "
-            "median): the clocks of host and device differ, so the causes of idle time are uncertain."
-        )
-        yield TraceDoubt("clocks_differ", "causes", text)
+        yield _doubt("clocks_differ", "causes", part=part, ahead_us=float(np.median((work.a0 - work.s)[early])) / 1e3)
     if trace.calls and 100 - share >= limits.unasked_pct:
-        text = (
-            f"{100 - share:.0f} % of the device's work has no recorded host call (no call with its correlation id), "
-            "so the cause of the idle time before it is unknown."
-        )
-        yield TraceDoubt("not_asked_for", "causes", text)
+        yield _doubt("not_asked_for", "causes", share=100 - share)
     kernels = work.of((COMPUTE, COMMUNICATION))
     if kernels.any() and (none := 100 * float((work.e == work.s)[kernels].mean())) >= limits.instant_pct:
-        text = f"{none:.0f} % of the kernels have zero duration in the profile: the device is busier than reported."
-        yield TraceDoubt("no_length", "busy", text)
+        yield _doubt("no_length", "busy", share=none)
+
+
+def _doubt(code: str, of: Affected, **values: Any) -> TraceDoubt:
+    return TraceDoubt(code, of, sentence(code, **values))
 
 
 def _held_kernels(trace: Trace) -> Iterator[TraceDoubt]:
@@ -89,14 +87,8 @@ def _held_kernels(trace: Trace) -> Iterator[TraceDoubt]:
         for cause in (PAGE_FAULTS, EVICTED):
             if hold := trace.holds.get((lane.number, cause)):
                 held += int(hold.within_gaps(lambda a, b: b - a, s, e).sum())
-    if not running or 100 * held / running < _HELD_PCT:
-        return
-    text = (
-        "The kernel driver handled page faults, moved pages or had evicted the queues during "
-        f"{100 * held / running:.3g} % of the time of all kernels ({held / 1e6:.4g} ms): these kernels waited for "
-        "memory. Prefetch what they touch, or allocate it on the device, before judging them."
-    )
-    yield TraceDoubt("page_faults", "busy", text)
+    if running and 100 * held / running >= _HELD_PCT:
+        yield _doubt("page_faults", "busy", share=held / running, held=held)
 
 
 def _lost_launches(trace: Trace) -> Iterator[TraceDoubt]:
@@ -105,20 +97,18 @@ def _lost_launches(trace: Trace) -> Iterator[TraceDoubt]:
     lost = launches.lost
     if lost is None or not len(lost) or 100 * len(lost) / launches.calls < _LOST_PCT:
         return
-    start = trace.whole.start
-    text = f"{len(lost)} of {count_text(launches.calls, 'launch')} ({100 * len(lost) / launches.calls:.3g} %)"
-    if launches.lost_replays:
-        text += f", {launches.lost_replays} of them of graphs,"
-    text += " left no work in the trace: they were made "
-    if lost[-1] < launches.first:
-        text += f"in the first {(launches.first - start) / 1e6:.4g} ms, before all others (records were overwritten)"
-    elif lost[0] > launches.last:
-        text += f"after {(lost[0] - start) / 1e6:.4g} ms, behind all others (recording stopped, or the buffer was full)"
-    else:
-        text += f"between {(lost[0] - start) / 1e6:.4g} and {(lost[-1] - start) / 1e6:.4g} ms"
-    if launches.lost_threads > 1:
-        text += f", by {launches.lost_threads} threads"
-    yield TraceDoubt("lost_launches", "events", f"{text}. The device is busier than the trace shows.")
+    when = "lost_first" if lost[-1] < launches.first else "lost_last" if lost[0] > launches.last else "lost_between"
+    start, last, first = trace.whole.start, int(lost[-1]), int(lost[0])
+    yield _doubt(
+        "lost_launches",
+        "events",
+        lost=len(lost),
+        calls=launches.calls,
+        share=len(lost) / launches.calls,
+        replays=sentence("lost_replays", count=launches.lost_replays) if launches.lost_replays else "",
+        when=sentence(when, first=first - start, last=last - start, others=launches.first - start),
+        threads=sentence("lost_threads", count=launches.lost_threads) if launches.lost_threads > 1 else "",
+    )
 
 
 def _silent_streams(trace: Trace) -> Iterator[TraceDoubt]:
@@ -127,15 +117,10 @@ def _silent_streams(trace: Trace) -> Iterator[TraceDoubt]:
     if not silent:
         return
     silent.sort(key=lambda s: (-s.lost, s.stream))
-    words = [
-        f"stream {one.stream} ({one.lost} of {count_text(one.launches, 'launch')}, from "
-        f"{(one.since - trace.whole.start) / 1e6:.4g} ms on)"
-        for one in silent
-    ]
-    text = f"{count_text(len(silent), 'stream falls', 'streams fall')} silent although work was launched to "
-    text += f"{'it' if len(silent) == 1 else 'them'}: {first_few(words, _NAMED)}. "
-    text += "The device is busier than the trace shows."
-    yield TraceDoubt("silent_streams", "events", text)
+    start = trace.whole.start
+    words = [sentence("silent_stream", stream=one, since=one.since - start) for one in silent]
+    what = "it" if len(silent) == 1 else "them"
+    yield _doubt("silent_streams", "events", count=len(silent), to=what, streams=first_few(words, _NAMED))
 
 
 def _lost_nodes(trace: Trace) -> Iterator[TraceDoubt]:
@@ -155,12 +140,11 @@ def _lost_nodes(trace: Trace) -> Iterator[TraceDoubt]:
     expected = lost + sum(size * times for size, times, *_ in families)
     if not lost or 100 * lost / expected < _LOST_PCT:
         return
-    text = (
-        f"{lost} of {expected} nodes of graphs are missing ({100 * lost / expected:.3g} %): {short} of "
-        f"{count_text(sum(times for _, times, *_ in families), 'replay')} have fewer nodes than the others, the first "
-        f"at {(min(where) - trace.whole.start) / 1e6:.4g} ms. The device is busier than the trace shows."
+    replays, first_at = sum(times for _, times, *_ in families), min(where) - trace.whole.start
+    share = lost / expected
+    yield _doubt(
+        "lost_nodes", "events", lost=lost, expected=expected, share=share, short=short, replays=replays, at=first_at
     )
-    yield TraceDoubt("lost_nodes", "events", text)
 
 
 def _replays(trace: Trace) -> list[tuple[int, int, int, Counter[int]]]:
@@ -198,21 +182,14 @@ def _silent_devices(trace: Trace) -> Iterator[TraceDoubt]:
     if not silent or shares[len(shares) // 2] < 1 - _SILENT / 2:
         return
     lane, s, e = silent[0]
-    text = (
-        f"{len(silent)} of {count_text(len(spans), 'device')} work during a part of the trace only: "
-        f"{lane_name(lane.rank, lane.device)} from {(s - trace.whole.start) / 1e6:.4g} to "
-        f"{(e - trace.whole.start) / 1e6:.4g} ms. Records may be missing."
+    name, begin = lane_name(lane.rank, lane.device), trace.whole.start
+    yield _doubt(
+        "silent_devices", "events", count=len(silent), every=len(spans), lane=name, start=s - begin, end=e - begin
     )
-    yield TraceDoubt("silent_devices", "events", text)
 
 
 def _sampling_doubts(trace: Trace) -> Iterator[TraceDoubt]:
     """Doubt a trace whose calls are far apart by their ids, although a profiler numbers all calls."""
     spacing = trace.launches.spacing
-    if spacing is None or spacing < _SAMPLED_IDS:
-        return
-    text = (
-        f"The correlation ids of successive host calls are {spacing:.3g} apart on average: the trace is a sample, or "
-        "most calls were not recorded. Idle time may be work that is missing."
-    )
-    yield TraceDoubt("sampled", "events", text)
+    if spacing is not None and spacing >= _SAMPLED_IDS:
+        yield _doubt("sampled", "events", spacing=spacing)

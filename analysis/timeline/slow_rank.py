@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..base.database import sql_literal, sql_name
-from ..base.text import count_text
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
@@ -20,6 +19,7 @@ from .host_clocks import column_names
 from .rules import rules
 from .trace import Trace, Window
 from .verdict import AdviceGain, ApplicationFinding, speedup
+from .wording import sentence
 
 Why = Literal["uneven_work", "slow_device", "slower_launches", "unknown"]
 """More work; the same counted work in more time; launches of the same sizes in more time, with uncounted work."""
@@ -103,13 +103,13 @@ def _explain_slow_rank(
     )
     more, slower = float(more or 0), float(slower or 0)
     evidence = [
-        f"{times[slowest] / 1e6:.4g} ms in kernels, the other ranks on average {others / 1e6:.4g} ms",
-        f"launches: {own_n or 0:.6g}, the others on average {other_n or 0:.6g}",
+        sentence("rank_time", own=times[slowest], others=others),
+        sentence("rank_launches", own=own_n or 0, others=other_n or 0),
     ]
     if own_items and other_items:
-        evidence.append(f"work-items launched: {100 * own_items / other_items:.4g} % of the others'")
+        evidence.append(sentence("rank_items", share=own_items / other_items))
     if slower > 0:
-        evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms longer on this rank")
+        evidence.append(sentence("rank_slower", ns=slower))
     counted = _counter_ratios(workload, launches, slowest)
     evidence += counted.words
     own = times[slowest]
@@ -320,18 +320,11 @@ def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:
     """Return sentences on the rank that the others wait for and why, how uneven ranks are, and how long they wait."""
     sentences = [late.claim] if late else []
     if not ranks.even and ranks.load_balance_pct is not None:
-        excess = ranks.late_excess_pct
-        who = f"{ranks.late.name} computes {excess:.3g} % longer than the mean of " if excess else ""
-        sentences.append(
-            f"out of balance: {who}{count_text(len(ranks.rows), 'rank')} "
-            f"(load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
-        )
+        who = sentence("late_computes", ranks=ranks) if ranks.late_excess_pct else ""
+        sentences.append(sentence("ranks_uneven", ranks=ranks, who=who, count=len(ranks.rows)))
     if ranks.waited_pct is not None and ranks.waited_pct >= _WAITED_PCT:
-        least = f"; {ranks.last.name} waits least: the others wait for it" if ranks.last else ""
-        sentences.append(
-            f"in {count_text(ranks.collectives, 'collective')} a rank waits on average {ranks.waited_pct:.3g} % of "
-            f"the time for the last one to arrive{least}"
-        )
+        least = sentence("waits_least", rank=ranks.last) if ranks.last else ""
+        sentences.append(sentence("ranks_wait", ranks=ranks, least=least))
     return [*sentences, *late.evidence] if late else sentences
 
 

@@ -35,6 +35,7 @@ from .verdict import (
     expected_from_pinning,
 )
 from .windows import Selected, select_windows, work_span
+from .wording import sentence
 
 _GAPS, _FEW_GAPS = 30, 3
 """The number of longest gaps per cause for which host activity is looked up; fewer if there are many host calls."""
@@ -393,56 +394,45 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     """Return the sentences of evidence for each height."""
-    evidence_by_height: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
-    wall = max(made.total.wall, 1)
+    evidence: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
+    total, wall, limits = made.total, max(made.total.wall, 1), rules().limits
     figure = {f.name: f.value for f in made.figures if f.status == "ok"}
     for row in made.causes:
         height = rules().causes[row.idle.cause].height
         if height and 100 * row.idle.ns / wall >= 1:
-            evidence_by_height[height].append(_idle_cause_text(row, wall))
-    if (index := figure.get("launch_bound_index")) is not None:
-        text = (
-            f"launch-bound index {index:.3g}: the host needs {figure['host_us_per_launch']:.3g} us from launch to "
-            f"launch, the kernels of one launch take {figure['device_us_per_launch']:.3g} us"
-        )
-        evidence_by_height["launch"].append(text)
-        evidence_by_height["gpu"].append(text)
-    if (brief := figure.get("kernels_below_10us_pct")) is not None and brief >= 50:
-        text = f"{brief:.0f} % of the kernels take less than 10 us: too short to fill the GPU"
-        evidence_by_height["launch"].append(text)
-        evidence_by_height["gpu"].append(text)
+            evidence[height].append(_idle_cause_text(row, wall))
+    brief, launching = figure.get("kernels_below_10us_pct"), []
+    if figure.get("launch_bound_index") is not None:
+        launching.append(sentence("launch_bound", figure=figure))
+    if brief is not None and brief >= 50:
+        launching.append(sentence("brief_kernels", share=brief))
+    evidence["launch"] += launching
+    evidence["gpu"] += launching
     link = made.trace.workload.manifest.link
     large = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     # The time that copies of one direction cost is known only if no copy overlaps a kernel.
-    apart = len(large) > 1 and not made.total.overlapped_copies
-    evidence_by_height["copies"] += [
-        _copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in large
-    ]
-    evidence_by_height["gpu"] += [
-        f"{_cut_name(k.name)}: {k.share_pct:.3g} % of the kernels' time, {count_text(k.calls, 'launch')}"
-        for k in [k for k in made.kernels if not k.communication][:2]
-    ]
-    total = made.total
-    if total.communication:
-        evidence_by_height["communication"].append(
-            f"communication kernels run for {100 * total.communication / wall:.1f} % of the devices' time, "
-            f"for {100 * total.exposed_communication / wall:.1f} % without overlapping computation"
-        )
+    apart = len(large) > 1 and not total.overlapped_copies
+    evidence["copies"] += [_copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in large]
+    computing = [k for k in made.kernels if not k.communication][:2]
+    evidence["gpu"] += [sentence("kernel_share", kernel=k, name=_cut_name(k.name)) for k in computing]
+    communication = evidence["communication"]
     if made.balance:
-        evidence_by_height["communication"][:0] = rank_evidence(made.balance, made.late)
-    elif made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
-        of = {lane.number: lane for lane in made.trace.lanes}
-        least, most = (lane_name(of[n].rank, of[n].device) for n in (made.imbalance.least, made.imbalance.most))
-        text = f"out of balance: {least} computes {made.imbalance.pct:.0f} % less than {most}"
-        evidence_by_height["communication"].append(text)
-    return evidence_by_height
+        communication += rank_evidence(made.balance, made.late)
+    if total.communication:
+        alone = total.exposed_communication / wall
+        communication.append(sentence("communication", share=total.communication / wall, alone=alone))
+    if not made.balance and made.imbalance and made.imbalance.pct >= limits.imbalance_pct:
+        of = {lane.number: lane_name(lane.rank, lane.device) for lane in made.trace.lanes}
+        least, most = of[made.imbalance.least], of[made.imbalance.most]
+        communication.append(sentence("imbalance", least=least, most=most, pct=made.imbalance.pct))
+    return evidence
 
 
 def _idle_cause_text(row: CauseRow, wall: int) -> str:
     """A sentence on one cause of idle time."""
-    text = f"{100 * row.idle.ns / wall:.1f} % idle: {row.idle.title}"
+    text = sentence("idle_cause", idle=row.idle, share=row.idle.ns / wall)
     if row.idle.gaps:
-        text += f" ({count_text(row.idle.gaps, 'gap')}, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
+        text += sentence("idle_gaps", idle=row.idle)
     if row.doing.range:
         text += f", in {_cut_name(row.doing.range)}"
     if row.doing.operations:

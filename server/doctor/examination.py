@@ -14,6 +14,7 @@ from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.files import VARIABLE, extension_folder
 from ...analysis.store.store import Store
+from ...tools.answers.sentences import sentence
 from ...tools.device.machine import programs
 from ...tools.device.machine.model import Check, Device, InstalledProfiler, Roots
 from ...tools.device.machine.survey import Machine, survey
@@ -104,35 +105,28 @@ def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
     what must be looked up."""
     like = targets.nearest(target, catalog.targets_with_metrics())
     near = targets.gpu(like) if like else None
-    family = near.family if near else "unknown"
     name = gpu.name or target
     limits = "".join(f"{block} = {number}\n" for block, number in near.counter_limits.items()) if near else ""
     named = json.dumps(name.removeprefix("AMD "))
-    pci = f"\n[pci_names]\n{stated['device_id']:#06x} = {named}\n" if "device_id" in stated else ""
-    heads = [
-        f"# Draft of the file of {target}, from what the driver of this machine states. Put it as gpus/{target}.toml "
-        f"into a folder, and name that folder in {VARIABLE}.",
-        f"target = {json.dumps(target)}",
-        f"vendor = {json.dumps(gpu.vendor)}",
-        f"family = {json.dumps(family)}",
-        "# The facts and formulas of this target are used where this file states nothing; check that they apply.",
-        f"like = {json.dumps(like)}"
-        if like
-        else "# No target of this generation is known, and so no formulas (families: cdna, rdna, nvidia).",
-        f"title = {json.dumps(name)}",
-        f"products = [{json.dumps(name)}]",
-        *(['brand = "AMD"'] if gpu.vendor == "amd" else []),
-        "validated_on_hardware = false",
-        "validated_on_profiles = false",
+    head = sentence(
+        "draft.head",
+        target=target,
+        variable=VARIABLE,
+        vendor=gpu.vendor,
+        family=near.family if near else "unknown",
+        like=sentence("draft.like" if like else "draft.unlike", like=like),
+        name=json.dumps(name),
+        brand='brand = "AMD"\n' if gpu.vendor == "amd" else "",
+    )
+    pci = sentence("draft.pci", id=stated["device_id"], name=named) if "device_id" in stated else ""
+    registers = sentence("draft.registers", like=like, limits=limits) if limits else ""
+    facts = [
+        sentence("draft.fact", key=key, value=value, unit=unit, driver=_DRIVER)
+        for key, (value, unit) in _driver_facts(gpu, stated).items()
     ]
-    registers = (
-        f"\n# As for {like}: compare with the vendor's list of counters.\n[counter_limits]\n{limits}" if limits else ""
-    )
-    facts = [f"[facts.{key}]\nvalue = {value}\nunit = {json.dumps(unit)}\nsource = {json.dumps(_DRIVER)}\n"
-             for key, (value, unit) in _driver_facts(gpu, stated).items()]  # fmt: skip
-    return "\n".join(
-        [*heads, pci + registers, *facts, _occupancy_lines(gpu, stated, like), _sheet(target, gpu, stated)]
-    )
+    return "\n".join([
+        head + pci + registers, *facts, _occupancy_lines(gpu, stated, like), _sheet(target, gpu, stated)
+    ])  # fmt: skip
 
 
 _DRIVER = "the driver of a machine with this GPU (rooflens doctor --draft)"
@@ -167,11 +161,11 @@ def _occupancy_lines(gpu: Device, stated: Counter[str], like: str | None) -> str
         "max_lds_bytes_per_workgroup": (stated["shared_bytes_per_block"], "bytes"),
     }
     lines = [
-        f"{name} = {{ value = {value}, unit = {json.dumps(unit)}, source = {json.dumps(_DRIVER)} }}\n"
+        sentence("draft.limit", name=name, value=value, unit=unit, driver=_DRIVER)
         for name, (value, unit) in told.items()
         if value
     ]
-    return "[occupancy]\n" + "".join(lines)
+    return "".join(["[occupancy]\n", *lines])
 
 
 def _sheet(target: str, gpu: Device, stated: Counter[str]) -> str:
@@ -180,17 +174,16 @@ def _sheet(target: str, gpu: Device, stated: Counter[str]) -> str:
     memory = stated["mem_clk_max"] or stated["memory_khz"] // 1000
     width = stated["width"] or stated["bus_bits"]
     given = {"cu_per_gpu": gpu.compute_units, "max_sclk": gpu.clock_max_mhz, "max_mclk": memory}
-    facts = [f"[facts.{name}]\nvalue = {value}" for name, value in given.items() if value]
-    lines = [
-        f"The product, as products/{'_'.join(words).lower()}.toml; each fact also needs a unit and a source:",
-        f"title = {json.dumps(gpu.name or target)}",
-        f"target = {json.dumps(target)}",
-        f"names = [{json.dumps([word.upper() for word in words])}]",
-        *"\n".join(facts).splitlines(),
-        "From its data sheet: peak rates, and the width and rate of its memory"
-        + (f" (the driver states {width} bits)" if width else ""),
-    ]
-    return "".join(f"# {line}\n" for line in lines)
+    facts = "".join(f"# [facts.{name}]\n# value = {value}\n" for name, value in given.items() if value)
+    return sentence(
+        "draft.sheet",
+        file="_".join(words).lower(),
+        title=json.dumps(gpu.name or target),
+        target=target,
+        names=json.dumps([word.upper() for word in words]),
+        facts=facts,
+        width=f" (the driver states {width} bits)" if width else "",
+    )
 
 
 def _store(store: Store) -> list[Check]:

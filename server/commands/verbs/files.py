@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.problems import BadArgument, BadInput, Problem, StoreProblem
 from ....analysis.base.text import count_text, inert
 from ....analysis.store.store import Store
+from ....tools.answers.sentences import sentence
 from ....tools.base.results import Result
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Outcome, print_json, print_line
@@ -229,10 +230,8 @@ def _imports(plan: PlanResult) -> list[str]:
 
 def _instructions(plan: PlanResult) -> str:
     """One line: what to run where, and how to import the result."""
-    return (
-        f"Copy the files to the folder of the program, run `sbatch {_SCRIPT}` or `bash {_SCRIPT}` there, copy "
-        f"rooflens_run back, and import it: {' and '.join(f'`{one}`' for one in _imports(plan))}."
-    )
+    imports = " and ".join(f"`{one}`" for one in _imports(plan))
+    return sentence("script.instructions", script=_SCRIPT, imports=imports)
 
 
 def _readme(plan: PlanResult) -> str:
@@ -245,34 +244,26 @@ def _readme(plan: PlanResult) -> str:
 
 def _script(plan: PlanResult) -> str:
     """The script; sbatch reads the lines that begin with #SBATCH, bash ignores them."""
-    steps = []
-    for number, command in enumerate(plan.commands, 1):
-        steps += [f"echo '{number} of {len(plan.commands)}: {command.step}'", command.shell or "", ""]
-    present = [
-        _stop_unless(f"[ -f {shlex.quote(str(name))} ]", f"{name} is missing: copy all files that rooflens wrote")
-        for name, _, _ in plan.files.rows[:1]
+    steps = [
+        f"echo '{number} of {len(plan.commands)}: {command.step}'\n{command.shell or ''}\n"
+        for number, command in enumerate(plan.commands, 1)
     ]
-    lines = [
-        "#!/bin/bash",
-        "#SBATCH --job-name=rooflens",
-        "#SBATCH --nodes=1",
-        "#SBATCH --ntasks=1",
-        *(["#SBATCH --gpus=1"] if plan.gpu != "cpu" else []),
-        "#SBATCH --time=01:00:00",
-        "#SBATCH --output=rooflens-%j.log",
-        f"# {count_text(plan.application_runs, 'run')} of the program for {plan.gpu}.",
-        "# Start this script in the folder of the program, with the other files beside it.",
-        "set -euo pipefail",
-        "",
+    needed = [
         _stop_unless(f"command -v {plan.profiler} > /dev/null", f"{plan.profiler} is not in PATH: load its module"),
-        *present,
+        *(
+            _stop_unless(f"[ -f {shlex.quote(str(name))} ]", f"{name} is missing: copy all files that rooflens wrote")
+            for name, _, _ in plan.files.rows[:1]
+        ),
         plan.prepare,
-        "",
-        *steps,
-        "echo 'done: copy rooflens_run back'",
-        "",
     ]
-    return "\n".join(lines)
+    return sentence(
+        "script.text",
+        gpus="#SBATCH --gpus=1\n" if plan.gpu != "cpu" else "",
+        runs=plan.application_runs,
+        gpu=plan.gpu,
+        needed="\n".join(needed),
+        steps="\n".join(steps),
+    )
 
 
 def _stop_unless(condition: str, message: str) -> str:

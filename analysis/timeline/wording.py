@@ -1,0 +1,20 @@
+"""The sentences about a timeline, whose wording is data (sentences.toml)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..catalogue.files import load
+from ..catalogue.wording import Wording
+
+
+def sentence(code: str, **values: Any) -> str:
+    """Return the sentence with this code, with its values."""
+    return Wording().format(_sentences()[code], **values)
+
+
+@cache
+def _sentences() -> dict[str, str]:
+    return load(Path(__file__).with_name("sentences.toml"))
