@@ -83,19 +83,14 @@ def import_profile(
     incomplete = sum(1 for p in merged.passes if p.unmatched_launches or p.matched < merged.dispatches)
     return ImportResult(
         answer=_summary(done),
+        **{name: getattr(done, name) for name in ("name", "format", "arch", "device", "events", "samples")},
         workload=done.id,
-        name=done.name,
-        format=done.format,
-        arch=done.arch,
-        device=done.device,
         kernels=done.kernel_count,
         dispatches=done.dispatch_count,
         counters=len(done.counters),
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,
         passes_unmatched=incomplete,
-        events=done.events,
-        samples=done.samples,
         warnings=[w.text for w in merged.warnings],
         notes=[*_same_content(store, done), *(n.text for n in merged.notes), *_hints(done)],
         next=_next(done, has_code=store.file(done, "instructions") is not None),
@@ -178,33 +173,28 @@ def _hints(done: Manifest) -> Iterator[str]:
     """Return hints on how to interpret this workload; none of them reports a fault."""
     if done.arch is None and done.counters:
         fitting = [t for t in targets.targets() if targets.gpu(t).vendor == done.vendor]
-        yield (
-            f"The profile does not state its GPU. To compute metrics, import it with gpu= one of {', '.join(fitting)}."
-        )
+        yield sentence("imported.no_gpu", fitting=fitting)
     if done.counters and done.vendor != "cpu":
-        yield "Counter collection runs one kernel at a time, so the durations do not show overlap."
+        yield sentence("imported.one_by_one")
     target = targets.find_target(done.arch)
     if target and target.agprs == "separate" and done.dispatches:
-        yield f"On {done.arch} profilers report agpr equal to vgpr; these are the same registers, not additional ones."
+        yield sentence("imported.same_registers", arch=done.arch)
     if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
-        yield "lds_bytes in profiler CSV files is static LDS only; it does not include dynamic LDS."
+        yield sentence("imported.static_lds")
 
 
 def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
-    overview = next_call(
-        "compute_metrics", "the figures that show where the time goes", workload=done.id, metrics=["overview"]
-    )
-    kernels = next_call("list_workloads", "its kernels by time", workload=done.id)
-    lines = next_call("find_hotspots", "the lines and instructions that cost the time", workload=done.id)
+    about = {"workload": done.id}
+    overview = next_call("compute_metrics", "the figures that show where the time goes", **about, metrics=["overview"])
+    kernels = next_call("list_workloads", "its kernels by time", **about)
+    lines = next_call("find_hotspots", "the lines and instructions that cost the time", **about)
     if not done.dispatches and not done.events and _has_host_stacks(done):
         return [next_call("find_hotspots", "the lines of the host's code", workload=done.id, by="host_line")]
     if has_code and not done.counters:
         return [lines, kernels] if done.dispatches else [lines]
     if done.events:
-        where = next_call(
-            "compute_timeline", "where the wall time goes, and whether the GPU is the limit", workload=done.id
-        )
-        return [where, kernels] if done.dispatches else [where]
+        why = "where the wall time goes, and whether the GPU is the limit"
+        return [next_call("compute_timeline", why, **about), *([kernels] if done.dispatches else [])]
     if has_code:
         return [overview, lines]
     return [overview, kernels] if done.arch in catalog.targets_with_metrics() and done.counters else [kernels]

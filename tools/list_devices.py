@@ -68,7 +68,7 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
     ceilings = _ceilings(store, manifests)
     if rest := machine.devices[_DEVICES:]:
         kinds = ", ".join(sorted({f"{d.vendor} {d.arch}" for d in rest}))
-        notes.append(f"{len(rest)} more devices are not shown ({kinds}).")
+        notes.append(sentence("machine.more", count=len(rest), kinds=kinds))
     return DevicesResult(
         answer=_summary(machine),
         devices=machine.devices[:_DEVICES],
@@ -99,9 +99,9 @@ def _summary(machine: Machine) -> str:
 
 def _notes(machine: Machine) -> Iterator[str]:
     if machine.on_battery:
-        yield "This machine runs on battery, which limits the clocks of GPUs and processors: plug it in to measure."
+        yield sentence("machine.battery")
     if not machine.gpus:
-        yield "No GPU is visible here. Profiles from other machines can be imported and fully analysed."
+        yield sentence("machine.no_gpu")
     # An installed profiler itself reports what the machine does not permit.
     told = {p.vendor for p in machine.profilers if p.path}
     yield from [
@@ -112,16 +112,13 @@ def _notes(machine: Machine) -> Iterator[str]:
     yield from unsound(machine.settings, ("counters", "times"))
     defects: dict[str, list[str]] = {}
     for profiler, defect in defects_here(machine):
-        mended = f"mended in {defect.mended}" if defect.mended else "not mended"
-        defects.setdefault(f"{profiler.name} {profiler.version}", []).append(f"{defect.code} ({mended})")
-    yield from [
-        f"{name} has known defects here, which rooflens doctor explains: {', '.join(of)}."
-        for name, of in defects.items()
-    ]
+        state = sentence("machine.mended" if defect.mended else "machine.not_mended", defect=defect)
+        defects.setdefault(f"{profiler.name} {profiler.version}", []).append(state)
+    yield from [sentence("machine.defects", name=name, defects=of) for name, of in defects.items()]
     unknown = sorted({d.arch for d in machine.gpus if d.arch and not d.supported})
     yield from [sentence_on for arch in unknown if (sentence_on := catalog.without_metrics(arch))]
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
-        yield f"{', '.join(masks)} is set here: programs started here may see fewer devices than listed."
+        yield sentence("machine.masked", masks=masks)
 
 
 def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> Iterator[NextCall]:

@@ -210,13 +210,14 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
         nodes = replay[mine][launched]
         calls += len(np.unique(nodes[nodes >= 0])) - int((nodes >= 0).sum())
     started = float(ns[mine][launched].sum(dtype=np.float64)) / max(calls, 1)
-    made = [
-        measured("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
-        measured("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
-        measured("device_us_per_launch", started / 1e3 if calls else None, "us"),
-        measured("launch_bound_index", typical / started if typical and started else None, "ratio"),
-        measured("queue_depth", queued / devices if devices else None, "operations"),
-    ]
+    values = {
+        "launch_call_us": float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None,
+        "host_us_per_launch": None if typical is None else typical / 1e3,
+        "device_us_per_launch": started / 1e3 if calls else None,
+        "launch_bound_index": typical / started if typical and started else None,
+        "queue_depth": queued / devices if devices else None,
+    }
+    made = [measured(name, value, _OF_LAUNCHES[name]) for name, value in values.items()]
     if calls >= _FEW_LAUNCHES:
         return made
     why = f"fewer than {_FEW_LAUNCHES} launches"

@@ -62,51 +62,40 @@ def step_rows(trace: Trace) -> list[Row]:
     if division is None:
         return []
     edges = division.starts
-    any_ns, computing, communication, copies = (
-        _busy_between(trace, edges, name, classes)
+    parts = {
+        name: _busy_between(trace, edges, name, classes)
         for name, classes in (
             ("any", ANY),
             ("computing", COMPUTING),
             ("communication", (COMMUNICATION,)),
             ("copies", (COPY,)),
         )
-    )
+    }
     return [
         {
-            "step": n,
+            "step": n + 1,
             "name": division.name,
             "found_by": division.by,
-            "warm_up": n <= division.warm_up,
+            "warm_up": n < division.warm_up,
             "start_ns": start,
             "end_ns": end,
             "duration_ns": end - start,
-            "computing_ns": int(computing[n - 1]),
-            "communication_ns": int(communication[n - 1]),
-            "copies_ns": int(copies[n - 1]),
-            "idle_ns": (end - start) * len(trace.lanes) - int(any_ns[n - 1]),
+            **{f"{name}_ns": int(parts[name][n]) for name in parts if name != "any"},
+            "idle_ns": (end - start) * len(trace.lanes) - int(parts["any"][n]),
         }
-        for n, (start, end) in enumerate(pairwise(edges), 1)
+        for n, (start, end) in enumerate(pairwise(edges))
     ]
 
 
 @_table
 def phase_rows(trace: Trace) -> list[Row]:
     """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
+    times = ("start", "end", "device_start", "device_end", "interval", "busy")
     return [
         {
-            "phase": each.phase,
-            "name": each.name,
-            "rank": each.rank,
+            **{name: getattr(each, name) for name in ("phase", "name", "rank", "thread", "requests", "tokens")},
             "pid": None if each.pid == NONE else each.pid,
-            "thread": each.thread,
-            "requests": each.requests,
-            "tokens": each.tokens,
-            "start_ns": each.start,
-            "end_ns": each.end,
-            "device_start_ns": each.device_start,
-            "device_end_ns": each.device_end,
-            "interval_ns": each.interval,
-            "busy_ns": each.busy,
+            **{f"{name}_ns": getattr(each, name) for name in times},
             **{f"{group}_ns": each.operations.get(group) for group in OPERATIONS},
         }
         for each in phases(trace)
@@ -131,6 +120,9 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
 def lane_rows(trace: Trace) -> list[Row]:
     """Return the time of each part for every device; empty if there is no device work."""
     times = busy(trace, Within([trace.whole]))
+    parts = (
+        "wall", "computing", "communication", "exposed_communication", "copies", "exposed_copies", "idle"
+    )  # fmt: skip
     return [
         {
             "lane": number,
@@ -139,17 +131,10 @@ def lane_rows(trace: Trace) -> list[Row]:
             "device_id": lane.device,
             "streams": lane.streams,
             "operations": lane.work,
-            "wall_ns": of.wall,
-            "busy_ns": of.any,
-            "computing_ns": of.computing,
-            "communication_ns": of.communication,
-            "exposed_communication_ns": of.exposed_communication,
-            "copies_ns": of.copies,
-            "exposed_copies_ns": of.exposed_copies,
-            "idle_ns": of.idle,
+            "busy_ns": times[lane.number].any,
+            **{f"{part}_ns": getattr(times[lane.number], part) for part in parts},
         }
         for number, lane in enumerate(trace.lanes, 1)
-        for of in [times[lane.number]]
     ]
 
 
