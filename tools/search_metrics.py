@@ -17,12 +17,9 @@ from ..analysis.counter_check import check_records
 from ..analysis.store.store import Store
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
+from .answers.tables import Row, table_from
 from .base.parameters import Offset, Reference, Sentence
-from .base.results import Result, Table, table
-
-_COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": None, "counters": None, "gpus": None,
-            "description": None, "newer_id": None}  # fmt: skip
-
+from .base.results import Result, Table
 
 _SHOWN = 4
 
@@ -52,7 +49,7 @@ def search_metrics(
     entries = [on for name in every for named in variants if (on := named.get(name))]
     fitting = fitting_best(query, entries, every)
     page = fitting[offset : offset + limit]
-    shown = table(_COLUMNS, list(map(_row, page)))
+    shown = table_from("found_metrics", list(map(_row, page)))
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
     notes = [*_check_notes(store, page)]
     if not fitting and (similar := near(query, every)):
@@ -81,29 +78,24 @@ def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> Iterator[str]:
     held = [name for name in names if "holds" in known.get(name, {})]
     if held:
         devices = sorted({device for name in held for device in known[name]["holds"]})
-        yield f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {first_few(held, _SHOWN)}."
+        yield sentence("checked.holds", devices=devices[:_SHOWN], names=first_few(held, _SHOWN))
     off = {name: known[name]["off"] for name in names if "off" in known.get(name, {})}
     listed = list(off.items())[:_SHOWN]
-    yield from [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in listed]
+    yield from [sentence("checked.off", devices=on[:_SHOWN], name=name) for name, on in listed]
 
 
-def _row(on: dict[str, Metric]) -> list[object]:
+def _row(on: dict[str, Metric]) -> Row:
     target, metric = next(reversed(on.items()))
-    newer = _per_target({t: m.newer_id for t, m in on.items() if m.newer_id})
-    unit = metric.unit + ("/<normalization>" if metric.norm else "")
     den = "<normalization>" if metric.norm else metric.den
-    formula = f"({metric.num}) / ({den})" if den else metric.num
-    return [
-        metric.name,
-        _per_target({t: m.id for t, m in on.items()}),
-        unit,
-        metric.better,
-        formula,
-        ", ".join(counters_read(target, metric)),
-        ", ".join(on),
-        metric.description,
-        newer or None,
-    ]
+    return {
+        "metric": metric,
+        "id": _per_target({t: m.id for t, m in on.items()}),
+        "unit": metric.unit + ("/<normalization>" if metric.norm else ""),
+        "formula": f"({metric.num}) / ({den})" if den else metric.num,
+        "counters": ", ".join(counters_read(target, metric)),
+        "gpus": ", ".join(on),
+        "newer_id": _per_target({t: m.newer_id for t, m in on.items() if m.newer_id}) or None,
+    }
 
 
 def _per_target(ids: dict[str, str]) -> str:

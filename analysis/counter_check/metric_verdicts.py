@@ -223,22 +223,8 @@ def _cause(points: Sequence[CheckedFigure], facts: Mapping[str, float]) -> tuple
 
 def _factors(facts: Mapping[str, float]) -> list[tuple[float, str]]:
     """Common factors by which figures are off, with their causes."""
-    causes = [
-        (facts.get("num_xcd", 1.0), "the number of XCDs: summed over all of them, or of one only"),
-        (
-            2.0,
-            "a factor of 2: lines of 128 or 64 bytes, 64 or 32; pairs counted twice or once; an FMA as one or two",
-        ),
-        (4.0, "a factor of 4: a sum over the SIMDs of a CU or of one, quad-cycles for cycles, 128 for 32 bytes"),
-        (facts.get("simd_per_cu", 4.0), "the SIMDs of a compute unit"),
-        (8.0, "a factor of 8: bits for bytes, or 256 for 32 bytes"),
-        (16.0, "a factor of 16: lanes of a SIMD"),
-        (facts.get("wave_size", 64.0), "the lanes of a wave: counted by lane or by wave"),
-        (100.0, "a share for a percentage"),
-        (1000.0, "a prefix of the unit"),
-        (1024 / 1000, "KiB for kB"),
-        (facts.get("cu_per_gpu", 1.0), "the compute units: a sum or an average over them"),
-    ]
+    stated = files.load(Path(__file__).with_name("factors.toml"))["factor"]
+    causes = [(facts.get(one.get("fact", ""), one["value"]), one["cause"]) for one in stated]
     return [pair for factor, cause in causes if factor > 1 for pair in ((factor, cause), (1 / factor, cause))]
 
 

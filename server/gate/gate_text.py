@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...analysis.base.text import inert, shorten, visible
+from ...analysis.base.text import inert, short_time, shorten, visible
 from ...analysis.comparison.gate import Gate, Item
 from ...analysis.comparison.sentences import short
 
@@ -71,14 +71,7 @@ def _times(item: Item) -> str:
     interval = ""
     if item.low is not None and item.high is not None:
         interval = f" (95 % interval {100 * item.low:+.2f} to {100 * item.high:+.2f} %)"
-    return f"{_time(item.baseline)} -> {_time(item.candidate)}{interval}: "
-
-
-def _time(ns: float) -> str:
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= scale:
-            return f"{ns / scale:.4g} {unit}"
-    return f"{ns:.4g} ns"
+    return f"{short_time(item.baseline, 4)} -> {short_time(item.candidate, 4)}{interval}: "
 
 
 def _count_states(gate: Gate) -> str:
@@ -107,7 +100,7 @@ def markdown(gate: Gate, title: str) -> str:
 def _row(item: Item) -> str:
     in_time = item.metric is None
     values = [
-        "" if value is None else _time(value) if in_time else f"{value:.6g} {_plain(item.unit)}"
+        "" if value is None else short_time(value, 4) if in_time else f"{value:.6g} {_plain(item.unit)}"
         for value in (item.baseline, item.candidate)
     ]
     change = "" if item.change is None else f"{100 * item.change:+.2f} %"

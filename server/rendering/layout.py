@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
@@ -59,25 +59,32 @@ def words_of(result: Result) -> str:
 def vendor_context(result: Result) -> tuple[str | None, set[str]]:
     """The target whose vendor's terms apply to an answer, and the names and code that its sentences may quote."""
     target = getattr(result, "arch", None) or getattr(result, "gpu", None)
-    return target, set(_data_of(result)) if target else set()
+    data = [word for name, word, _ in texts(result) if name in _DATA] if target else []
+    return target, {*data, *map(short, data)}
 
 
-def _data_of(value: Any, called: str = "") -> Iterator[str]:
-    """The names, instructions and source lines in a result, which sentences quote: they are no words of our own."""
-    if isinstance(value, str):
-        if called in _DATA:
-            yield from (value, short(value))
-    elif isinstance(value, Table):
-        for at, column in enumerate(value.columns):
-            if column in _DATA:
-                for row in value.rows:
-                    yield from _data_of(row[at], column)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _data_of(part, called)
-    elif isinstance(value, pydantic.BaseModel) or is_dataclass(value):
-        for name, part in vars(value).items():
-            yield from _data_of(part, name)
+def texts(result: Any, name: str = "") -> Iterator[tuple[str, str, bool]]:
+    """Yield every text of a value with the name of its field or column, and whether it is in a table."""
+    if isinstance(result, str):
+        yield name, result, False
+    elif isinstance(result, Table):
+        for row in result.rows:
+            for column, cell in zip(result.columns, row, strict=False):
+                yield from ((column, word, True) for _, word, _ in texts(cell))
+    elif isinstance(result, pydantic.BaseModel):
+        for field, value in result:
+            if field not in ("next", *getattr(result, "EXACT", ())):
+                yield from texts(value, field)
+    elif is_dataclass(result):
+        for each in fields(result):
+            yield from texts(getattr(result, each.name), each.name)
+    elif isinstance(result, dict):
+        for key, value in result.items():
+            yield from texts(key, name)
+            yield from texts(value, name)
+    elif isinstance(result, list | tuple):
+        for value in result:
+            yield from texts(value, name)
 
 
 def _block_text(block: TextBlock, digits: int) -> str:
