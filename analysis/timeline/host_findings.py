@@ -16,6 +16,7 @@ from .replay import ProgramChange, Replay
 from .rules import HeightName, rules
 from .trace import Trace, Window
 from .verdict import AdviceGain, speedup
+from .wording import sentence
 
 _IN_CLAIM, _ROWS, _ADVICE = 3, 5, 3
 _LEAST_SHARE = 0.05
@@ -51,8 +52,9 @@ class HostFindings:
         if not rows:
             return ""
         (first, share), *others = rows
-        also = "".join(f"; {100 * part:.0f} % is {title(row)}" for row, part in others)
-        return f"{100 * share:.0f} % of that is {title(first)}{callers(first)}{_VIA.get(first.via, '')}{also}."
+        also = "".join(sentence("also_code", share=part, what=title(row)) for row, part in others)
+        what, via = title(first) + callers(first), _VIA.get(first.via, "")
+        return sentence("main_code", share=share, what=what, via=via, also=also)
 
     def evidence(self, height: HeightName) -> list[str]:
         """Return a sentence on each row of a height."""
@@ -94,13 +96,17 @@ class HostFindings:
         return " ".join(f"{edge.text()}." for edge in reported)
 
     def _row_text(self, row: HotCode) -> str:
-        text = f"{title(row)}: the device is idle for {figure(row.idle_ns / 1e9, 3)} s"
-        text += f" ({100 * row.idle_ns / max(float(self.codes.total.sum()), 1):.0f} % of the host's part){callers(row)}"
-        text += _VIA.get(row.via, "")
+        text = sentence(
+            "idle_code",
+            what=title(row),
+            idle=figure(row.idle_ns / 1e9, 3),
+            share=row.idle_ns / max(float(self.codes.total.sum()), 1),
+            callers=callers(row) + _VIA.get(row.via, ""),
+        )
         if row.frame.text:
             text += f": `{shorten(row.frame.text, _LINE)}`"
         if row.waits and row.waited_ns >= _LEAST_SHARE * row.idle_ns:
-            text += f"; waits for the device {row.waits:,} times, {figure(row.waited_ns / 1e9, 3)} s"
+            text += sentence("waiting_code", row=row, seconds=figure(row.waited_ns / 1e9, 3))
         return text
 
 

@@ -412,7 +412,10 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     large = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     # The time that copies of one direction cost is known only if no copy overlaps a kernel.
     apart = len(large) > 1 and not total.overlapped_copies
-    evidence["copies"] += [_copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in large]
+    for copied in large:
+        known = apart and copied.ns < wall
+        without = sentence("without_copies", factor=wall / (wall - copied.ns)) if known else ""
+        evidence["copies"].append(_copy_text(copied, wall, link) + without)
     computing = [k for k in made.kernels if not k.communication][:2]
     evidence["gpu"] += [sentence("kernel_share", kernel=k, name=_cut_name(k.name)) for k in computing]
     communication = evidence["communication"]
@@ -436,26 +439,23 @@ def _idle_cause_text(row: CauseRow, wall: int) -> str:
     if row.doing.range:
         text += f", in {_cut_name(row.doing.range)}"
     if row.doing.operations:
-        text += f"; main operations: {', '.join(f'{_cut_name(n)} {ns / 1e6:.3g} ms' for n, ns in row.doing.operations)}"
+        operations = [sentence("operation", name=_cut_name(name), ns=ns) for name, ns in row.doing.operations]
+        text += sentence("main_operations", operations=operations)
     return text
-
-
-def _without(ns: int, wall: int) -> str:
-    return f"; speed-up without them at most x {wall / (wall - ns):.3g}" if ns < wall else ""
 
 
 def _copy_text(row: activity_tables.CopyRow, wall: int, link: PcieLink | None) -> str:
     kind = {True: "pinned", False: "pageable", None: "unknown type of host memory"}[row.pinned]
     side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
-    once = " (of one copy, including start and end)" if row.copies == 1 else ""
-    rate = f", {row.gbs:.3g} GB/s{once}" if row.gbs else ""
-    size = "" if row.bytes is None else f", {row.bytes / 1e6:.4g} MB{' in total' if row.copies > 1 else ''}"
+    several = row.copies > 1
+    rate = sentence("copy_rate" if several else "copy_rate_once", row=row) if row.gbs else ""
+    size = "" if row.bytes is None else sentence("copy_sizes" if several else "copy_size", mb=row.bytes / 1e6)
     large = row.bytes is not None and row.bytes >= rules().limits.large_copy_bytes * row.copies
     slow = ""
     if link and row.gbs and side and large and row.gbs < rules().limits.slow_link * link.gbs:
-        slow = f" (the link, {link}, carries up to {link.gbs:g}"
-        slow += ")" if row.pinned else f"; from pinned memory expect about {rules().limits.pinned * link.gbs:.2g})"
-    return f"{100 * row.ns / wall:.1f} % in {count_text(row.copies, 'copy')} {row.direction}{side}{size}{rate}{slow}"
+        pinned = "" if row.pinned else sentence("copy_pinned", gbs=rules().limits.pinned * link.gbs)
+        slow = sentence("copy_slow", link=link, pinned=pinned)
+    return sentence("copies", row=row, share=row.ns / wall, side=side, size=size, rate=rate, slow=slow)
 
 
 def _cut_name(name: str) -> str:
