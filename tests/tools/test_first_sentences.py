@@ -78,9 +78,12 @@ def test_rows_that_speak_for_themselves_have_no_sentence(store: Store) -> None:
 
 def test_every_wording_is_used_and_every_code_has_one() -> None:
     stated = {f"{group}.{name}" for group, entries in sentences._sentences().items() for name in entries}
-    code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tools").rglob("*.py"))
+    files = [file for layer in ("tools", "server") for file in (ROOT / layer).rglob("*.py")]
+    code = "".join(file.read_text(encoding="utf-8") for file in files)
     used = set(re.findall(r"\"([a-z]+\.[a-z_]+)\"", code))
     states = {"run.queued", "run.running", "run.done", "run.partial", "run.failed", "run.cancelled"}
+    states |= {"trace.range", "trace.work", "trace.whole"}
+    states |= {"queried.not_finite", "queried.big_integers", "queried.cut_cells"}
     assert stated - used - states == set()
 
 
