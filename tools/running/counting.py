@@ -12,7 +12,7 @@ from typing import Any
 
 from ...analysis.base.database import column_names, sql_path
 from ...analysis.base.kernel_names import matching
-from ...analysis.base.problems import BadInput, NotFound, Problem, near
+from ...analysis.base.problems import Problem, near
 from ...analysis.base.text import count_text, shorten
 from ...analysis.catalogue.rules import library_kernel
 from ...analysis.planning.plan import plan
@@ -41,6 +41,7 @@ from .range_filter import choose_iterations as numbers_of
 from .request import LaunchSample, ProfileRequest
 from .run_state import ProfileRun, read_record, read_state
 from .saving import import_timing
+from .wording import problem
 from .worker import CallProgress
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
@@ -153,7 +154,7 @@ def timed_launches(timing: Workload, within: str | None = None, took_s: float = 
     Raises BadInput if there are none, and NotFound if the range contains none.
     """
     if not timing.has("dispatches"):
-        raise BadInput("The timing run reported no launches")
+        raise problem("no_launches")
     con, folder = timing.cursor, timing.store.folder(timing.manifest)
     table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
     stated = column_names(con, table)
@@ -207,11 +208,7 @@ def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches,
             known = list(launches.readable.values())
             longest = sorted(known, key=lambda text: -launches.time_of(text))[:_SHOWN]
             shown = ", ".join(shorten(text, _SHOWN_CHARACTERS) for text in longest)
-            raise NotFound(
-                f"No kernel of the program matches {pattern!r}",
-                near(pattern, known) or f"the longest are {shown}",
-                "The timing run, which is kept, lists them all",
-            )
+            raise problem("no_such_kernel", pattern=pattern, near=near(pattern, known) or f"the longest are {shown}")
     waiting = [name for name in kernels if _TOGETHER.search(name)]
     alone = [name for name in kernels if name not in waiting]
     if run.request.replay != "kernel" or not waiting or not alone:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from ...analysis.base.problems import BadArgument, MissingTool, Problem
+from ...analysis.base.problems import MissingTool, Problem
 from ...analysis.base.text import count_text, first_few
 from ...analysis.catalogue.metrics import without_metrics
 from ...analysis.planning.plan import PassPlan
@@ -34,6 +34,7 @@ from .profiler_choice import DeviceChoice
 from .program_revision import identify_binary, revision
 from .request import ProfileRequest, collects_of
 from .run_state import CHECK, OUT, ProfileRun
+from .wording import problem
 
 _HELP_S = 20.0
 _NAMED = 8
@@ -211,11 +212,7 @@ def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> N
     a timing run."""
     if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
         return
-    raise BadArgument(
-        f"{driver.NAME} cannot restrict counting to a range like this",
-        "it requires ncu, or rocprofv3 with one run for each pass and no launches=[first, last]",
-        "Omit range and select after the profile: dispatches.range_id names the range of every launch",
-    )
+    raise problem("no_range_filter", driver=driver)
 
 
 def _with_usual_extras(driver: Driver, features: Any, request: ProfileRequest) -> ProfileRequest:

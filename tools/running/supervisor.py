@@ -18,7 +18,6 @@ from typing import Any
 import pydantic
 
 from ...analysis.base.text import count_text
-from ...analysis.catalogue import files
 from ...analysis.store.store import Store
 from ..device.machine.sensors import SensorSampler
 from ..isolation.child import function_named
@@ -43,6 +42,7 @@ from .run_state import (
     left_behind,
     write,
 )
+from .wording import problem
 from .worker import ANSWER, PROGRESS, CallTask
 
 
@@ -78,9 +78,7 @@ def stop_problem(reason: StopReason, job: Job) -> ProblemText:
 
 
 def _problem(code: str, **facts: object) -> ProblemText:
-    """The problem that endings.toml states for how a run or one of its steps ended."""
-    stated = files.load(Path(__file__).with_name("endings.toml"))[code]
-    return ProblemText(**{part: text.format(**facts) for part, text in stated.items()})
+    return ProblemText.of(problem(code, **facts))
 
 
 _POLL_S = 0.1

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .....analysis.base.problems import MissingTool, command_advice
+from .....analysis.base.problems import command_advice
 from ....base.profile_files import head
 from ....base.untrusted_text import plain_text
 from ....device.machine.programs import ask
 from ....profiles.cupti.records import TIMING as NAME
 from ...job import Step
+from ...wording import problem
 
 _SOURCE = Path(__file__).with_name("recorder.c")
 _COMPILERS = ("cc", "gcc", "clang")
@@ -42,10 +43,6 @@ _PRINT_PATH = 'import sys; print("\\n".join(p for p in sys.path if p))'
 _COMPILE_S, _ASK_S = 60.0, 20.0
 _MOST_TRIED = 4
 """Maximum number of pairs of library and headers to try."""
-_FIX = (
-    "Install the CUDA toolkit, or `pip install nvidia-cuda-cupti nvidia-cuda-runtime` (nvidia-cuda-cupti-cu12 and "
-    "nvidia-cuda-runtime-cu12 for CUDA 12) next to the program's packages, and a C compiler (gcc)"
-)
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def recorder(program_python: str | None = None, cache: Path | None = None) -> Re
     """
     compiler = next((path for name in _COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
-        raise MissingTool("The recorder of kernel times cannot be compiled", "no C compiler was found", _FIX)
+        raise problem("recorder_not_compiled", why="no C compiler was found")
     folder = _private_folder(cache or _cache())
     failures = []
     for tried, cupti in enumerate(cupti_candidates(_search_path(program_python))):
@@ -103,7 +100,7 @@ def recorder(program_python: str | None = None, cache: Path | None = None) -> Re
         else:
             return Recorder(built, cupti.library)
     why = failures[0] if failures else "no libcupti with cupti_activity.h and cuda.h was found"
-    raise MissingTool("The recorder of kernel times cannot be compiled", why, _FIX)
+    raise problem("recorder_not_compiled", why=why)
 
 
 def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Iterator[Cupti]:
@@ -184,16 +181,12 @@ def _private_folder(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = folder.stat()
     except OSError as error:
-        raise MissingTool(
-            "There is no folder for the recorder of kernel times",
-            f"{folder} cannot be created: {error.strerror}",
-            "Set XDG_CACHE_HOME",
-        ) from error
+        raise problem("no_recorder_folder", folder=folder, error=error) from error
     if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise MissingTool(
-            "The recorder of kernel times is not loaded from a folder that others can write to",
-            f"{folder} belongs to another user or is writable by others",
-            command_advice("Set XDG_CACHE_HOME, or close the folder to others", f"chmod 700 {folder}"),
+        raise problem(
+            "open_recorder_folder",
+            folder=folder,
+            text=command_advice("Set XDG_CACHE_HOME, or close the folder to others", f"chmod 700 {folder}"),
         )
     return folder
 
