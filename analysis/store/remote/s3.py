@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.extensions import install_command, packages_of
-from ...base.problems import MissingTool, StoreProblem, Unreachable, command_advice
-from ...base.text import count_text
+from ...base.problems import Unreachable, command_advice
+from ..wording import problem
 from .address import Bucket
 from .objects import Folder, missing, wrong_size
 
@@ -61,7 +61,7 @@ class S3Objects:
             import boto3
         except ImportError as error:
             fix = command_advice("Install it", install_command(*packages_of("s3")))
-            raise MissingTool("Stores in S3 need the package boto3", "it is not installed", fix) from error
+            raise problem("no_boto3", fix=fix) from error
         return boto3.Session(region_name=os.environ.get("AWS_REGION"))  # boto3 reads AWS_DEFAULT_REGION alone
 
     @cached_property
@@ -88,7 +88,7 @@ class S3Objects:
             pages = self._client.get_paginator("list_objects_v2")
             for number, page in enumerate(pages.paginate(Bucket=self.bucket.name, Prefix=self._key(prefix))):
                 if number >= _MOST_LISTINGS:
-                    raise StoreProblem(f"The listing of {self.bucket} has no end", fix="Check AWS_ENDPOINT_URL")
+                    raise problem("endless_listing", bucket=self.bucket)
                 for entry in page.get("Contents", ()):
                     key = str(entry["Key"]).removeprefix(self.bucket.prefix)
                     versions[key] = str(entry["ETag"])
@@ -100,7 +100,7 @@ class S3Objects:
             with closing(answer["Body"]) as body:
                 content = bytes(body.read(most + 1))
                 if len(content) > most:
-                    raise StoreProblem(f"{key} is too large", f"at most {count_text(most, 'byte')} are allowed")
+                    raise problem("object_too_large", key=key, most=most)
                 return content
         return None
 
