@@ -6,4 +6,5 @@ from pathlib import Path
 
 from ..base.wording import Wordings
 
-problem = Wordings(Path(__file__).with_suffix(".toml")).problem
+WORDINGS = Wordings(Path(__file__).with_suffix(".toml"))
+problem = WORDINGS.problem

@@ -10,30 +10,12 @@ from itertools import islice
 from pathlib import Path
 
 from ...analysis.base.problems import NotFound, command_advice, near
+from ...analysis.catalogue import files
 from .wording import problem
 
-_PASSED = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
-    "XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROOFLENS_CATALOGUE",
-    "CC", "CXX", "CUDACXX", "HIPCXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "MAX_JOBS",
-    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
-    "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "WANDB_MODE", "TQDM_DISABLE", "MODULEPATH", "LOADEDMODULES",
-})  # fmt: skip
-_PASSED_PREFIXES = (
-    "LC_", "PYTHON",
-    "CUDA_", "NVIDIA_", "NV_", "NCCL_", "CUBLAS_", "CUDNN_",
-    "ROC", "HIP", "HSA_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "MIOPEN_", "TENSILE_",
-    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_",
-    "CONDA_", "_CE_", "MAMBA_", "PIXI_", "UV_",
-    "PYTORCH_", "TORCH", "INDUCTOR_", "HF_", "NUMBA_", "CUPY_", "VLLM_", "FLASH_ATTENTION_", "TF_CPP_", "TF_GPU_",
-    "TF_XLA_", "TF_ENABLE_", "TF_FORCE_", "XLA_", "JAX_", "TRITON_",
-    "KOKKOS_",
-    "SLURM_", "PBS_", "LSB_", "FLUX_", "OMPI_", "PMI_", "PMIX_", "MPI", "I_MPI_", "MV2_", "UCX_", "FI_",
-)  # fmt: skip
-_LOADERS = ("CUDA_INJECTION", "NVTX_INJECTION", "HSA_TOOLS_LIB", "ROCP_TOOL_LIB", "ROCPROFILER_REGISTER_LIB")
-"""Variables from which a GPU runtime loads a tool. A profiler sets them for itself; with another tool there, ncu ends
-without a result and without an error (measured with 2025.3 on an H200)."""
+_VARIABLES = files.load(Path(__file__).with_suffix(".toml"))
+_PASSED = frozenset(_VARIABLES["passed"])
+_PASSED_PREFIXES, _LOADERS = (tuple(_VARIABLES[name]) for name in ("passed_prefixes", "loaders"))
 SECRET = re.compile(
     r"TOKEN|SECRET|PASS(WORD|WD|PHRASE)?($|_)|_PW$|KEY|CREDENTIAL|COOKIE|PRIVATE|JWT|OAUTH|BEARER|SIGNATURE|^AWS_|^AZURE_|"
     r"^GITHUB_|^GITLAB_|^OPENAI_|^ANTHROPIC_|^GOOGLE_",
