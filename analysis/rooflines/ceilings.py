@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.database import sql_literal
 from ..base.notes import Note, Reason
@@ -343,15 +343,7 @@ def _benchmark_notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool
 # -- recorded with a profile -----------------------------------------------------------------------
 
 
-class _CeilingRow(NamedTuple):
-    ceiling: str
-    unit: str
-    value: float
-    low: float | None
-    high: float | None
-    device_id: int | None
-    method: str | None
-    measured_at: str | None
+_RECORDED = ("ceiling", "unit", "value", "low", "high", "device_id", "method", "measured_at")
 
 
 def _others_of_product(workload: Workload) -> list[Manifest]:
@@ -376,36 +368,38 @@ def _ceilings_of_profile(workload: Workload, origin: Manifest) -> Ceilings | Non
     if workload.store.file(origin, "ceilings") is None:
         return None
     rows = [
-        _CeilingRow(*row)
+        dict(zip(_RECORDED, row, strict=True))
         for row in workload.rows(
-            f"SELECT {', '.join(_CeilingRow._fields)} FROM {Workload(workload.store, origin).relation('ceilings')} "
+            f"SELECT {', '.join(_RECORDED)} FROM {Workload(workload.store, origin).relation('ceilings')} "
             f"WHERE kind = 'empirical' AND value > 0 AND coalesce(gpu, '') IN ('', {sql_literal(workload.arch)}) "
             "ORDER BY device_id NULLS FIRST"
         )
     ]
     if not rows:
         return None
-    device = rows[0].device_id
+    device = rows[0]["device_id"]
     units = {b.key: b.unit for b in _formulas(workload).bounds}
     known = {}
     for row in rows:
-        if row.device_id == device:
-            source = f"{row.method or 'measured'}{_date_suffix(row)}"
-            unit = units.get(row.ceiling, row.unit)
-            known[row.ceiling] = Ceiling(row.ceiling, unit, row.value, "empirical", source, row.low, row.high)
+        if row["device_id"] == device:
+            source = f"{row['method'] or 'measured'}{_date_suffix(row)}"
+            unit = units.get(row["ceiling"], row["unit"])
+            known[row["ceiling"]] = Ceiling(
+                row["ceiling"], unit, row["value"], "empirical", source, row["low"], row["high"]
+            )
     title = f"{origin.device or origin.arch} ({origin.arch}), device {device if device is not None else '?'}"
     return Ceilings("empirical", title, known, {}, _recorded_notes(workload.manifest, origin, rows))
 
 
-def _date_suffix(row: _CeilingRow) -> str:
-    return f", {row.measured_at}" if row.measured_at else ""
+def _date_suffix(row: dict[str, Any]) -> str:
+    return f", {row['measured_at']}" if row["measured_at"] else ""
 
 
-def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[_CeilingRow]) -> list[Note]:
+def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[dict[str, Any]]) -> list[Note]:
     """Notes on the origin of recorded ceilings, and on reasons to distrust them."""
-    first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
+    first, devices = rows[0], sorted({r["device_id"] for r in rows if r["device_id"] is not None})
     text = (
-        f"Measured by {first.method or 'an unnamed benchmark'}{_date_suffix(first)}, device {first.device_id}: "
+        f"Measured by {first['method'] or 'an unnamed benchmark'}{_date_suffix(first)}, device {first['device_id']}: "
         "lower bounds, so more than 100 % is possible."
     )
     notes = [Note("recorded", text)]
@@ -416,7 +410,7 @@ def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[_CeilingRow
         same = origin.host is not None and origin.host == manifest.host
         where = "of the same machine" if same else "of ANOTHER device of the same product"
         text = f"The ceilings are {where}: they were recorded with workload {origin.id}, not with this one."
-        notes += [Note("from_other_workload", text), *_stale_notes(str(first.measured_at or ""), manifest)]
+        notes += [Note("from_other_workload", text), *_stale_notes(str(first["measured_at"] or ""), manifest)]
     return notes
 
 

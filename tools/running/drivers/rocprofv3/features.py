@@ -156,7 +156,14 @@ def translate_pass(request: ProfileRequest, counters: tuple[str, ...], features:
         if level := level_of(counter):
             expressions[counter] = f"reduce(accumulate({level},HIGH_RES),sum)"
         elif event := per_channel(counter):
-            selections = _channel_selections(request, event)
+            known = channels(request)
+            assert known is not None
+            xcds, each = known
+            selections = {
+                f"{event}[{xcd * each + i}]": f"select({event},[DIMENSION_XCC=[{xcd}],DIMENSION_INSTANCE=[{i}]])"
+                for xcd in range(xcds)
+                for i in range(each)
+            }
             expressions |= selections
             names += selections
             continue
@@ -197,15 +204,3 @@ def _refusal(request: ProfileRequest, counter: str, features: Rocprofv3Features)
     if channels(request) is None:
         return "the device's number of XCDs is not known; name the product (MI300X) as gpu"
     return None
-
-
-def _channel_selections(request: ProfileRequest, event: str) -> dict[str, str]:
-    """Map ``EVENT[i]`` for every channel, numbered across all XCDs, to the expression that selects it."""
-    known = channels(request)
-    assert known is not None
-    xcds, each = known
-    return {
-        f"{event}[{xcd * each + i}]": f"select({event},[DIMENSION_XCC=[{xcd}],DIMENSION_INSTANCE=[{i}]])"
-        for xcd in range(xcds)
-        for i in range(each)
-    }
