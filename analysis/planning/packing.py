@@ -98,12 +98,7 @@ def _search(puzzle: _PackingTask) -> list[int]:
     while since < _PATIENCE and (homeless := [i for i, at in enumerate(places) if at < 0]):
         since += 1
         target = homeless[int(chance() * len(homeless))]
-        # One or two passes that contain part of the group are emptied, and others at random.
-        group = groups[target].events
-        related = sorted((chance(), p) for p, one in enumerate(passes) if one & group)[: 1 + int(chance() * 2)]
-        others = sorted((chance(), p) for p in range(len(passes)))
-        picked = [p for _, p in [*related, *others]]
-        reopened = set(list(dict.fromkeys(picked))[: 2 + int(chance() * 3)])
+        reopened = _pick_passes(passes, groups[target].events, 2 + int(chance() * 3), chance)
         candidate = [puzzle.fixed[p] if p in reopened else passes[p] for p in range(count)]
         candidate_places = [-1 if at in reopened else at for at in places]
         free = [i for i, at in enumerate(candidate_places) if at < 0]
@@ -121,6 +116,14 @@ def _search(puzzle: _PackingTask) -> list[int]:
 
 def _score(groups: Sequence[_EventGroup], places: Sequence[int]) -> int:
     return sum(group.weight for group, at in zip(groups, places, strict=True) if at >= 0)
+
+
+def _pick_passes(passes: Sequence[int], group: int, number: int, chance: Callable[[], float]) -> set[int]:
+    """The passes to empty: one or two that contain part of the group, and others at random."""
+    related = sorted((chance(), p) for p, one in enumerate(passes) if one & group)[: 1 + int(chance() * 2)]
+    others = sorted((chance(), p) for p in range(len(passes)))
+    picked = [p for _, p in [*related, *others]]
+    return set(list(dict.fromkeys(picked))[:number])
 
 
 def _place(
