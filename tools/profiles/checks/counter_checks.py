@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
@@ -15,13 +15,11 @@ from ....analysis.catalogue.targets import find_target, holds
 from ....analysis.catalogue.thresholds import threshold, thresholds
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
+from ..merging.contract import Connection
 from ..merging.merge import MergedPass, StoredProfile
 from ..parsing.module_data import module_data
 from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, TableCheck, launched_waves, some_names
 from .impossible_values import JUDGES, cause_of_cycles, contradictions
-
-if TYPE_CHECKING:
-    import duckdb
 
 _WARP = 32
 _DOUBT_EVERYTHING = {"xcds_missing": "some launches lack XCDs: sums over XCDs are too low"}
@@ -35,9 +33,7 @@ _ROUNDING = 1e-3
 """ncu computes some metrics as a difference, which may be below zero by a small share of the maximum."""
 
 
-def faults(
-    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile
-) -> list[CheckResult]:
+def faults(con: Connection, folder: Path, manifest: Manifest, merged: StoredProfile) -> list[CheckResult]:
     """Run all checks on the tables written to ``folder`` and return what looks wrong."""
     results = [one for item in merged.passes for one in _of_pass(item, manifest)]
     if manifest.vendor == "amd":

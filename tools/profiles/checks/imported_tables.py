@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import first_few
 from ....analysis.store.doubts import Doubt
 from ....analysis.store.store import Manifest
-from ..merging.contract import one_row, parquet
+from ..merging.contract import Connection, all_rows, one_row, parquet
 from ..merging.merge import StoredProfile
-
-if TYPE_CHECKING:
-    import duckdb
 
 WAVE = 64
 """Work-items of a wave, for profiles that do not state it."""
@@ -82,7 +78,7 @@ class TableCheck:
 class ImportedTables:
     """The counters (alias c) joined with the dispatches (alias d), as written."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile) -> None:
+    def __init__(self, con: Connection, folder: Path, manifest: Manifest, merged: StoredProfile) -> None:
         self.con, self.facts, self.merged, self.arch = con, manifest.facts, merged, manifest.arch
         counted, dispatches = (parquet([folder / f"{name}.parquet"]) for name in ("counters", "dispatches"))
         for name in manifest.replayed[:1]:
@@ -97,17 +93,16 @@ class ImportedTables:
 
     def kernels_where(self, condition: str) -> tuple[str, ...] | None:
         """Return the kernels with a dispatch for which a condition holds; None if it holds for all kernels."""
-        rows = self.con.execute(
-            f"SELECT DISTINCT c.kernel FROM {self.relation} WHERE {condition} ORDER BY ALL"
-        ).fetchall()
+        rows = all_rows(self.con, f"SELECT DISTINCT c.kernel FROM {self.relation} WHERE {condition} ORDER BY ALL")
         return tuple(str(name) for (name,) in rows) if len(rows) < self.merged.kernels else None
 
     def highest_by_kernel(self, figure: str, limit: float) -> dict[str, float]:
         """Return the kernels for which a figure exceeds a limit, with its maximum, the highest first."""
-        rows = self.con.execute(
+        rows = all_rows(
+            self.con,
             f"SELECT c.kernel, max({figure}) AS most FROM {self.relation} GROUP BY ALL HAVING most > {limit!r} "
-            "ORDER BY 2 DESC, 1"
-        ).fetchall()
+            "ORDER BY 2 DESC, 1",
+        )
         return {str(name): float(value) for name, value in rows}
 
     def has(self, *counters: str) -> bool:

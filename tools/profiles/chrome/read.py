@@ -11,13 +11,12 @@ from pathlib import Path
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
-from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_below, head
 from ...base.untrusted_text import plain_text
 from ..host.py_spy import PY_SPY
-from ..merging.contract import PassTable, count_rows, launch_pass, one_row, parquet, write_relation
+from ..merging.contract import PassTable, all_rows, count_rows, launch_pass, one_row, parquet, write_relation
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -30,6 +29,7 @@ from ..merging.ranks import (
     sql_value,
     successive_runs,
 )
+from ..merging.wording import note, refusal
 from ..reader import Profile, ProfileFiles
 from ..rocprof import read as rocprof
 from ..timelines.call_kinds import direction_of, is_call, is_pinned, vendor_of
@@ -103,16 +103,16 @@ def read(files: ProfileFiles) -> Profile:
     path = files.path
     sources = files.or_itself(_files(path, None))
     if not sources:
-        raise BadInput(f"{path.name} contains no trace in Chrome's format", "no file in it has traceEvents")
+        raise refusal("no_trace", path=path)
     if len(sources) > _MOST_FILES:
-        raise BadInput(f"{path.name} contains more than {_MOST_FILES:,} traces", fix="Import fewer of them")
+        raise refusal("too_many_traces", path=path, most=_MOST_FILES)
     traces, damaged = Traces(files.con, files.work), list[Note]()
     if len(sources) == 1:
         traces.read(sources[0])
     else:
         damaged = [note for file in sources if (note := traces.read_of_many(file))]
     if len(damaged) == len(sources):
-        raise BadInput(f"No trace in {path.name} could be read", " ".join(n.text for n in damaged[:4]))
+        raise refusal("no_readable_trace", path=path, problems=" ".join(n.text for n in damaged[:4]))
     return _ChromeTables(files, sources, traces).profile(damaged)
 
 
@@ -196,18 +196,15 @@ class _ChromeTables:
 
     def _unknown_categories(self) -> list[Note]:
         """Return a warning about events that may be device work, if their category is unknown."""
-        rows = self.con.execute(
+        rows = all_rows(
+            self.con,
             f"SELECT c.text, count(*) FROM {self.decided} e JOIN {self.names} c ON c.number = e.category "
-            f"WHERE what = {sql_literal(_UNSTATED)} GROUP BY 1 ORDER BY 2 DESC, 1"
-        ).fetchall()
+            f"WHERE what = {sql_literal(_UNSTATED)} GROUP BY 1 ORDER BY 2 DESC, 1",
+        )
         categories = Counter({plain_text(name, 80): count for name, count in rows})
         if not categories:
             return []
-        text = (
-            f"{count_text(categories.total(), 'event')} of unknown categories may be work of a device, because of "
-            f"their stream or correlation: {listed(categories)}. Only ranges (source {_UNSTATED}) hold them."
-        )
-        return [Note("unknown_category", text)]
+        return [note("unknown_category", total=categories.total(), categories=listed(categories), source=_UNSTATED)]
 
     def _tool(self) -> tuple[str, str | None]:
         """Return the format and the program that wrote the traces."""
@@ -225,13 +222,9 @@ class _ChromeTables:
         what = f"{self.path.name} contains no event with a usable time"
         if self.traces.beyond is not None:
             stated = plain_text(self.traces.beyond, 40)
-            return BadInput(
-                what,
-                f"ts {stated} is impossible in us, the unit of ts and dur in this format; it looks like ns",
-                "Divide ts and dur by 1000, or fix the program that writes the trace to write us",
-            )
+            return refusal("times_in_ns", what=what, stated=stated)
         why = " ".join(w.text for w in [*warnings, *self.traces.skipped_notes()][:3]) or "it has no complete events"
-        return BadInput(what, why, "Profile again")
+        return refusal("no_times", what=what, why=why)
 
     def _bases(self) -> list[int]:
         """Return the Unix times in ns of the zero of each file's clock, for the files that state it."""
@@ -254,10 +247,11 @@ class _ChromeTables:
         if not self._several:
             return
         call = ROLES.index("call")
-        rows = self.con.execute(
+        rows = all_rows(
+            self.con,
             f"SELECT file, any_value(pid) FROM {self.spooled} WHERE role = {call} AND pid IS NOT NULL GROUP BY file "
-            "HAVING count(DISTINCT pid) = 1"
-        ).fetchall()
+            "HAVING count(DISTINCT pid) = 1",
+        )
         pids: dict[int, int] = dict(rows)
         self.places = [ProcessPlace(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
         apart = places_of_pids(self.places)
@@ -271,20 +265,16 @@ class _ChromeTables:
         """Raise BadInput if files without ranks are from several runs of a program, one after the other."""
         if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
             return  # clocks of different hosts are not comparable
-        rows = self.con.execute(
+        rows = all_rows(
+            self.con,
             f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM {self.spooled} JOIN chrome_files USING "
-            "(file) GROUP BY file ORDER BY 2, 3"
-        ).fetchall()
+            "(file) GROUP BY file ORDER BY 2, 3",
+        )
         runs = successive_runs(rows, [place.pid for place in self.places])
         if len(runs) > 1:
             names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
-            raise BadInput(
-                f"{self.path.name} contains traces of {len(runs)} runs, one after the other, and none states a rank",
-                f"one workload would mix their times; one file of each run: {names}",
-                "Import each file separately; ranks come from the traces themselves or from names such as rank0",
-            )
-        text = f"{len(rows)} traces without ranks are treated as one program: import them separately if they are not."
-        self.doubts.append(Note("taken_as_one", text))
+            raise refusal("several_runs", path=self.path, count=len(runs), names=names)
+        self.doubts.append(note("taken_as_one", count=len(rows)))
 
     def _classified_events(self) -> str:
         """Return SQL for all events with their role as text; lane and name decide if the category does not."""
@@ -312,7 +302,7 @@ class _ChromeTables:
                 rocprof.read_beside(ProfileFiles(self.files[0], self.con, self.work)) if len(self.files) == 1 else None
             )
         except Problem as problem:
-            self.doubts.append(Note("left_out", f"{problem.text} It was skipped."))
+            self.doubts.append(note("left_out.one", problem=problem))
             return None
 
     def _launches(self, path: Path, table: Profile | None) -> PassTable:
@@ -398,7 +388,7 @@ class _ChromeTables:
         spans, notes = pair(con, work, ordered, "chrome")
         lost = count_rows(con, f"{self.marks} WHERE time_ns IS NULL")
         if lost:
-            notes.append(Note("events_left_out", f"{lost} begins or ends have no time, so they were skipped."))
+            notes.append(note("events_left_out.timeless", lost=lost))
         rows["begun"] = (
             f"(SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone FROM {marks} m "
             f"JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 JOIN {self.names} n ON n.number = m.name "

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
-from ..merging.contract import count_rows, one_row, parquet
+from ..merging.contract import all_rows, count_rows, one_row, parquet
 from ..merging.ranks import ProcessPlace, sql_place
+from ..merging.wording import note
 from ..parsing.spool import Spool
 from .records import Stage
 
@@ -129,11 +129,9 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         f"p.host::VARCHAR AS host FROM {parquet(ranges.close())} JOIN (VALUES {processes}) p(file, rank, host, pid) "
         "USING (file) ORDER BY start_ns, range_id"
     )
-    count = count_rows(con, f"({table})")
-    notes = [Note("ranges", f"The table ranges contains {count_text(count, 'range')} (NVTX).")]
+    notes = [note("ranges.nvtx", count=count_rows(con, f"({table})"))]
     if unfinished:
-        text = f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
-        notes.append(Note("ranges", text + "recording."))
+        notes.append(note("ranges.unfinished", unfinished=unfinished))
     return NvtxRanges(table, parquet(steps.close()), notes)
 
 
@@ -154,7 +152,7 @@ def ranges_of_launches(calls: str, steps: str) -> str:
 def _sweep(stage: Stage, ranges: Spool, steps: Spool) -> int:
     """Write the ranges and steps of all processes; return the number of ranges that never ended."""
     first, unfinished = 1, 0
-    for (file,) in stage.con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
+    for (file,) in all_rows(stage.con, f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1"):
         sweep = _NvtxSweep(file, first, _names(stage, file), ranges, steps)
         for mark in _marks(stage, file):
             sweep.mark(*mark)

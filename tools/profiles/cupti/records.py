@@ -6,20 +6,17 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import head, open_regular
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import parquet
+from ..merging.contract import Connection, parquet
 from ..merging.ranks import ProcessPlace, host_name
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
-
-if TYPE_CHECKING:
-    import duckdb
 
 TIMING = "timing"
 """The step of a run in which the program was recorded for times only, and the name of its folder."""
@@ -104,7 +101,7 @@ def is_record(file: Path) -> bool:
 class Stage:
     """Tables of the records of all files: Parquet files for each kind of record, and the texts."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    def __init__(self, con: Connection, folder: Path) -> None:
         self.con, self.folder = con, folder
         self.rows = 0
         """Number of rows of all files and kinds; the column ``row`` preserves their order."""
@@ -118,7 +115,7 @@ class Stage:
         size = file.stat().st_size
         with open_regular(file) as stream:
             if stream.read(len(MAGIC)) != MAGIC:
-                raise BadInput(f"{file.name} is not a file of the recorder", "it does not start with its signature")
+                raise refusal("not_a_record", file=file)
             while start := stream.read(_CHUNK.size):
                 if len(start) < _CHUNK.size:
                     recording.cut = True
@@ -177,8 +174,7 @@ class Stage:
         fields = list(_LAYOUTS[kind].items())
         size = numpy.dtype(fields).itemsize
         if not size <= record <= _LONGEST:
-            what = f"records of {kind!r} have {count_text(record, 'byte')}, not {size}"
-            raise BadInput(f"{recording.file.name} is damaged", what)
+            raise refusal("wrong_records", file=recording.file, kind=kind, record=record, size=size)
         # Fields that a later recorder appends to a record are skipped.
         dtype = numpy.dtype([*fields, ("appended", f"V{record - size}")])
         for block in blocks:
@@ -259,7 +255,7 @@ def _check_text_size(file: Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         total += len(block)
         if total > _TEXTS:
-            raise BadInput(f"{file.name} is damaged", f"it has more than {_TEXTS >> 20} MiB of texts in one chunk")
+            raise refusal("too_many_texts", file=file, most=_TEXTS >> 20)
         yield block
 
 

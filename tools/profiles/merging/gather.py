@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import column_names, sql_name, sql_path
 from ....analysis.base.notes import Note
@@ -23,14 +22,12 @@ from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK
-from .contract import CounterColumns, PassTable, count_rows, one_row, parquet
+from .contract import Connection, CounterColumns, PassTable, count_rows, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
 from .ranks import ProcessPlace, in_sequence, only_value, place_of_name, ranks_in_words, sql_value
+from .wording import note, refusal
 
-if TYPE_CHECKING:
-    import duckdb
-
-ReadInto = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, StoredProfile]]
+ReadInto = Callable[[Connection, Path, Path], tuple[Manifest, StoredProfile]]
 _AT_ONCE = 32
 """Number of ranks whose files are joined at once."""
 _MOST = 8192
@@ -115,7 +112,7 @@ class _ReadRank:
 class _RankTables:
     """The tables of the ranks read so far."""
 
-    con: duckdb.DuckDBPyConnection
+    con: Connection
     work: Path
     parts: dict[str, list[Path]] = field(default_factory=dict)
     """Table -> files of ranks that were joined."""
@@ -224,7 +221,7 @@ _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ran
 
 
 def gather(
-    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[RankProfile], read: ReadInto
+    con: Connection, folder: Path, out: Path, units: Sequence[RankProfile], read: ReadInto
 ) -> tuple[Manifest, StoredProfile]:
     """Read the profile of each rank and write them as one workload below ``out``.
 
@@ -257,23 +254,23 @@ def gather(
             waiting.clear()
         progress.report(f"read {number + 1:,} of {count_text(len(units), 'rank')}")
     if first is None:
-        raise BadInput(f"No rank of {folder.name} could be read", "; ".join(failed[:4]))
+        raise refusal("no_rank", folder=folder, failed="; ".join(failed[:4]))
     tables.add(waiting)
     tables.write(out)
     if others:
         each = ", ".join(f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
         left = "it was skipped. Import it" if sum(map(len, others.values())) == 1 else "they were skipped. Import them"
-        warnings.append(Note("ranks_other_device", f"{each}, the others on {arch or _NO_ARCH}: {left} separately."))
+        warnings.append(note("ranks_other_device.gathered", each=each, arch=arch or _NO_ARCH, left=left))
     for text in failed[:_FAILED]:
-        warnings.append(Note("damaged", f"{text} It was skipped."))
+        warnings.append(note("damaged.one", problem=text))
     if failed[_FAILED:]:
-        warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were skipped."))
+        warnings.append(note("damaged.ranks", count=len(failed) - _FAILED))
     merged = _merge_results(con, out, merged_ranks, warnings)
     host = only_value(place.host for place, _ in merged_ranks)
     return first.model_copy(update={"name": folder.name, "rank": None, "host": host}), merged
 
 
-def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:
+def _usual_arch(con: Connection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:
     """Return the most frequent target among a sample of the readable ranks, which becomes that of the workload."""
     seen: Counter[str | None] = Counter()
     for unit in units[:: -(-len(units) // _SAMPLE)]:
@@ -294,7 +291,7 @@ def _ranks_text(places: Sequence[ProcessPlace]) -> str:
     )
 
 
-def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, read: ReadInto) -> _ReadRank:
+def _read_rank(con: Connection, unit: RankProfile, own: Path, read: ReadInto) -> _ReadRank:
     (own / WORK).mkdir(parents=True)
     manifest, merged = read(con, unit.path, own)
     stated = merged.places[0] if len(merged.places) == 1 else ProcessPlace(manifest.rank, manifest.host)
@@ -302,7 +299,7 @@ def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, rea
 
 
 def _merge_results(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     out: Path,
     merged_ranks: Sequence[tuple[ProcessPlace, StoredProfile]],
     warnings: list[Note],
@@ -317,7 +314,7 @@ def _merge_results(
     if (stored := out / "events.parquet").exists():
         events = count_rows(con, parquet([stored]))
     samples = next((part.samples for part in parts if part.samples), 0)
-    of_one = [Note("samples_of_one", "Program counter samples are those of the first rank only.")] if samples else []
+    of_one = [note("samples_of_one")] if samples else []
     return StoredProfile(
         dispatches,
         kernels,
@@ -337,8 +334,8 @@ def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, StoredProfile]], what
     """Merge the notes of all ranks: a note that several ranks share appears once, with the number of other ranks."""
     by_code: dict[str, list[tuple[ProcessPlace, Note]]] = {}
     for place, merged in merged_ranks:
-        for note in getattr(merged, what):
-            by_code.setdefault(note.code, []).append((place, note))
+        for one in getattr(merged, what):
+            by_code.setdefault(one.code, []).append((place, one))
     notes = []
     for code, of in by_code.items():
         texts = dict.fromkeys(note.text for _, note in of)

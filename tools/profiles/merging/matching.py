@@ -23,18 +23,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text, first_few
+from ....analysis.base.text import first_few
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
-from .contract import PassTable, count_rows, one_row
+from .contract import Connection, PassTable, all_rows, count_rows, one_row
 from .demangled_names import with_readable
 from .ranks import ProcessPlace
-
-if TYPE_CHECKING:
-    import duckdb
-
+from .wording import note
 
 SAMPLE = "sample.json"
 _LEVELS = 3
@@ -106,7 +102,7 @@ class LaunchMatching:
     notes: list[Note] = field(default_factory=list)
 
 
-def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> LaunchMatching:
+def match(con: Connection, tables: Sequence[PassTable]) -> LaunchMatching:
     """Match the launches of every pass with those of the first pass, the main one.
 
     Launches match by device, kernel, grid and ordinal, in the order of their ids, and by process if there are several,
@@ -132,7 +128,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
             rows, process = f"({joined})", "nth_process"
         con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
     if by_id:
-        ordered = con.execute(f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process").fetchall()
+        ordered = all_rows(con, f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process")
         result.pids = [pid for (pid,) in ordered]
     _number_dispatches(con, main, result)
     filtered: dict[tuple[str, int], list[str]] = {}
@@ -146,24 +142,22 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
         missing = main.rows - matched
         if sample:
             if lost := table.rows - matched:
-                text = f"Pass {table.name}: {lost} of {table.rows} counted launches have configurations that do not "
-                result.warnings.append(Note("unmatched", f"{text}occur in the timing run, and were skipped."))
+                result.warnings.append(note("unmatched.sampled", name=table.name, lost=lost, rows=table.rows))
         elif matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
             filtered.setdefault((kernels, missing), []).append(table.name)
         elif matched < table.rows or missing:
             result.warnings.append(
-                Note(
-                    "unmatched",
-                    f"Pass {table.name}: {count_text(matched, 'dispatch')} matched by device, kernel, grid and "
-                    f"ordinal, {table.rows - matched} only in this pass (skipped), {missing} of the main pass "
-                    "without it "
-                    "(NULL).",
+                note(
+                    "unmatched.launches",
+                    name=table.name,
+                    matched=matched,
+                    only_here=table.rows - matched,
+                    missing=missing,
                 )
             )
     for (kernels, missing), names in filtered.items():
         listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
-        text = f"Only launches of {kernels} were counted in {listed}: {count_text(missing, 'launch')} of other kernels "
-        result.notes.append(Note("filtered", f"{text}have times but no counters."))
+        result.notes.append(note("filtered.passes", kernels=kernels, passes=listed, missing=missing))
     return result
 
 
@@ -171,7 +165,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
 class _Pairing:
     """Two passes to match, given by their tables of keys; the result is the table ``pairs``."""
 
-    con: duckdb.DuckDBPyConnection
+    con: Connection
     names: str
     main: str
     other: str
@@ -271,13 +265,13 @@ class _Pairing:
         own = f"SELECT kernel_id FROM {self.other}"
         if count_rows(self.con, f"{self.main} WHERE kernel_id NOT IN ({own})") != missing:
             return ""
-        kernels = self.con.execute(
-            f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
-        ).fetchall()
+        kernels = all_rows(
+            self.con, f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
+        )
         return first_few([plain_text(kernel, 60) for (kernel,) in kernels], _LISTED)
 
 
-def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], names: str) -> list[Note]:
+def _write_names(con: Connection, tables: Sequence[PassTable], names: str) -> list[Note]:
     """Write the table of distinct kernel names, cleaned; rows of all passes refer to it by number."""
     texts = " UNION ".join(f"SELECT DISTINCT kernel AS text FROM {t.launches}" for t in tables)
     visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
@@ -292,10 +286,9 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     )
     warnings = []
     if unclean:
-        text = f"{unclean} kernel names contained control or invisible characters, which were removed."
-        warnings.append(Note("unclean_names", text))
+        warnings.append(note("unclean_names", count=unclean))
     if unnamed:
-        warnings.append(Note("no_name", "Some dispatches have no kernel name; they appear as '(no name)'."))
+        warnings.append(note("no_name"))
     return warnings
 
 
@@ -328,7 +321,7 @@ def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
     )
 
 
-def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: LaunchMatching) -> None:
+def _number_dispatches(con: Connection, main: PassTable, result: LaunchMatching) -> None:
     """Renumber the launches of the main pass if their ids are not unique."""
     keys = result.keys[0]
     total, distinct = one_row(con, f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}")
@@ -336,16 +329,9 @@ def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: 
         return
     con.execute(f"UPDATE {keys} SET dispatch_id = row")
     if main.differs_in("process"):
-        text = "Every process numbers its own dispatches, so they were renumbered from 0."
-        result.notes.append(Note("renumbered", text))
+        result.notes.append(note("renumbered.processes"))
         return
-    result.warnings.append(
-        Note(
-            "renumbered",
-            f"{main.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
-            "so dispatches were numbered from 0 in file order.",
-        )
-    )
+    result.warnings.append(note("renumbered.repeated", file=main.source))
 
 
 _ALIKE = ("kernel", "grid", "workgroup_size")

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal, sql_name
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import find_target
 from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
 from ..host.recording import HostRecording
 from ..parsing.module_data import module_data
-from .contract import PassTable, count_rows, one_row, parquet
+from .contract import Connection, PassTable, count_rows, one_row, parquet
 from .matching import LaunchMatching, match, places_of
 from .ranks import ProcessPlace, sql_place
-
-if TYPE_CHECKING:
-    import duckdb
+from .wording import note
 
 ACCUMULATE = "SQ_ACCUM_PREV_HIRES"
 _LAUNCH: dict[str, str] = module_data(__file__, "contract.toml")["dispatches"]
@@ -109,7 +105,7 @@ def _integral_name(table: PassTable, position: int) -> str | None:
 
 
 def write_launches(
-    con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], folder: Path, *, instances_per_xcd: int
+    con: Connection, tables: Sequence[PassTable], folder: Path, *, instances_per_xcd: int
 ) -> StoredProfile:
     """Write the tables passes, dispatches, counters and counter_instances of one workload into ``folder``.
 
@@ -126,14 +122,7 @@ def write_launches(
         f"SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM {matching.keys[0]}",
     )
     if no_time:
-        warnings.append(
-            Note(
-                "no_timing",
-                f"{no_time} of {count_text(total, 'dispatch has', 'dispatches have')} no usable timing (start and "
-                "end are missing, equal, zero "
-                "or rounded): their durations and every rate are empty.",
-            )
-        )
+        warnings.append(note("no_timing", no_time=no_time, total=total))
     columns = _write_counters(con, passes, matching, folder)
     _write_instances(con, passes, matching, folder, instances_per_xcd)
     write_passes(con, passes, folder)
@@ -156,7 +145,7 @@ def channels_per_xcd(facts: Mapping[str, float], arch: str | None, instances: li
     return max(CHANNELS, max(instances, default=0) + 1)
 
 
-def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], folder: Path) -> None:
+def write_passes(con: Connection, passes: Sequence[MergedPass], folder: Path) -> None:
     """Write the table passes."""
     con.execute(
         "CREATE OR REPLACE TABLE pass_rows (pass_id INT, name VARCHAR, tool VARCHAR, source VARCHAR, dispatches INT, "
@@ -180,9 +169,7 @@ def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], f
     write_table(con, "FROM pass_rows", folder / "passes.parquet")
 
 
-def _write_counters(
-    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path
-) -> list[str]:
+def _write_counters(con: Connection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path) -> list[str]:
     """Write counters.parquet in the order of the main pass, and return its counter columns.
 
     A hash join would keep the columns of every pass in memory or spill them. Files whose rows are in the same order are
@@ -211,9 +198,7 @@ def _write_counters(
     return columns
 
 
-def _write_identity(
-    con: duckdb.DuckDBPyConnection, matching: LaunchMatching, places: Mapping[int, ProcessPlace], path: Path
-) -> None:
+def _write_identity(con: Connection, matching: LaunchMatching, places: Mapping[int, ProcessPlace], path: Path) -> None:
     """Write the id, kernel, rank and host of every launch, and its duration in each pass."""
     others = list(enumerate(matching.pairs))[1:]
     times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
@@ -241,7 +226,7 @@ def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
 
 
 def _align_counters(
-    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, index: int, path: Path
+    con: Connection, passes: Sequence[MergedPass], matching: LaunchMatching, index: int, path: Path
 ) -> list[Path]:
     """Return the counters of a pass with one row per dispatch of the main pass, in its order."""
     item, pairs = passes[index], matching.pairs[index]
@@ -294,11 +279,7 @@ def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
 def _impossible_sizes(main: PassTable) -> list[Note]:
     """Return warnings about sizes that no launch can have."""
     return [
-        Note(
-            "impossible_size",
-            f"{main.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
-            "values that do not fit are NULL.",
-        )
+        note("impossible_size", file=main.source, name=name, low=low, high=high)
         for name, kind in _LAUNCH.items()
         for low, high in [main.sizes.get(name, (0, 0))]
         if low < 0 or high > _LARGEST[kind]
@@ -306,7 +287,7 @@ def _impossible_sizes(main: PassTable) -> list[Note]:
 
 
 def _write_instances(
-    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
+    con: Connection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
 ) -> None:
     """Write per-instance values as rows; ``instance`` counts within its XCD. The first pass with a value counts."""
     selects, seen = [], set()

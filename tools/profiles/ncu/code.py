@@ -12,21 +12,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from ....analysis.base.problems import BadInput, command_advice
+from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text, visible
 from ...base import progress
 from ...base.profile_files import check_text, head, is_gzip, open_regular
 from ...base.untrusted_text import grouped_number, plain_text
-from ..merging.contract import parquet
+from ..merging.contract import Connection, all_rows, parquet
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
 from ..parsing.spool import Spool, write_rows
 from ..samples.sample_tables import COUNTS, INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .sass import SassInstruction, analyse
-
-if TYPE_CHECKING:
-    import duckdb
 
 KERNEL, GRID, BLOCK, ADDRESS, TEXT, FILE, LINE = (
     "Kernel Name", "Grid Size", "Block Size", "Address", "Source", "File", "Line",
@@ -156,11 +154,7 @@ def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]
     if current and current.rows:
         yield current
     if seen and not has_instructions:
-        raise BadInput(
-            f"{source.name} is not a view of instructions",
-            "it has no columns Address and Source: it may show only the source text or PTX",
-            command_advice("Write it with its instructions", f"{_WRITE_VIEW} --print-source sass"),
-        )
+        raise refusal("no_instructions", file=source)
 
 
 def _size(row: list[str]) -> tuple[int, int] | None:
@@ -238,11 +232,7 @@ def _number(cell: str) -> int | None:
 
 
 def _damaged_page(source: Path, why: str) -> BadInput:
-    return BadInput(
-        f"{source.name} is damaged",
-        why,
-        command_advice("Write it again", _WRITE_VIEW),
-    )
+    return refusal("damaged_view", file=source, why=why)
 
 
 # -- conversion to tables -----------------------------------------------------------------------------------
@@ -251,15 +241,15 @@ def _damaged_page(source: Path, why: str) -> BadInput:
 class LaunchPlaces:
     """Maps each listing to a launch of the workload: the n-th listing is the n-th launch of its kernel and size."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, stored: str) -> None:
+    def __init__(self, con: Connection, stored: str) -> None:
         self.seen: dict[Any, int] = defaultdict(int)
         self.rows: dict[Any, list[tuple[int, int]]] = defaultdict(list)
         self.alone = not stored
         if self.alone:
             return
-        launches = con.execute(
-            f"SELECT row, kernel, kernel_raw, grid, workgroup_size, launch FROM {stored} ORDER BY 1"
-        ).fetchall()
+        launches = all_rows(
+            con, f"SELECT row, kernel, kernel_raw, grid, workgroup_size, launch FROM {stored} ORDER BY 1"
+        )
         for row, kernel, raw, grid, group, launch in launches:
             for name in {kernel, raw}:
                 self.rows[name].append((row, launch))
@@ -284,7 +274,7 @@ class LaunchPlaces:
 
 
 def spool(
-    con: duckdb.DuckDBPyConnection, work: Path, launch_listings: Iterable[LaunchListing], places: LaunchPlaces
+    con: Connection, work: Path, launch_listings: Iterable[LaunchListing], places: LaunchPlaces
 ) -> HotspotQueries:
     """Write the samples and instructions of several launches to files below ``work``."""
     samples = Spool(con, work / "ncu_samples", SAMPLE)
@@ -330,7 +320,7 @@ def _without_repeats(launch_listings: Iterable[LaunchListing]) -> Iterator[Launc
         before = listing
 
 
-def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
+def source_lines(con: Connection, work: Path, text: Path) -> str:
     """Return SQL for the source text that the worker wrote: rows of file, line and text."""
     with text.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = [(name, int(line), line_text) for name, line, line_text in csv.reader(file)]

@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, LimitExceeded
+from ....analysis.base.problems import LimitExceeded
 from ....analysis.base.text import count_text, first_few
 from ...base import progress, size_limits
 from ...base.profile_files import files_of_format, grouped, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import RESERVED
 from ..merging.ranks import only_value
+from ..merging.wording import note, refusal
 from ..reader import Launch, Pass, Profile, ProfileFiles
 from .text import (
     DURATION,
@@ -61,13 +62,11 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
     named = {name for row in values for name in row}
     counters = set(filter(_usable, named))
     if len(counters) > size_limits.MOST_COLUMNS or len(runs) * len(counters) > size_limits.EMPTY_CELLS:
-        what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(runs), 'run')}"
-        raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
+        raise refusal("too_many_events", file=file, events=len(counters), runs=len(runs))
     progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
     warnings = []
     if strange := sorted(named - counters):
-        text = f"{file.name}: skipped events that cannot be columns: {_names_text(strange)}."
-        warnings.append(Note("no_counters", text))
+        warnings.append(note("no_counters", file=file, events=_names_text(strange)))
     launches = [
         Launch(
             kernel=_program(run) or unnamed,
@@ -179,10 +178,7 @@ class PerfReader:
         sources = [PerfFile(file, _with_commands(file, _runs(file))) for file in outputs]
         sources = [source for source in sources if source.runs]
         if not sources:
-            raise BadInput(
-                f"{path.name} contains no perf stat output",
-                "it has neither the text report nor the rows that -x and -j write",
-            )
+            raise refusal("no_perf", path=path)
         runs = [run for source in sources for run in source.runs]
         names = plain_names(runs)
         unnamed = path.name.split(".")[0]
@@ -243,7 +239,7 @@ def _doubts(runs: list[PerfRun]) -> list[Note]:
     if not units:
         return []
     listed = ", ".join(repr(plain_text(unit, 20)) for unit in units[:6])
-    return [Note("unknown_units", f"Unknown units {listed}: these values are kept as printed.")]
+    return [note("unknown_units.perf", units=listed)]
 
 
 def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
@@ -254,27 +250,20 @@ def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
         text = f"Counted with a modifier, which the counter's name omits: {_names_text(modified)} "
         notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
     if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
-        notes.append(Note("not_measured", f"Not measured, so NULL: {_names_text(missing)}."))
+        notes.append(note("not_measured", events=_names_text(missing)))
     if listed := sorted({match["event"] for e in events if (match := _CORES.fullmatch(names[e.name]))}):
-        text = (
-            f"Counted separately on each kind of core, and combined without the kind: {_names_text(listed)}. "
-            "perf scales each to the whole run, so for a program it is their mean by the time on each; if processors "
-            "were followed it is the sum, and without the shares of time it is NULL."
-        )
-        notes.append(Note("kinds_of_cores", text))
+        notes.append(note("kinds_of_cores", events=_names_text(listed)))
     if means := [run.repeats for run in runs if run.repeats != 1]:
         count = f"{means[0]} runs" if means[0] else "several runs"
         rows = f"{len(means)} of {count_text(len(runs), 'row')}"
-        text = f"Means over {count} (-r) in {rows}; EVENT:error_pct is their standard error."
-        notes.append(Note("means", text))
+        notes.append(note("means", runs=count, rows=rows))
     if without := sum(1 for run in runs if run.duration_ns is None):
         text = f"No elapsed time, and so no duration, in {without} of {count_text(len(runs), 'row')}: "
         notes.append(
             Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
         )
     if any(run.command is None for run in runs):
-        text = "The format of the file does not state the command, so the kernel has the name of the profile."
-        notes.append(Note("no_command", text))
+        notes.append(note("no_command"))
     return notes
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....analysis.base.problems import BadInput
 from ...base.untrusted_text import decimal
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
 
 _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
@@ -140,11 +141,7 @@ def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
 
 def no_totals_problem(name: str, how: str, option: str) -> BadInput:
     """Return the error for counts that are not totals of a run."""
-    return BadInput(
-        f"{name} contains counts {how}",
-        "a workload needs the totals of every run",
-        f"Run perf stat again without {option}",
-    )
+    return refusal("no_totals", name=name, how=how, option=option)
 
 
 def _command(what: str) -> str | None:

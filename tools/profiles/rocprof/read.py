@@ -5,22 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
-from ....analysis.base.text import count_text
+from ....analysis.base.problems import Problem
 from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import plain_text
-from ..merging.contract import PassTable, count_rows
+from ..merging.contract import Connection, PassTable, all_rows, count_rows
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.sheet import LaunchSheet, classify, merge_xcds
 from ..reader import Profile, ProfileFiles
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _LIMIT = 4 << 20
 _FACTS = {
@@ -108,9 +103,7 @@ def read(files: ProfileFiles) -> Profile:
     path, con = files.path, files.con
     sources = files.or_itself(_files(path))
     if not sources:
-        raise BadInput(
-            f"{path.name} contains no CSV file of rocprof", "no file has kernel names and one row per dispatch"
-        )
+        raise refusal("no_rocprof", path=path)
     sheets = [merge_xcds(con, stage(con, f, files.work, _pass_name(f, sources))) for f in sources]
     main, xcds = sheets[0], max(s.xcds for s in sheets)
     second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
@@ -119,10 +112,9 @@ def read(files: ProfileFiles) -> Profile:
     if xcds > 1:
         facts["num_xcd"] = float(xcds)
     if not main.headers_of("start", "duration"):
-        notes.append(Note("no_times", "The file has no times; rocprof v1 writes them with --timestamp on."))
+        notes.append(note("no_times"))
     if xcds > 1:
-        text = "Counters are sums over the XCDs of a dispatch; rocprof percentages are means over the XCDs."
-        notes.append(Note("xcds", text))
+        notes.append(note("xcds.rocprof"))
     return Profile(
         name=_name(path, sources[0]),
         vendor="amd",
@@ -145,7 +137,7 @@ def read_beside(files: ProfileFiles) -> Profile | None:
     return read(replace(files, path=table))
 
 
-def with_sizes(con: duckdb.DuckDBPyConnection, kernels: str, table: Profile) -> tuple[str, list[Note]]:
+def with_sizes(con: Connection, kernels: str, table: Profile) -> tuple[str, list[Note]]:
     """Return SQL for ``kernels`` with the sizes and registers that ``table`` states for launches of the same times.
 
     ``kernels`` is a SELECT with start_ns, end_ns and these columns. The notes tell what the table has no row for, and
@@ -160,11 +152,9 @@ def with_sizes(con: duckdb.DuckDBPyConnection, kernels: str, table: Profile) -> 
     lacking = count_rows(con, f"{joined} WHERE t.grid IS NULL")
     notes = []
     if lacking:
-        text = f"{count_text(lacking, 'launch is', 'launches are')} not in {stated.source.name}, by start and end"
-        notes.append(Note("left_out", f"{text}, so their sizes are unknown."))
+        notes.append(note("left_out.sizes", launches=lacking, file=stated.source))
     if stated.counters:
-        text = f"The trace was read without the {count_text(len(stated.counters), 'counter')} of {stated.source.name}"
-        notes.append(Note("left_out", f"{text}: import that file for them."))
+        notes.append(note("left_out.counters", count=len(stated.counters), file=stated.source))
     return f"SELECT k.* REPLACE ({picks}) FROM {joined}", notes
 
 
@@ -178,10 +168,8 @@ def _files(path: Path) -> list[Path]:
     if path / _MAIN in candidates:
         return [path / _MAIN]
     if len(candidates) > 1:
-        raise BadInput(
-            f"{path.name} contains {count_text(len(candidates), 'file')} of dispatches",
-            ", ".join(f.name for f in candidates[:8]),
-            "Import them separately",
+        raise refusal(
+            "several_files", path=path, count=len(candidates), files=", ".join(f.name for f in candidates[:8])
         )
     if candidates:
         return candidates
@@ -207,19 +195,19 @@ def _holds_dispatches(file: Path) -> bool:
     return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
 
 
-def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent | None, list[Note]]:
+def _agent(con: Connection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent | None, list[Note]]:
     """Return the GPU according to the rocminfo output that rocprof v1 writes next to its results."""
     beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
     if not beside.is_file() or not is_inside(beside, file.parent):
         return None, []
     device, agents = main.header("device_id"), read_agents(beside)
     number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
-    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}").fetchall()
+    nodes = all_rows(con, f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}")
     agent = agent_of(agents, [node for (node,) in nodes])
     if agent is not None:
         return agent, []
     kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
-    return None, [Note("device", f"{beside.name} does not state which GPU was profiled (it lists: {kinds}).")]
+    return None, [note("device.rocminfo", file=beside, kinds=kinds)]
 
 
 def _pass_name(file: Path, files: list[Path]) -> str:

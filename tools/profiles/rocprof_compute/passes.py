@@ -8,23 +8,19 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
-from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import bounded_name, visible_name
-from ..merging.contract import PassTable, count_rows, parquet
+from ..merging.contract import Connection, PassTable, all_rows, count_rows, parquet
 from ..merging.merge import ACCUMULATE
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import long_pass, stage, stage_columns
 from ..parsing.sheet import LaunchSheet, merge_xcds
 from ..reader import ProfileFiles
-
-if TYPE_CHECKING:
-    import duckdb
 
 _LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
 _REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
@@ -47,11 +43,7 @@ def workload_folder(path: Path) -> Path | None:
         return path if path.is_dir() else None
     below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _holds_profile(p)]
     if len(below) > 1:
-        raise BadInput(
-            f"{path.name} contains {count_text(len(below), 'workload')}",
-            ", ".join(p.name for p in below[:8]),
-            "Import them separately",
-        )
+        raise refusal("several_workloads", path=path, count=len(below), folders=", ".join(p.name for p in below[:8]))
     return below[0] if below else None
 
 
@@ -103,10 +95,7 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
     warnings: list[Note] = []
     for file in replays(folder):
         if not is_inside(file, folder):
-            raise BadInput(
-                f"{file.name} is a symbolic link that points outside the workload folder",
-                fix="Copy the file itself into it",
-            )
+            raise refusal("outer_link", file=file)
         files[_stem(file)] = file
     if all(_RESULT_FILE.fullmatch(stem) for stem in files):
         return list(files.values()), warnings
@@ -115,21 +104,15 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
         if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
             continue
         if not is_inside(file, folder):
-            warnings.append(
-                Note(
-                    "left_out",
-                    f"{file.name} is a symbolic link that points outside the workload folder, so it was skipped.",
-                )
-            )
+            warnings.append(note("left_out.link_of_workload", file=file))
         elif stem in files:
-            text = f"{file.relative_to(folder)} was skipped: there is already a pass {stem}."
-            warnings.append(Note("left_out", text))
+            warnings.append(note("left_out.pass", place=file.relative_to(folder), name=stem))
         else:
             files[stem] = file
     return list(files.values()), warnings
 
 
-def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[PassTable]:
+def read_passes(con: Connection, files: list[Path], work: Path) -> list[PassTable]:
     """Return the passes of all files; the first one provides the times."""
     tables = [table for file in files for table in _tables(con, file, work)]
     if all(_RESULT_FILE.fullmatch(_stem(f)) for f in files):
@@ -166,7 +149,7 @@ def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
     return [main, *(t for t in tables if t is not main)]
 
 
-def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[PassTable]:
+def _tables(con: Connection, file: Path, work: Path) -> list[PassTable]:
     """Return the pass of a file; for a joined file with one row per value, one pass for each run in it."""
     sheet = stage(con, file, work, _pass_name(file))
     if not sheet.header("counter_name"):
@@ -175,16 +158,17 @@ def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[Pass
     return [long_pass(con, part) for part in parts]
 
 
-def _by_counters(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[LaunchSheet]:
+def _by_counters(con: Connection, sheet: LaunchSheet) -> list[LaunchSheet]:
     """Split the runs of the program in one file; runs with the same counters are processes of one run."""
     run, counter = sheet.header("run"), sheet.header("counter_name")
     if run is None or counter is None:
         return [sheet]
-    rows = con.execute(
+    rows = all_rows(
+        con,
         f"SELECT list({run} ORDER BY row) FROM (SELECT {run}, min(row) AS row, "
         f"md5(string_agg(DISTINCT {counter}, ',' ORDER BY {counter})) AS counted FROM {sheet.all} GROUP BY {run}) "
-        "GROUP BY counted ORDER BY min(row)"
-    ).fetchall()
+        "GROUP BY counted ORDER BY min(row)",
+    )
     if len(rows) == 1:
         return [sheet]
     parts = []
@@ -264,7 +248,7 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
         stage_columns(files.con, file, _NEEDED, trace)
         stage_columns(files.con, main.source, _LAUNCHES, launches)
     except BadInput as problem:
-        return OperatorRanges(notes=[Note("left_out", f"{problem.text} The trace of operators was skipped.")])
+        return OperatorRanges(notes=[note("left_out.operators", problem=problem)])
     count = write_table(files.con, _ranges(trace), table)
     # Both ids count within a process, so launches of several processes get no range.
     own = (
@@ -277,11 +261,11 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
         f"TRY_CAST(l.dispatch_id AS BIGINT) LEFT JOIN ({known}) k ON k.range_id = o.range_id"
     )
     inside = count_rows(files.con, f"({of_launches}) WHERE range_id IS NOT NULL")
-    text = (
-        f"The table ranges contains {count_text(count, 'range')} of operators; {inside} of "
-        f"{count_text(main.rows, 'launch belongs', 'launches belong')} to one (range_id)."
+    return OperatorRanges(
+        f"FROM {parquet([table])}",
+        of_launches,
+        [note("ranges.operators", count=count, inside=inside, launches=main.rows)],
     )
-    return OperatorRanges(f"FROM {parquet([table])}", of_launches, [Note("ranges", text)])
 
 
 def _ranges(trace: Path) -> str:

@@ -13,6 +13,7 @@ from ....analysis.base.notes import Note
 from ....analysis.catalogue.targets import Gpu, find_target
 from ...base.profile_files import small_table
 from ...base.untrusted_text import decimal, plain_text, whole
+from ..merging.wording import note
 
 FIELDS = (  # numeric fields that are used, with their names in JSON
     "simd_count", "simd_per_cu", "cu_count", "num_xcc", "num_shader_banks", "max_engine_clk_fcompute",
@@ -119,8 +120,7 @@ def find_profiled_gpu(
             break
     if len({a.model for a in candidates}) > 1:
         kinds = ", ".join(sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in candidates}))
-        text = f"agents: The profile lists GPUs of several kinds ({kinds}), so its device is unknown."
-        return None, [Note("agents", text)]
+        return None, [note("agents.listed", kinds=kinds)]
     return candidates[0] if candidates else None, []
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
@@ -24,16 +24,14 @@ from ...base import progress
 from ...base.profile_files import head, is_inside, open_regular
 from ...base.untrusted_text import plain_text
 from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
-from ..merging.contract import count_rows, parquet
+from ..merging.contract import Connection, count_rows, parquet
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .layouts import ATT
 from .waves import RESIDENT, CoveredCycles, TracedWave, covered_cycles, read_waves, resident_waves, select_waves
-
-if TYPE_CHECKING:
-    import duckdb
 
 _NAME = re.compile(r"(?:stats_)?ui_output_agent_(\d{1,18})_dispatch_(\d{1,18})(?:\.csv)?")
 _MOST_TRACES, _MOST_ROWS = 64, 400_000
@@ -184,7 +182,7 @@ _TABLES = {"code": INSTRUCTION, "samples": SAMPLE, "lines": SOURCE_LINE, "waves"
 
 
 def trace_queries(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     work: Path,
     traces: Sequence[ThreadTrace],
     launches_by_number: Mapping[int, TracedLaunch],
@@ -199,11 +197,11 @@ def trace_queries(
         try:
             _fill_trace(con, trace, work)
         except (BadInput, LimitExceeded) as problem:
-            warnings.append(Note("damaged", f"{problem.text} It was skipped."))
+            warnings.append(note("damaged.one", problem=problem))
             continue
         progress.report(f"read {count_text(len(trace.rows), 'instruction')} of {trace.source.parent.name}")
         if not any(one.hits or one.issued or one.stalled for one in trace.rows):
-            warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
+            warnings.append(note("nothing_traced", folder=trace.source.parent))
         launch = launches_by_number.get(trace.dispatch) if trace.dispatch is not None else None
         spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
         spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
@@ -215,11 +213,7 @@ def trace_queries(
         return None, None, warnings
     code, samples, lines, waves = (f"SELECT * FROM {parquet(spool.close())}" for spool in spools.values())
     resident = count_rows(con, f"({waves})")
-    text = (
-        f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
-        "one compute unit on each traced shader engine, not of a whole launch."
-    )
-    notes = [*warnings, Note("thread_trace", text)]
+    notes = [*warnings, note("thread_trace.read", traces=traces_read)]
     return HotspotQueries("rocprofv3", samples, code, lines), partial(select_waves, waves) if resident else None, notes
 
 
@@ -252,13 +246,9 @@ def _doubts_about_waves(trace: ThreadTrace) -> list[Note]:
     seen, all_executed = sum(c.executed for c in trace.covered.values()), sum(one.hits or 0 for one in trace.rows)
     name = trace.source.parent.name
     if trace.unread:
-        return [Note("left_out", f"{name}: {count_text(trace.unread, 'file')} of waves could not be read; {_PART}")]
+        return [note("left_out.wave_files", folder=name, files=trace.unread)]
     if seen != all_executed:
-        return [
-            Note(
-                "left_out", f"{name}: the waves executed {seen:,} of {count_text(all_executed, 'instruction')}; {_PART}"
-            )
-        ]
+        return [note("left_out.waves", folder=name, seen=seen, executed=all_executed)]
     return []
 
 
@@ -399,12 +389,12 @@ def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 waiting.append(("/" if part == "/" else f"{above.rstrip('/')}/{part}" if above else part, below))
 
 
-def _fill_trace(con: duckdb.DuckDBPyConnection, trace: ThreadTrace, work: Path) -> None:
+def _fill_trace(con: Connection, trace: ThreadTrace, work: Path) -> None:
     """Read the rows and the kernels of a trace. Raises BadInput if its file is damaged."""
     raw = _json_rows(trace.code) if trace.code else _csv_rows(con, trace.source, work)
     trace.rows = [_row(cells) for cells in raw]
     if not trace.rows:
-        raise BadInput(f"{trace.source.parent.name} contains no instructions", "the trace of this launch is empty")
+        raise refusal("empty_thread_trace", folder=trace.source.parent)
     trace.kernels = _TraceKernels(trace.rows)
     if trace.code:
         trace.waves, trace.unread = read_waves(trace.code.parent)
@@ -431,14 +421,14 @@ def _json_rows(file: Path) -> list[dict[str, Any]]:
                 if len(rows) > _MOST_ROWS:
                     raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
         except JsonCut as error:
-            raise BadInput(f"{file.parent.name}/{file.name} is damaged", str(error), "Copy it again") from error
+            raise refusal("damaged_trace", folder=file.parent, file=file, why=str(error)) from error
     places = {name: order.index(header) for name, (header, _) in ATT.items() if header in order}
     if not {"text", "address", "latency"} <= places.keys():
-        raise BadInput(f"{file.name} has an unknown layout", "its header lacks ISA or Vaddr")
+        raise refusal("unknown_layout", file=file)
     return [{name: row[at] for name, at in places.items() if at < len(row)} for row in rows]
 
 
-def _csv_rows(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[dict[str, Any]]:
+def _csv_rows(con: Connection, file: Path, work: Path) -> list[dict[str, Any]]:
     headers = {name: header for name, (_, header) in ATT.items() if header}
     staged = work / "att_stats.parquet"
     needed = [headers[name] for name in ("object", "address", "text", "hits", "latency", "stall", "idle")]

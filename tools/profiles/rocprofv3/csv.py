@@ -6,13 +6,14 @@ import re
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ...base.profile_files import open_text
-from ..merging.contract import parquet, row_of
+from ..merging.contract import Connection, all_rows, parquet, row_of
 from ..merging.ranks import sql_value
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .agents import read_agents
@@ -21,16 +22,13 @@ from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
 from .pc_samples import csv_samples
 from .recording import ACTIVITY, SPAN, ProcessRecording, describe_recordings, stage_launches
 
-if TYPE_CHECKING:
-    import duckdb
-
 _IGNORED = "ignored"
 _BLOCK = 1 << 20
 _SIZES = ("grid", "workgroup")
 _PLAIN = CSV["lists"]["plain"]
 
 
-def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
+def read_csv(con: Connection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
     """Return the recordings in the CSV files of one output, one for every process.
 
     Launches come from the trace and, joined by process and dispatch, from the counters.
@@ -71,7 +69,7 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
 
 
 def _add_activity(
-    con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
+    con: Connection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
 ) -> list[Note]:
     """Set the SQL for ranges, calls, copies and allocations of each process; a damaged file is skipped."""
     notes = []
@@ -87,7 +85,7 @@ def _add_activity(
         try:
             stage_columns(con, file, [c for c in wanted if c not in optional], staged, optional)
         except BadInput as problem:
-            notes.append(Note("left_out", f"{problem.text} It was skipped."))
+            notes.append(note("left_out.one", problem=problem))
             continue
         own = {name: header for header, name in CSV["span"].items()} | columns
         own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {sql_value(pid)})"
@@ -123,10 +121,10 @@ def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
     return columns
 
 
-def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path) -> LaunchSheet:
+def _stage(con: Connection, file: Path, kind: str, work: Path) -> LaunchSheet:
     sheet = stage(con, file, work.parent, work.name, partial(classify, traced=kind == "trace"))
     if not sheet.header("dispatch_id") and (kind == "counters" or not sheet.header("start")):
-        raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Check that it is the profiler's own file")
+        raise refusal("no_dispatch_id", file=file)
     return sheet
 
 
@@ -141,12 +139,11 @@ def warn_of_cut_files(output: Output) -> list[Note]:
             while block := handle.read(_BLOCK):
                 last = block[-1:]
         if last not in b"\r\n":
-            text = f"{file.name} does not end with a line break: it may be truncated, and its last row may be wrong."
-            warnings.append(Note("cut", text))
+            warnings.append(note("cut", file=file))
     return warnings
 
 
-def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchSheet]) -> int | None:
+def _pid_of_name(con: Connection, stem: str, sheets: list[LaunchSheet]) -> int | None:
     """Return the process that wrote files without a process id (the trace).
 
     It is the process of the counters, else a number in the file name, preferably one that is also a thread id.
@@ -158,7 +155,7 @@ def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchS
     numbers = [int(n) for n in re.findall(r"(?<![A-Za-z\d])\d{1,10}(?![A-Za-z\d])", stem)]
     for sheet in sheets:
         if (thread := sheet.header("thread")) and len(numbers) > 1:
-            ids = con.execute(f"SELECT DISTINCT {thread} FROM {sheet.relation([thread])} LIMIT 10000").fetchall()
+            ids = all_rows(con, f"SELECT DISTINCT {thread} FROM {sheet.relation([thread])} LIMIT 10000")
             known = {int(i) for (i,) in ids if i is not None}
             numbers = [n for n in numbers if n in known] or numbers
     return numbers[-1] if numbers else None
@@ -195,7 +192,7 @@ def _values(sheet: LaunchSheet, pid: int | None) -> str:
     """Return SQL for counter values by key of the launch; the first of several identical launches gets them."""
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
-        raise BadInput(f"{sheet.source.name} has no columns Counter_Name and Counter_Value")
+        raise refusal("no_counter_columns", file=sheet.source)
     same = " AND ".join(f"f.{c} IS NOT DISTINCT FROM s.{c}" for c in ("pid", "dispatch_id", "device", "kernel"))
     rows = f"SELECT row, {_identity(sheet, pid)}, {name} AS counter, {value} AS value FROM {sheet.all}"
     once = "SELECT min(key) AS key, pid, dispatch_id, device, kernel FROM found GROUP BY ALL"

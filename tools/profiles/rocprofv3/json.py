@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import open_text
 from ...base.untrusted_text import plain_text
-from ..merging.contract import parquet
+from ..merging.contract import Connection, parquet
+from ..merging.wording import note, refusal
 from ..parsing.json_stream import ENTERED, JsonCut, KeyPath, elements
 from ..parsing.spool import Spool
 from .agents import Rocprofv3Agent, agent_of
@@ -25,10 +25,6 @@ from .outputs import Output, place_of
 from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
 from .recorded_activity import Recorded, json_activity, json_sampled_values
 from .recording import SPAN, ProcessRecording, describe_recordings, stage_launches
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _TOOL = "rocprofiler-sdk-tool"
 _TRACE, _COUNTER_COLLECTION = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
@@ -103,8 +99,9 @@ class InvalidValues:
         """Return a warning if there were any."""
         if not self.count:
             return []
-        text = f"{file.name}: {self.count} {self.what} (for instance "
-        return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are treated as not collected.")]
+        return [
+            note("not_a_number.json", file=file, count=self.count, what=self.what, example=plain_text(self.example, 40))
+        ]
 
 
 def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], list[Note]]:
@@ -122,16 +119,16 @@ def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonR
             for path, value in elements(handle, descends_into):
                 if path == (_TOOL, ENTERED):
                     if len(intake.runs) >= size_limits.MOST_RUNS:
-                        raise BadInput(f"{file.name} describes more than {size_limits.MOST_RUNS:,} processes")
+                        raise refusal("too_many_processes", file=file, most=size_limits.MOST_RUNS)
                     intake.runs.append(JsonRun())
                 if path[:1] == (_TOOL,) and isinstance(value, Mapping) and (take := _HANDLERS.get(path[1:])):
                     take(intake, value)
         except (JsonCut, AttributeError, TypeError) as error:
             what = str(error) if isinstance(error, JsonCut) else "its records have an unknown structure"
-            raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
+            raise refusal("damaged", file=file, why=what) from error
         intake.close()
     if not intake.runs:
-        raise BadInput(f"{file.name} is not an output of rocprofv3", f"it has no object {_TOOL}")
+        raise refusal("no_tool_object", file=file, tool=_TOOL)
     return intake.runs, intake.strange.notes(file) + intake.times.notes(file)
 
 
@@ -344,9 +341,7 @@ def _text(value: Any) -> str:
     return str(value or "").encode("utf-8", "replace").decode()
 
 
-def read_json(
-    con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path
-) -> tuple[list[ProcessRecording], list[Note]]:
+def read_json(con: Connection, file: Path, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
     """Return the recordings in one JSON file, one for every process with launches, activity or samples.
 
     Also returns a warning about invalid counter values. Raises BadInput if the file is truncated or another JSON.
@@ -392,8 +387,7 @@ def read_json(
         recordings.append(item)
     describe_recordings(con, recordings)
     if unread := sum(run.driver_events for run in runs):
-        text = f"{file.name}: {count_text(unread, 'event')} of the kernel driver (page faults, migrations, evictions) "
-        warnings.append(Note("not_read", f"{text}lack their kind in JSON: use the database (--output-format rocpd)."))
+        warnings.append(note("not_read.driver", file=file, events=unread))
     return recordings, warnings
 
 

@@ -12,6 +12,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import Problem
 from ...base.profile_files import HOTSPOTS_STEP, head, is_inside, natural_sort_key
 from ..merging.ranks import ProcessPlace, place_of_name
+from ..merging.wording import note
 from ..parsing.sqlite_database import MAGIC, open_database
 from .layouts import FILES, HEADERS
 
@@ -99,8 +100,7 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
         if kind in (None, TRACE_KIND):
             continue
         if not is_inside(file, folder):
-            text = f"{file.name} is a symbolic link that points outside the profile's folder, so it was skipped."
-            warnings.append(Note("left_out", text))
+            warnings.append(note("left_out.link", file=file))
             continue
         stem = _stem(file)
         parts = file.parent.relative_to(folder).parts

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.problems import BadInput
-from ..merging.contract import count_rows, one_row, parquet, row_of, write_relation
+from ..merging.contract import Connection, count_rows, one_row, parquet, row_of, write_relation
 from ..merging.ranks import sql_value
+from ..merging.wording import refusal
 from ..parsing.csv_file import stage_columns
 from .layouts import ROCPD, SAMPLES
 from .outputs import SAMPLE_KINDS as KINDS
@@ -21,8 +21,6 @@ from .outputs import Output
 from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
 
 if TYPE_CHECKING:
-    import duckdb
-
     from .rocpd import Staging
 
 REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
@@ -51,7 +49,7 @@ _NEEDED = ("Dispatch_Id", "Instruction")
 _OPTIONAL = ("Instruction_Comment", "Wave_Issued_Instruction", "Stall_Reason", "Exec_Mask")
 
 
-def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> ProcessSamples | None:
+def csv_samples(con: Connection, output: Output, work: Path) -> ProcessSamples | None:
     """Return the samples in the CSV files of an output, which state no addresses; None if it has none.
 
     Raises BadInput if a file is damaged.
@@ -67,7 +65,7 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
         )
         if bad:
             name = output.files[kind].name
-            raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples have no launch or no instruction")
+            raise refusal("damaged_samples", file=name, bad=bad, rows=rows)
         samples = merge_equal_samples(f"SELECT {_columns_of('csv')} FROM {parquet([staged])}")
         compact = write_relation(con, samples, work.with_name(f"{work.name}_samples_{kind}.parquet"))
         staged.unlink()
@@ -162,7 +160,7 @@ class DatabaseSamples:
     _objects: str
     _entries: str
 
-    def processes(self, con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+    def processes(self, con: Connection) -> list[tuple[int, int]]:
         """Return session and process of the processes with samples."""
         result = con.execute(f"SELECT DISTINCT session, process FROM ({self._samples}) WHERE process IS NOT NULL")
         return [(int(session), int(process)) for session, process in result.fetchmany(_MOST_TEXTS)]

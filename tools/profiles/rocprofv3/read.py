@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
-from ....analysis.base.text import count_text
 from ...base import size_limits
-from ..merging.contract import LAUNCH, RESERVED, CounterRows, PassTable
+from ..merging.contract import LAUNCH, RESERVED, Connection, CounterRows, PassTable
 from ..merging.merge import ACCUMULATE
 from ..merging.ranks import only_value
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import usable_names
 from ..parsing.sheet import SheetColumn
 from ..reader import DETECT, Profile, ProfileFiles
@@ -32,7 +31,6 @@ from .outputs import (
     ACTIVITY_KINDS,
     CSV_KINDS,
     LAUNCH_KINDS,
-    RAW_TRACE,
     SAMPLE_KINDS,
     Output,
     find_outputs,
@@ -50,10 +48,6 @@ from .recording import (
 )
 from .rocpd import read_rocpd
 
-if TYPE_CHECKING:
-    import duckdb
-
-
 _KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 _LISTED = 8
 _SKIPPED = " It was skipped."
@@ -62,7 +56,7 @@ HotspotReader = Callable[[str], HotspotQueries]
 
 
 def collect_recordings(
-    con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path
+    con: Connection, outputs: list[Output], work: Path
 ) -> tuple[list[ProcessRecording], list[Note], list[Note]]:
     """Return the recordings of all outputs, each from the best of its readable files; warnings; and other notes."""
     recordings: list[ProcessRecording] = []
@@ -99,15 +93,15 @@ def collect_recordings(
     if unread and recordings:
         best = ", ".join(sorted({_KIND_WORDS[r.kind] for r in recordings}))
         others = " and ".join(_KIND_WORDS[k] for k in unread)
-        notes.append(Note("best_file", f"Read from {best}; {others} of the same runs were not needed."))
+        notes.append(note("best_file", best=best, others=others))
     if idle and any(r.rows for r in recordings):
         listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
-        notes.append(Note("idle", f"{count_text(len(idle), 'process')} launched no kernel: {listed}."))
+        notes.append(note("idle", count=len(idle), files=listed))
     return recordings, warnings + copies, notes
 
 
 def _add_samples_of_other_files(
-    con: duckdb.DuckDBPyConnection, output: Output, items: list[ProcessRecording], others: list[str], work: Path
+    con: Connection, output: Output, items: list[ProcessRecording], others: list[str], work: Path
 ) -> list[Note]:
     """Add program counter samples from the next best file that has some, because a database may lack them."""
     for kind in others if not any(i.sampled for i in items) else ():
@@ -116,7 +110,7 @@ def _add_samples_of_other_files(
         try:
             other_recordings, doubts = _read(con, output, kind, work.with_name(f"{work.name}_{kind}"))
         except (BadInput, LimitExceeded) as problem:
-            return [Note("left_out", f"{problem.text} Its samples were skipped.")]
+            return [note("left_out.samples", problem=problem)]
         with_samples = [i for i in other_recordings if i.sampled]
         for one in with_samples:
             same = [i for i in items if i.pid == one.pid] or items if len(items) == 1 else []
@@ -127,9 +121,7 @@ def _add_samples_of_other_files(
     return []
 
 
-def _read(
-    con: duckdb.DuckDBPyConnection, output: Output, kind: str, work: Path
-) -> tuple[list[ProcessRecording], list[Note]]:
+def _read(con: Connection, output: Output, kind: str, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
     if kind == "csv":
         return read_csv(con, output, work)
     return (read_rocpd if kind == "rocpd" else read_json)(con, output.files[kind], output, work)
@@ -142,8 +134,7 @@ def _without_copies(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     for item in recordings:
         key = (item.session, item.pid, item.span, item.rows, item.counters)
         if item.session and key in seen:
-            text = f"{item.source.name} is a copy of {seen[key]}, so it was skipped."
-            warnings.append(Note("copy", text))
+            warnings.append(note("copy", file=item.source, other=seen[key]))
         else:
             seen[key] = item.source.name
             unique.append(item)
@@ -186,7 +177,7 @@ def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int])
 def _usable_counters(source: Path, names: list[str]) -> tuple[list[str], list[Note]]:
     """Return counters in the order of columns: an accumulation directly follows the only level it can belong to."""
     if len(names) > size_limits.MOST_COLUMNS:
-        raise BadInput(f"{source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has that many")
+        raise refusal("too_many_counters", file=source, most=size_limits.MOST_COLUMNS)
     counters, warnings = usable_names(
         source, names, lambda name: bool(_NAME.fullmatch(name)) and name.casefold() not in RESERVED
     )
@@ -206,18 +197,13 @@ def remarks(main: list[ProcessRecording], used: list[ProcessRecording], facts: d
     if len(main) > 1 and not any(r.rank is not None for r in main):
         listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
         more = " ..." if len(main) > _PROCESSES_LISTED else ""
-        notes.append(
-            Note("processes", f"Launches of {count_text(len(main), 'process')}, distinguished by pid: {listed}{more}.")
-        )
+        notes.append(note("processes", count=len(main), listed=listed, more=more))
     if any(r.lds_is_static for r in main):
-        text = "lds_bytes is static LDS only, as in rocprofv3's CSV files; rocpd and JSON include dynamic LDS."
-        notes.append(Note("static_lds", text))
+        notes.append(note("static_lds"))
     if any(r.counters for r in used) and facts.get("num_xcd", 1) > 1:
-        text = "Counters are sums over the XCDs of a dispatch, so cycles are counted once per XCD."
-        notes.append(Note("xcds", text))
+        notes.append(note("xcds.rocprofv3"))
     if not any(r.agents for r in used):
-        text = "The files do not describe the GPU: rocprofv3 writes *_agent_info.csv next to its CSV files."
-        notes.append(Note("device", text))
+        notes.append(note("device.not_described"))
     return notes
 
 
@@ -230,18 +216,13 @@ def no_launches_problem(path: Path, outputs: list[Output], warnings: list[Note])
     """Return the error for missing launches: damaged files, or a run without kernels or without their trace."""
     damaged = [w.text.removesuffix(_SKIPPED) for w in warnings if w.code == "damaged"]
     if damaged:
-        return BadInput(f"No file of {path.name} could be read", " ".join(damaged[:4]))
+        return refusal("nothing_readable", path=path, problems=" ".join(damaged[:4]))
     if not outputs:
-        return BadInput(f"{path.name} is not an output of rocprofv3", "it contains no file that rocprofv3 writes")
+        return refusal("no_rocprofv3", path=path)
     if raw := raw_traces(path):
-        return BadInput(f"{path.name} contains no kernel launches", f"{raw[0].name} is {RAW_TRACE}")
+        return refusal("raw_trace_only", path=path, file=raw[0])
     kinds = sorted({f.name for o in outputs for f in o.files.values()})
-    return BadInput(
-        f"{path.name} contains no kernel launches",
-        f"it contains {', '.join(kinds[:6])}{' ...' if len(kinds) > 6 else ''}: traces of API calls, or a program "
-        "that launched no kernel",
-        "Profile with --kernel-trace, --sys-trace or with counters",
-    )
+    return refusal("no_kernels", path=path, files=kinds)
 
 
 def detect(path: Path) -> bool:
@@ -287,7 +268,7 @@ def read(files: ProfileFiles) -> Profile:
     if sampled.has_samples:
         hotspots = partial(sample_queries, con, files.work, sampled)
     if not traces and (raw := raw_traces(path)):
-        warnings.append(Note("not_decoded", f"{raw[0].name} is {RAW_TRACE}."))
+        warnings.append(note("not_decoded", file=raw[0]))
     notes += remarks(main, used, agent.facts)
     more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:
@@ -342,8 +323,7 @@ def _with_traces(
 ) -> tuple[HotspotReader | None, Callable[[str], str] | None, list[Note]]:
     """Return decoded thread traces unless there are samples, their waves, and notes; BadInput if none can be read."""
     if sampled:
-        text = "Thread traces were skipped, because there are samples too: import them separately."
-        return sampled, None, [Note("thread_trace", text)]
+        return sampled, None, [note("thread_trace.skipped")]
     launches_by_number: dict[int, TracedLaunch] = {}
     if len(main) == 1:
         known = f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL"
@@ -353,7 +333,7 @@ def _with_traces(
         }
     queries, waves, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
     if queries is None and not main:
-        raise BadInput("No thread trace could be read", " ".join(w.text for w in remarks_on_traces[:4]))
+        raise refusal("no_thread_trace", problems=" ".join(w.text for w in remarks_on_traces[:4]))
     return (None if queries is None else lambda _: queries), waves, remarks_on_traces
 
 
@@ -362,13 +342,12 @@ def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, l
     gpus = [find_profiled_gpu(r.agents, r.devices) for r in recordings]
     agents = [agent for agent, _ in gpus if agent]
     if len(kinds := {a.arch or "unknown" for a in agents}) > 1:
-        raise BadInput("The profile is from different GPUs", ", ".join(sorted(kinds)), "Import its parts separately")
+        raise refusal("different_gpus", kinds=", ".join(sorted(kinds)))
     warnings = list(dict.fromkeys(w for _, doubts in gpus for w in doubts))
     if warnings or not agents:
         return None, warnings
     if len({a.model for a in agents}) > 1:
-        text = "agents: The processes ran on GPUs of different kinds, so the device is unknown."
-        return None, [Note("agents", text)]
+        return None, [note("agents.several")]
     return agents[0], []
 
 

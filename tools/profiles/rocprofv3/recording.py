@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
-from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import size_limits
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import parquet, row_of
+from ..merging.contract import Connection, all_rows, parquet, row_of
 from ..merging.ranks import ProcessPlace, in_sequence, settle_ranks
+from ..merging.wording import note, refusal
 from .agents import Rocprofv3Agent, find_profiled_gpu
 from .layouts import STAGED
-
-if TYPE_CHECKING:
-    import duckdb
 
 LAUNCH, SAMPLE_COLUMNS, OBJECT, ENTRY = (STAGED[name] for name in ("launch", "sample", "object", "entry"))
 """Columns of staged tables -> SQL types, as ACTIVITY and SPAN have them for activity and for ranges and calls."""
@@ -103,7 +99,7 @@ class ProcessRecording:
 
 
 def stage_launches(
-    con: duckdb.DuckDBPyConnection, rows: str, *, order: str, owner: str, launches: Path, more: Mapping[Path, str]
+    con: Connection, rows: str, *, order: str, owner: str, launches: Path, more: Mapping[Path, str]
 ) -> tuple[list[tuple[Any, ...]], list[Path]]:
     """Write the launches of a source, and the files ``more``, whose SQL refers to the table ``found``.
 
@@ -116,14 +112,12 @@ def stage_launches(
     picks = row_of(LAUNCH, {c: c for c in LAUNCH} | {"kernel": bounded_name("kernel")}, "TRY_CAST")
     write_table(con, f"SELECT {picks} FROM found ORDER BY key", launches)
     filled = [path for path, sql in more.items() if write_table(con, sql, path)]
-    processes = con.execute(
-        f"SELECT {owner}, min(key), max(key), count(*) FROM found GROUP BY ALL ORDER BY min(key)"
-    ).fetchall()
+    processes = all_rows(con, f"SELECT {owner}, min(key), max(key), count(*) FROM found GROUP BY ALL ORDER BY min(key)")
     con.execute("DROP TABLE found")
     return processes, filled
 
 
-def describe_recordings(con: duckdb.DuckDBPyConnection, recordings: Sequence[ProcessRecording]) -> None:
+def describe_recordings(con: Connection, recordings: Sequence[ProcessRecording]) -> None:
     """Set what launches and values reveal about processes: counters, kernels, devices and, if unknown, the time span.
 
     One query serves all processes, because a file may contain hundreds of them.
@@ -131,30 +125,29 @@ def describe_recordings(con: duckdb.DuckDBPyConnection, recordings: Sequence[Pro
     if not recordings:
         return
     if len(recordings) > size_limits.MOST_PROCESSES:
-        raise BadInput(
-            f"{recordings[0].source.name} contains launches of {count_text(len(recordings), 'process')}",
-            f"at most {size_limits.MOST_PROCESSES} can be read",
-            "Check that it is the file that the profiler wrote",
+        raise refusal(
+            "too_many_recordings", file=recordings[0].source, count=len(recordings), most=size_limits.MOST_PROCESSES
         )
     launches, values = parquet([recordings[0].launches]), recordings[0].values
     ranges = ", ".join(f"({i}, {low}, {high})" for i, (low, high) in enumerate(r.keys for r in recordings))
     of = f"JOIN (VALUES {ranges}) r(number, low, high) ON key BETWEEN low AND high"
-    for number, kernel, grid, n in con.execute(
-        f"SELECT number, kernel, grid, count(*) FROM {launches} {of} GROUP BY ALL"
-    ).fetchall():
+    for number, kernel, grid, n in all_rows(
+        con, f"SELECT number, kernel, grid, count(*) FROM {launches} {of} GROUP BY ALL"
+    ):
         recordings[number].kernels[kernel, grid] = n
-    for number, devices, start, end in con.execute(
+    for number, devices, start, end in all_rows(
+        con,
         f"SELECT number, list(DISTINCT device ORDER BY device), min(start_ns) FILTER (start_ns > 0), max(end_ns) "
-        f"FROM {launches} {of} GROUP BY number"
-    ).fetchall():
+        f"FROM {launches} {of} GROUP BY number",
+    ):
         item = recordings[number]
         item.devices = tuple(d for d in devices or () if d is not None)
         if item.span is None and start is not None and end is not None and end > start:
             item.span = (start, end)
     if values:
-        for number, counters in con.execute(
-            f"SELECT number, list(DISTINCT counter ORDER BY counter) FROM {parquet(values)} {of} GROUP BY number"
-        ).fetchall():
+        for number, counters in all_rows(
+            con, f"SELECT number, list(DISTINCT counter ORDER BY counter) FROM {parquet(values)} {of} GROUP BY number"
+        ):
             recordings[number].counters = tuple(c for c in counters if c is not None)
 
 
@@ -202,8 +195,7 @@ def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     most, *others = sorted(by_target, key=lambda arch: (-len(by_target[arch]), arch))
     left_out = [r for arch in others for r in by_target[arch]]
     names = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED])
-    text = f"Skipped, since the other ranks ran on {most}: {names}. Import those separately."
-    return [r for r in recordings if r not in left_out], [Note("ranks_other_device", text)]
+    return [r for r in recordings if r not in left_out], [note("ranks_other_device.recorded", most=most, names=names)]
 
 
 _GROUPS_LISTED = 6
@@ -289,17 +281,8 @@ def _check_related(group: list[ProcessRecording]) -> list[Note]:
     labels = [f"{piece[0].source.name} ({_process_label(piece[0])})" for piece in pieces]
     names = ", ".join(labels[:_GROUPS_LISTED]) + (" ..." if len(labels) > _GROUPS_LISTED else "")
     if other_program or other_kernels or len({r.above for r in group}) > 1:
-        raise BadInput(
-            f"The folder contains {len(pieces)} unrelated runs",
-            f"they did not overlap in time and are from different programs or folders: {names}",
-            "Import them separately",
-        )
-    text = (
-        f"several_runs: {count_text(len(pieces), 'process')} ran one after the other: {names}. They are treated as "
-        "one run; if the "
-        "program was profiled several times into this folder, import the files separately."
-    )
-    return [Note("several_runs", text)]
+        raise refusal("unrelated_runs", count=len(pieces), names=names)
+    return [note("several_runs", count=len(pieces), names=names)]
 
 
 def _are_ranks(group: list[ProcessRecording]) -> bool:
@@ -324,11 +307,8 @@ def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[P
         return
     kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
     if not set.intersection(*kernels):
-        raise BadInput(
-            f"The folder contains {len(groups)} unrelated runs",
-            "they measured different counters and have no kernel in common: "
-            + ", ".join(g[0].source.name for g in groups[:_GROUPS_LISTED]),
-            "Import them separately",
+        raise refusal(
+            "other_kernels", count=len(groups), names=", ".join(g[0].source.name for g in groups[:_GROUPS_LISTED])
         )
 
 

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text, visible_sql
+from ....analysis.base.text import visible_sql
 from ....analysis.hotspots.ranking import reason_sql
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK
 from ...base.untrusted_text import NO_NAME, visible_name
-from ..merging.contract import count_rows, one_row, parquet, row_of
+from ..merging.contract import Connection, all_rows, count_rows, one_row, parquet, row_of
 from ..merging.demangled_names import kernel_names
 from ..merging.matching import pair_repeated_launches
+from ..merging.wording import note
 from ..parsing.module_data import module_data
-
-if TYPE_CHECKING:
-    import duckdb
 
 _STATED: dict[str, dict[str, str]] = module_data(__file__)
 _STATIC, SOURCE_LINE, COUNTS = _STATED["static"], _STATED["source_line"], tuple(_STATED["counts"])
@@ -57,9 +54,7 @@ class HotspotQueries:
     notes: list[Note] = field(default_factory=list)
 
 
-def write_hotspots(
-    con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries
-) -> tuple[int, list[Note], list[Note]]:
+def write_hotspots(con: Connection, out: Path, queries: HotspotQueries) -> tuple[int, list[Note], list[Note]]:
     """Write the tables below ``out``; the table dispatches, if the profile has launches, must already exist.
 
     Return the sum of the sample counts, warnings, and notes about the tables.
@@ -108,7 +103,7 @@ def write_hotspots(
     return int(total), warnings, notes
 
 
-def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> list[Note]:
+def _incomplete_samples(con: Connection, out: Path, queries: HotspotQueries) -> list[Note]:
     """Return notes on samples without an instruction or without a kernel, for profilers that say why."""
     nameless, bare, total = one_row(
         con,
@@ -118,8 +113,7 @@ def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: Hots
     )
     notes = []
     if bare and queries.without_code:
-        share = f"{100 * bare / total:.0f} % of the samples"
-        notes.append(Note("samples_without_code", f"{share} {queries.without_code}"))
+        notes.append(note("samples_without_code", share=100 * bare / total, without_code=queries.without_code))
     if nameless and queries.without_kernel:
         notes.append(Note("samples_without_kernel", queries.without_kernel))
     return notes
@@ -131,24 +125,22 @@ def stored_launches(out: Path) -> str:
     return f"(SELECT file_row_number AS row, * FROM {parquet([stored], numbered=True)})" if stored.exists() else ""
 
 
-def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
+def kernels_in(con: Connection, out: Path) -> int:
     """Return the number of kernels that profiles without launches name in other tables below ``out``."""
     files = [out / f"{name}.parquet" for name in ("samples", "instructions", "kernel_stats")]
     stored = [file for file in files if file.exists()]
     each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
-    return len(con.execute(each).fetchall()) if each else 0
+    return len(all_rows(con, each)) if each else 0
 
 
-def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
+def _faults(con: Connection, samples: str) -> list[Note]:
     bad = count_rows(con, f"({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}")
     if not bad:
         return []
-    return [
-        Note("samples_left_out", f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.")
-    ]
+    return [note("samples_left_out", rows=bad)]
 
 
-def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None:
+def _name_kernels(con: Connection, out: Path, *rows: str) -> None:
     """Create the table hotspot_names: every kernel once, with its display name."""
     distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({one})" for one in rows)
     kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE name IS NOT NULL")
@@ -225,7 +217,7 @@ def _all_instructions(code: str, samples: str) -> str:
     return f"FROM (SELECT * FROM {code} UNION ALL BY NAME {sampled_only}) ORDER BY {order}"
 
 
-def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None:
+def _write_source(con: Connection, out: Path, lines: str) -> None:
     without_tabs = "replace(\"text\", chr(9), '    ')"
     text = f"left(rtrim({visible_sql(without_tabs)}), {MOST_LINE})"
     write_table(
@@ -239,12 +231,12 @@ def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None
 
 def _summary_note(samples: int, lined: int, instructions: int) -> Note:
     if not samples:
-        return Note("samples", f"The profile has {count_text(instructions, 'instruction')} with counts but no samples.")
+        return note("samples.none", instructions=instructions)
     share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
-    return Note("samples", f"{count_text(samples, 'sample')} of the program counter (table samples), {share}.")
+    return note("samples.some", samples=samples, share=share)
 
 
-def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
+def take_samples(con: Connection, source: Path, out: Path) -> None:
     """Move the tables of samples below ``source`` to ``out``, and replace their launches by those of ``out``.
 
     ``pair_repeated_launches`` determines which launches correspond; samples of a kernel or size that ``out`` lacks

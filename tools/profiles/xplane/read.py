@@ -14,26 +14,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.database import sql_literal
-from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.problems import Problem
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ...base import progress
 from ...base.profile_files import files_below, head, is_inside, open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
-from ..merging.contract import parquet, write_relation
+from ..merging.contract import Connection, parquet, write_relation
 from ..merging.ranks import ProcessPlace, host_name, place_of_name, sql_value
+from ..merging.wording import note, refusal
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts
 from ..reader import Profile, ProfileFiles
 from ..timelines.timeline_tables import TimelineQueries, kernel_launches
-
-if TYPE_CHECKING:
-    import duckdb
 
 _SUFFIX = ".xplane.pb"
 _PLANES, _WARNINGS, _HOSTS = 1, 3, 4
@@ -87,7 +84,7 @@ def read(files: ProfileFiles) -> Profile:
     if len(sources) != 1:
         what = f"{count_text(len(sources), 'profile')} of XLA" if sources else "no profile of XLA"
         names = ", ".join(str(f.relative_to(path)) for f in sources[:4])
-        raise BadInput(f"{path.name} contains {what}", names, "Give one file, of one host and one run")
+        raise refusal("no_single_xplane", path=path, what=what, files=names)
     (file,) = sources
     space = _SpaceReader(files.con, files.work)
     space.read(file)
@@ -149,7 +146,7 @@ class _Place:
 class _SpaceReader:
     """Reads the planes of one file into a spool of events."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+    def __init__(self, con: Connection, work: Path) -> None:
         self.rows = _LAYOUT.spool(con, work, "xplane_rows")
         self.names = NumberedTexts(con, work / "xplane_names")
         self.devices: dict[int, dict[str, Any]] = {}
@@ -174,7 +171,7 @@ class _SpaceReader:
                     else:
                         self.host = self.host or host_name(text(data))
             except (WireError, zlib.error) as error:
-                raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
+                raise refusal("damaged", file=file, why=str(error)) from error
 
     def _take(self, plane: _Plane) -> None:
         own = plane.values(plane.own)
@@ -292,10 +289,10 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     facts = plausible_facts(stated)
     capability = device.get("compute_cap_major"), device.get("compute_cap_minor", 0)
     place = ProcessPlace(host=space.host).or_else(place_of_name(file))
-    refusal = BadInput(f"{file.name} contains no events", "it has no plane of a GPU or of host threads with events")
+    nothing = refusal("no_planes", file=file)
     skipped = {what: n for what, n in space.skipped.items() if n and what not in _WITHOUT_EVENTS}
     text_of = ", ".join(f"{plain_text(what, 60)} ({n})" for what, n in list(skipped.items())[:8])
-    notes = [Note("not_read", f"Events that were skipped: {text_of}.")] if skipped else []
+    notes = [note("not_read.planes", events=text_of)] if skipped else []
     return Profile(
         name=file.name.removesuffix(".gz").removesuffix(_SUFFIX),
         vendor=vendor,
@@ -306,6 +303,6 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
         rank=place.rank,
         facts=facts,
         passes=[launches],
-        timeline=TimelineQueries(*_LAYOUT.timeline(decided, kernels, {}), refusal=lambda _: refusal, notes=notes),
-        warnings=[Note("profiler", f"XLA warns: {warning}") for warning in space.warnings[:4]],
+        timeline=TimelineQueries(*_LAYOUT.timeline(decided, kernels, {}), refusal=lambda _: nothing, notes=notes),
+        warnings=[note("profiler", warning=warning) for warning in space.warnings[:4]],
     )  # fmt: skip
