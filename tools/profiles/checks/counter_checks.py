@@ -43,20 +43,15 @@ def faults(con: Connection, folder: Path, manifest: Manifest, merged: StoredProf
         checks = [TableCheck(**entry) for entry in module_data(__file__, "checks.toml")["check"]]
         of_vendor = [check for check in checks if not check.vendors or manifest.vendor in check.vendors]
         results += [one for check in of_vendor for one in _evaluate(tables, check)]
-    results = _summarise_contradictions(_drop_contradictions_of_uncounted(results))
+    # Another check already reports counters that were not counted.
+    doubts = [d for one in results if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None]
+    uncounted = {c for d in doubts for c in d.counters}
+    results = _summarise_contradictions(
+        [one for one in results if one.code != "identity" or all(uncounted.isdisjoint(d.counters) for d in one.doubts)]
+    )
     if merged.dispatches and merged.counters:
         results += _contradictions(folder, manifest, merged, [d for one in results for d in one.doubts])
     return results
-
-
-def _drop_contradictions_of_uncounted(results: list[CheckResult]) -> list[CheckResult]:
-    """Drop contradictions of counters that another check already reports as not counted."""
-    uncounted = {
-        c for one in results if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None for c in d.counters
-    }
-    return [
-        one for one in results if one.code != "identity" or all(uncounted.isdisjoint(d.counters) for d in one.doubts)
-    ]
 
 
 def _summarise_contradictions(results: list[CheckResult]) -> list[CheckResult]:
@@ -73,11 +68,8 @@ def _summarise_contradictions(results: list[CheckResult]) -> list[CheckResult]:
 
 def doubts_of_readers(warnings: list[Note]) -> list[Doubt]:
     """Return the doubts that follow from the warnings of a reader."""
-    return [
-        Doubt(code, text, (EVERY_COUNTER,))
-        for code, text in _DOUBT_EVERYTHING.items()
-        if any(w.code == code for w in warnings)
-    ]
+    codes = {w.code for w in warnings}
+    return [Doubt(code, text, (EVERY_COUNTER,)) for code, text in _DOUBT_EVERYTHING.items() if code in codes]
 
 
 def _of_pass(item: MergedPass, manifest: Manifest) -> CheckResults:
@@ -129,7 +121,7 @@ def _instance(names: Mapping[str, str]) -> _Instance:
 
 def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
     """Evaluate a check with one query, and say what is wrong."""
-    names = {placeholder: tables.first_collected(*known) or "" for placeholder, known in check.names.items()}
+    names = {placeholder: next(filter(tables.has, known), "") for placeholder, known in check.names.items()}
     if "" in names.values() or (check.fact and check.fact not in tables.facts):
         return
     if check.gpus and not (find_target(tables.arch) and holds(check.gpus, tables.arch or "")):

@@ -85,6 +85,13 @@ class ImportedTables:
             # Counters of replayed kernels go with the duration of their replays.
             counted = f"(SELECT * REPLACE ({sql_name(f'duration_ns@{name}')} AS duration_ns) FROM {counted})"
         self.relation = f"{counted} c JOIN {dispatches} d USING (dispatch_id)"
+        self.bounds = {
+            name: item.bounds[read]
+            for item in merged.passes
+            for read, name in item.counters.items()
+            if read in item.bounds
+        }
+        """Minimum and maximum of every counter that has values."""
 
     def ask(self, *picks: str) -> list[float]:
         """Return one row of numbers; NULL counts as 0."""
@@ -108,18 +115,6 @@ class ImportedTables:
     def has(self, *counters: str) -> bool:
         """Return whether all of these counters were collected."""
         return set(counters) <= set(self.merged.counters)
-
-    def first_collected(self, *counters: str) -> str | None:
-        """Return the first of these counters that was collected."""
-        return next((c for c in counters if self.has(c)), None)
-
-    def bounds(self, counter: str) -> tuple[float, float] | None:
-        """Return the minimum and maximum of a counter in the pass that has it under this name; None without values."""
-        for item in self.merged.passes:
-            for read, name in item.counters.items():
-                if name == counter:
-                    return item.bounds.get(read)
-        return None
 
 
 def launched_waves(wave: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +45,6 @@ _TORCH = (b'"deviceProperties"', b'"PyTorch Profiler', b'"cpu_op"', b'"schemaVer
 _V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|COPY|GPU\d+)')
 _OTHERS = b'"rocprofiler-sdk-tool"'
 _MOST_FILES = 1024
-_NAMED = 4
 _ROCPROF = "rocprof"
 _UNSTATED = "chrome"
 """Source of ranges from other programs."""
@@ -112,7 +111,7 @@ def read(files: ProfileFiles) -> Profile:
     else:
         damaged = [note for file in sources if (note := traces.read_of_many(file))]
     if len(damaged) == len(sources):
-        raise refusal("no_readable_trace", path=path, problems=" ".join(n.text for n in damaged[:4]))
+        raise refusal("no_readable_trace", path=path, problems=damaged[:4])
     return _ChromeTables(files, sources, traces).profile(damaged)
 
 
@@ -153,8 +152,7 @@ class _ChromeTables:
         """Return the profile; ``damaged`` are warnings about files that were skipped."""
         con = self.con
         con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self.traces.lane_rows(merged=bool(self.fused))}")
-        con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
-        self._fill_in_processes()
+        con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files(self._pids())}")
         self.decided = write_relation(con, self._classified_events(), self.work / "chrome_decided.parquet")
         format, tool = self._tool()
         table = self._rocprof_table() if tool == _ROCPROF else None
@@ -219,61 +217,58 @@ class _ChromeTables:
 
     def _refusal(self, warnings: Sequence[Note]) -> BadInput:
         """Return the error for traces without a usable time."""
-        what = f"{self.path.name} contains no event with a usable time"
         if self.traces.beyond is not None:
-            stated = plain_text(self.traces.beyond, 40)
-            return refusal("times_in_ns", what=what, stated=stated)
-        why = " ".join(w.text for w in [*warnings, *self.traces.skipped_notes()][:3]) or "it has no complete events"
-        return refusal("no_times", what=what, why=why)
+            return refusal("times_in_ns", path=self.path, stated=plain_text(self.traces.beyond, 40))
+        why = [one.text for one in (*warnings, *self.traces.skipped_notes())] or ["it has no complete events"]
+        return refusal("no_times", path=self.path, why=why)
 
     def _bases(self) -> list[int]:
         """Return the Unix times in ns of the zero of each file's clock, for the files that state it."""
         bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
         return [b for b in bases if type(b) is int and abs(b) < 1 << 61]
 
-    def _of_files(self) -> str:
-        """Return SQL for file, rank, host, and the offset of the file's clock from that of the first file."""
+    def _of_files(self, pids: Mapping[int, int]) -> str:
+        """Return SQL for file, rank, host, the only process with calls, and what makes ids and clocks comparable."""
+        self.places = [ProcessPlace(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
         known = self._bases()
-        shifts = [b - known[0] for b in known] if len(known) == len(self.traces.facts) else [0] * len(self.traces.facts)
-        rows = [f"({i}, {s}, {sql_place(p)})" for i, (p, s) in enumerate(zip(self.places, shifts, strict=True))]
-        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift"))
+        shifts = [base - known[0] for base in known] if len(known) == len(self.files) else [0] * len(self.files)
+        if self._several:
+            self._check_related(shifts)
+        apart = places_of_pids(self.places) if self._several else [0] * len(self.files)
+        rows = [
+            f"({n}, {shift}, {sql_place(place)}, {sql_value(pids.get(n))}, {number * PID_DISTANCE})"
+            for n, (place, shift, number) in enumerate(zip(self.places, shifts, apart, strict=True))
+        ]
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift", "alone", "apart"))
         return (
-            f"SELECT {columns}, host::VARCHAR AS host, NULL::BIGINT AS alone, 0::BIGINT AS apart "
-            f"FROM (VALUES {', '.join(rows)}) v(file, shift, rank, host, pid)"
+            f"SELECT {columns}, host::VARCHAR AS host FROM (VALUES {', '.join(rows)}) "
+            "v(file, shift, rank, host, pid, alone, apart)"
         )
 
-    def _fill_in_processes(self) -> None:
-        """Set the process of each of several files in which only one made calls, since device work states none."""
+    def _pids(self) -> dict[int, int]:
+        """Return the process of each of several files in which only one made calls, since device work states none."""
         if not self._several:
-            return
+            return {}
         call = ROLES.index("call")
         rows = all_rows(
             self.con,
             f"SELECT file, any_value(pid) FROM {self.spooled} WHERE role = {call} AND pid IS NOT NULL GROUP BY file "
             "HAVING count(DISTINCT pid) = 1",
         )
-        pids: dict[int, int] = dict(rows)
-        self.places = [ProcessPlace(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
-        apart = places_of_pids(self.places)
-        self._check_related()
-        self.con.executemany(
-            "UPDATE chrome_files SET alone = ?, apart = ? WHERE file = ?",
-            [[pids.get(n), number * PID_DISTANCE, n] for n, number in enumerate(apart)],
-        )
+        return dict(rows)
 
-    def _check_related(self) -> None:
+    def _check_related(self, shifts: list[int]) -> None:
         """Raise BadInput if files without ranks are from several runs of a program, one after the other."""
         if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
             return  # clocks of different hosts are not comparable
         rows = all_rows(
             self.con,
-            f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM {self.spooled} JOIN chrome_files USING "
-            "(file) GROUP BY file ORDER BY 2, 3",
+            f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM (SELECT *, {shifts}[file + 1] AS "
+            f"shift FROM {self.spooled}) GROUP BY file ORDER BY 2, 3",
         )
         runs = successive_runs(rows, [place.pid for place in self.places])
         if len(runs) > 1:
-            names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
-            raise refusal("several_runs", path=self.path, count=len(runs), names=names)
+            raise refusal("several_runs", path=self.path, count=len(runs), files=[self.files[run[0]] for run in runs])
         self.doubts.append(note("taken_as_one", count=len(rows)))
 
     def _classified_events(self) -> str:

@@ -294,7 +294,7 @@ def _warnings(recordings: list[CuptiRecording]) -> list[Note]:
     if lost := sum(r.lost for r in recordings):
         notes.append(note("records_lost", lost=lost))
     if failures := list(dict.fromkeys(f for r in recordings for f in r.failures)):
-        notes.append(note("recorder_failed", failures="; ".join(failures[:_NAMED])))
+        notes.append(note("recorder_failed", failures=failures[:_NAMED]))
     if dead := [r for r in recordings if not r.ended and r.counts["KERN"]]:
         notes.append(note("not_ended", dead=len(dead), recordings=recordings))
     return notes

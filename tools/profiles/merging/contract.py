@@ -91,7 +91,7 @@ class CounterColumns:
             if header in names and low is not None:
                 self.bounds[header] = (low, high)
         doubtful = sorted(header for header, *_, doubt in statistics if doubt and header in names)
-        infinite: list[tuple[str, int]] = []
+        infinite = []
         for start in range(0, len(doubtful), _CHUNK):
             infinite += self._measure_values(con, doubtful[start : start + _CHUNK])
         notes = [not_a_number(source, header, (count, rows)) for header, count in infinite[: size_limits.NAMED_COLUMNS]]

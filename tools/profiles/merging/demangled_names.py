@@ -72,7 +72,7 @@ def _shorten_name(name: str) -> str:
     at = 2
     nested = name.startswith("N", at)
     at += nested
-    parts: list[str] = []
+    parts = []
     while length := _LENGTH.match(name, at):
         at = length.end() + int(length[0])
         part = name[length.end() : at]

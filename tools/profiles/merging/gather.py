@@ -22,6 +22,7 @@ from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK
+from ..samples.sample_tables import take_table
 from .contract import Connection, CounterColumns, PassTable, count_rows, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
 from .ranks import ProcessPlace, in_sequence, only_value, place_of_name, ranks_in_words, sql_value
@@ -39,8 +40,6 @@ _ENDS = (*_NUMBERED_ENDS, ".csv", ".txt")
 """Suffixes of files that may each contain one rank; if a rank has several files, the first suffix counts."""
 _FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
 """Tables that are taken from the first rank that has them, because they are the same on all ranks or do not add up."""
-_OF_LAUNCHES = ("samples", "instructions")
-"""Tables of ``_FIRST_ONLY`` that refer to launches and configurations, which are renumbered over all ranks."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,8 @@ class _RankTables:
     """Table -> files of ranks that were joined."""
     first: dict[str, int] = field(default_factory=dict)
     """Column -> first number of the next rank's dispatches, events or ranges."""
-    kept_tables: set[str] = field(default_factory=set)
+    kept: dict[str, tuple[Path, int]] = field(default_factory=dict)
+    """Table of ``_FIRST_ONLY`` -> the folder of its rank, and by how much the ids of dispatches there are shifted."""
 
     def add(self, ranks: Sequence[_ReadRank]) -> None:
         """Join the tables of some ranks, and remove the folders they were read into."""
@@ -135,25 +135,10 @@ class _RankTables:
                 write_table(self.con, " UNION ALL BY NAME ".join(selects), path)
                 self.parts.setdefault(table, []).append(path)
         for rank, start in zip(ranks, starts, strict=True):
-            for table in _FIRST_ONLY:
-                own = rank.folder / f"{table}.parquet"
-                if own.exists() and table not in self.kept_tables:
-                    self.kept_tables.add(table)
-                    self._keep_table(own, table, rank.folder / "dispatches.parquet", start["dispatch_id"])
-            shutil.rmtree(rank.folder)
-
-    def _keep_table(self, own: Path, table: str, dispatches: Path, by: int) -> None:
-        """Keep a table of one rank, with dispatch ids shifted by ``by``; ``of`` is a launch of that configuration."""
-        target = self.work / f"first_{table}.parquet"
-        if table not in _OF_LAUNCHES or not dispatches.exists():
-            own.rename(target)
-            return
-        columns = column_names(self.con, parquet([own]))
-        moved = f"REPLACE (dispatch_id + {by} AS dispatch_id)" if "dispatch_id" in columns else ""
-        first = f"SELECT kernel, launch, min(dispatch_id) + {by} AS of FROM {parquet([dispatches])} GROUP BY ALL"
-        write_table(
-            self.con, f"SELECT * {moved} FROM {parquet([own])} LEFT JOIN ({first}) USING (kernel, launch)", target
-        )
+            new = [t for t in _FIRST_ONLY if t not in self.kept and (rank.folder / f"{t}.parquet").exists()]
+            self.kept |= dict.fromkeys(new, (rank.folder, start["dispatch_id"]))
+            if not new:
+                shutil.rmtree(rank.folder)
 
     def _start(self, rank: _ReadRank, name: str) -> int:
         """Return the offset of this rank's numbers in a column, so that no number repeats."""
@@ -193,27 +178,13 @@ class _RankTables:
             write_table(self.con, rows, out / f"{table}.parquet")
             for file in files:
                 file.unlink()
-        for table in self.kept_tables:
-            file_of_first = self.work / f"first_{table}.parquet"
-            if table in _OF_LAUNCHES and (stored := out / "dispatches.parquet").exists():
-                self._renumber(file_of_first, stored, out / f"{table}.parquet")
-            else:
-                file_of_first.rename(out / f"{table}.parquet")
-
-    def _renumber(self, kept: Path, dispatches: Path, to: Path) -> None:
-        """Write a kept table with the launch configurations as they are numbered over all ranks."""
-        stated = column_names(self.con, parquet([kept]))
-        if "of" not in stated:  # the rank has no launches
-            kept.rename(to)
-            return
-        numbers = f"LEFT JOIN (SELECT dispatch_id AS of, launch AS now FROM {parquet([dispatches])}) USING (of)"
-        write_table(
-            self.con,
-            f"SELECT * EXCLUDE (of, now) REPLACE (now AS launch) FROM {parquet([kept])} {numbers} "
-            'ORDER BY kernel, launch, code_object, "offset"',
-            to,
-        )
-        kept.unlink()
+        for table, (folder, by) in self.kept.items():
+            theirs, ours = folder / "dispatches.parquet", parquet([out / "dispatches.parquet"])
+            pairs = (
+                "SELECT t.dispatch_id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+                f"FROM {parquet([theirs])} t JOIN {ours} o ON o.dispatch_id = t.dispatch_id + {by}"
+            )
+            take_table(self.con, folder / f"{table}.parquet", out, pairs if theirs.exists() else "")
 
 
 _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ranges"}
@@ -231,7 +202,7 @@ def gather(
     work = out / WORK
     tables, waiting = _RankTables(con, work), list[_ReadRank]()
     merged_ranks, warnings = list[tuple[ProcessPlace, StoredProfile]](), list[Note]()
-    first: Manifest | None = None
+    first = None
     arch, failed = _usual_arch(con, units, work, read), list[str]()
     others: dict[str | None, list[ProcessPlace]] = {}
     for number, unit in enumerate(units):
@@ -254,11 +225,11 @@ def gather(
             waiting.clear()
         progress.report(f"read {number + 1:,} of {count_text(len(units), 'rank')}")
     if first is None:
-        raise refusal("no_rank", folder=folder, failed="; ".join(failed[:4]))
+        raise refusal("no_rank", folder=folder, failed=failed[:4])
     tables.add(waiting)
     tables.write(out)
     if others:
-        each = ", ".join(f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
+        each = [f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in others.items()][:_FAILED]
         left = "it was skipped. Import it" if sum(map(len, others.values())) == 1 else "they were skipped. Import them"
         warnings.append(note("ranks_other_device.gathered", each=each, arch=arch or _NO_ARCH, left=left))
     for text in failed[:_FAILED]:

@@ -156,8 +156,7 @@ def match(con: Connection, tables: Sequence[PassTable]) -> LaunchMatching:
                 )
             )
     for (kernels, missing), names in filtered.items():
-        listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
-        result.notes.append(note("filtered.passes", kernels=kernels, passes=listed, missing=missing))
+        result.notes.append(note("filtered.passes", kernels=kernels, passes=names, missing=missing))
     return result
 
 
@@ -300,7 +299,7 @@ def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[i
     by_id = {place.pid: place for place in stated.values() if place.pid is not None}
     if len(by_id) != len(stated):
         return {}
-    ordered: Sequence[int | None] = pids or sorted(by_id)
+    ordered = pids or sorted(by_id)
     return {number: by_id[pid] for number, pid in enumerate(ordered, 1) if pid in by_id}
 
 

@@ -80,7 +80,7 @@ class StoredProfile:
 
 def name_counters(tables: Sequence[PassTable]) -> list[MergedPass]:
     """Name the counters of all passes: the first pass with a counter keeps its name, later ones get ``NAME@PASS``."""
-    used_names: set[str] = set()
+    used_names = set()
     passes = []
     for table in tables:
         counters = dict(table.names)

@@ -88,7 +88,7 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
     """
     underscored = bool(check_text(source))
     pages: list[NcuPage] = []
-    out: BinaryIO | None = None
+    out = None
     quoted = False
     try:
         for line in _lines(source):

@@ -57,14 +57,14 @@ class NcuTable:
 
 def files_of(path: Path) -> list[Path]:
     """Return the files of ncu at ``path``: itself, or those in the folder and one level below, timing run first."""
-    return files_of_format(path, _SUFFIXES, _is_ncu)
+    return files_of_format(path, _SUFFIXES, lambda file: is_report(file) or has_page(file) or code.is_source_page(file))
 
 
 def read_tables(con: Connection, files: list[Path], work: Path) -> tuple[list[NcuTable], list[Note]]:
     """Return the tables of ``files``, without those that repeat the launches of another one, and notes."""
     tables: list[NcuTable] = []
-    notes: list[Note] = []
-    missing: MissingTool | None = None
+    notes = []
+    missing = None
     for file in sorted(files, key=lambda f: not is_report(f)):
         try:
             tables += _tables(con, file, work, len(tables))
@@ -85,7 +85,7 @@ def read_tables(con: Connection, files: list[Path], work: Path) -> tuple[list[Nc
 
 def as_passes(con: Connection, tables: list[NcuTable], work: Path) -> list[LaunchSheet]:
     """Return one sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
-    names: set[str] = set()
+    names = set()
     passes = []
     for number, group in enumerate(grouped(tables, _same_pass)):
         sheet = group[0].sheet if len(group) == 1 else _unite_sheets(con, group, work / f"pass_{number}.parquet")
@@ -100,10 +100,6 @@ def as_passes(con: Connection, tables: list[NcuTable], work: Path) -> list[Launc
 def version(files: list[Path]) -> str | None:
     """Return the version of ncu, if a report states it."""
     return next((v for f in files if is_report(f) and (v := version_of(f))), None)
-
-
-def _is_ncu(file: Path) -> bool:
-    return is_report(file) or has_page(file) or code.is_source_page(file)
 
 
 def _tables(con: Connection, file: Path, work: Path, start: int) -> list[NcuTable]:
@@ -212,14 +208,13 @@ def read(files: ProfileFiles) -> Profile:
     texts = {name: _values(con, main, name) if name in have else [] for name in _TEXTS}
     for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
         if len(values) > 1:
-            warnings.append(note("several_devices", what=what, values=", ".join(values[:_SHOWN])))
+            warnings.append(note("several_devices", what=what, values=values[:_SHOWN]))
     recording_files = recordings.files_of(path) if path.is_dir() else []
     times = recordings.stage(con, recording_files, work).profile() if recording_files else None
     passes = [s.as_pass() for s in sheets]
     listings = [table.code for table in tables if table.code]
     if listings and source_pages:
-        listed = ", ".join(plain_text(file.name, 60) for file in source_pages[:_SHOWN])
-        notes.append(note("shown_again.view", files=listed))
+        notes.append(note("shown_again.view", files=[plain_text(file.name, 60) for file in source_pages[:_SHOWN]]))
     listings = listings or source_pages
     source_texts = [table.text for table in tables if table.text]
     return Profile(

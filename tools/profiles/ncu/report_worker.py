@@ -42,7 +42,7 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
     report, page = job["report"], job["page"]
     sys.path.append(job["package"])
     try:
-        ncu_report: Any = importlib.import_module("ncu_report")
+        ncu_report = importlib.import_module("ncu_report")
     except ImportError as error:
         return NO_PACKAGE, str(error)
     try:
@@ -55,7 +55,7 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
     actions = [a for r in ranges for a in map(r.action_by_idx, range(r.num_actions()))]
     if not actions:
         return NO_LAUNCHES, ""
-    units: dict[str, str] = {}  # in a report, a metric has the same base unit in every launch
+    units = {}
     for action in actions:
         for name in action.metric_names():
             if name not in units and ":" not in name:
@@ -133,7 +133,7 @@ def _size(action: Any, kind: str) -> int:
 
 def _write_text(actions: list[Any], path: Path) -> None:
     """Write the source files that a report contains and its line tables refer to, up to a limit."""
-    files: dict[str, str] = {}
+    files = {}
     left = _MOST_SOURCE
     for action in actions:
         for name, text in dict(action.source_files()).items():

@@ -104,8 +104,8 @@ def _operands(text: str) -> list[str]:
 
 def _registers(opcode: str, modifiers: frozenset[str], operands: list[str]) -> tuple[set[str], set[str]]:
     """Return the registers read and written: the first register operand is written, unless it is a store."""
-    reads: set[str] = set()
-    writes: set[str] = set()
+    reads = set()
+    writes = set()
     store = opcode in _data()["stores"]["opcodes"]
     if opcode in ("LDGSTS", "UTMALDG", "UBLKCP"):
         writes.add(_ASYNC)
@@ -160,7 +160,7 @@ def _follow_results(code: list[SassInstruction]) -> None:
     todo = list(starts)
     steps = 0
     for _ in range(_ROUNDS):
-        changed: set[int] = set()
+        changed = set()
         for start in todo:
             state = dict(entering[start])
             for at in range(start, bounds[start]):
@@ -223,7 +223,7 @@ def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]
     starts = sorted(
         {0, *(t for t in jumping.values() if t is not None), *(i + 1 for i in (*ends, *jumping))} - {len(code)}
     )
-    following: dict[int, list[int]] = {}
+    following = {}
     for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
         last = code[end - 1]
         target = jumping.get(end - 1)

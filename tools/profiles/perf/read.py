@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import LimitExceeded
-from ....analysis.base.text import count_text, first_few
+from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import files_of_format, grouped, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
@@ -60,13 +60,13 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
     runs = [run for source in group for run in source.runs]
     values = [_values(run, names) for run in runs]
     named = {name for row in values for name in row}
-    counters = set(filter(_usable, named))
+    counters = {name for name in named if _COUNTER.fullmatch(name) and name.casefold() not in RESERVED}
     if len(counters) > size_limits.MOST_COLUMNS or len(runs) * len(counters) > size_limits.EMPTY_CELLS:
         raise refusal("too_many_events", file=file, events=len(counters), runs=len(runs))
     progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
     warnings = []
     if strange := sorted(named - counters):
-        warnings.append(note("no_counters", file=file, events=_names_text(strange)))
+        warnings.append(note("no_counters", file=file, events=_short(strange)))
     launches = [
         Launch(
             kernel=_program(run) or unnamed,
@@ -82,7 +82,7 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
 
 def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
     """Return counter -> value of one run, plus the share of time counted and the error if they are informative."""
-    values: dict[str, float | None] = {}
+    values = {}
     combined = {name: _all_cores(run, parts) for name, parts in _events_by_core(run, names).items()}
     # An event that was counted as such takes the place of a combined one.
     for name, event in (combined | {names[event.name]: event for event in run.events}).items():
@@ -134,10 +134,6 @@ def _same_pass(one: PerfFile, other: PerfFile) -> bool:
     if step_of(one.file) or step_of(other.file):
         return one.file.parent == other.file.parent
     return bool(one.events() & other.events()) or one.commands() != other.commands()
-
-
-def _usable(name: str) -> bool:
-    return bool(_COUNTER.fullmatch(name)) and name.casefold() not in RESERVED
 
 
 def _program(run: PerfRun) -> str | None:
@@ -238,8 +234,7 @@ def _doubts(runs: list[PerfRun]) -> list[Note]:
     units = sorted({unit for run in runs for unit in run.unknown_units})
     if not units:
         return []
-    listed = ", ".join(repr(plain_text(unit, 20)) for unit in units[:6])
-    return [note("unknown_units.perf", units=listed)]
+    return [note("unknown_units.perf", units=[repr(plain_text(unit, 20)) for unit in units[:6]])]
 
 
 def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
@@ -247,25 +242,19 @@ def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
     notes = []
     events = [event for run in runs for event in run.events]
     if modified := sorted({e.name for e in events if names[e.name] != e.name}):
-        text = f"Counted with a modifier, which the counter's name omits: {_names_text(modified)} "
-        notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
+        notes.append(note("modified", events=_short(modified)))
     if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
-        notes.append(note("not_measured", events=_names_text(missing)))
+        notes.append(note("not_measured", events=_short(missing)))
     if listed := sorted({match["event"] for e in events if (match := _CORES.fullmatch(names[e.name]))}):
-        notes.append(note("kinds_of_cores", events=_names_text(listed)))
+        notes.append(note("kinds_of_cores", events=_short(listed)))
     if means := [run.repeats for run in runs if run.repeats != 1]:
-        count = f"{means[0]} runs" if means[0] else "several runs"
-        rows = f"{len(means)} of {count_text(len(runs), 'row')}"
-        notes.append(note("means", runs=count, rows=rows))
+        notes.append(note("means", repeats=means[0] or "several", means=len(means), runs=runs))
     if without := sum(1 for run in runs if run.duration_ns is None):
-        text = f"No elapsed time, and so no duration, in {without} of {count_text(len(runs), 'row')}: "
-        notes.append(
-            Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
-        )
+        notes.append(note("no_duration", without=without, runs=runs))
     if any(run.command is None for run in runs):
         notes.append(note("no_command"))
     return notes
 
 
-def _names_text(names: list[str]) -> str:
-    return first_few([plain_text(name, 60) for name in names], 8)
+def _short(names: list[str]) -> list[str]:
+    return [plain_text(name, 60) for name in names]

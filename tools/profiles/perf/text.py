@@ -122,7 +122,7 @@ def read_text(name: str, text: str) -> list[PerfRun]:
 
 
 def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
-    header: re.Match[str] | None = None
+    header = None
     lines: list[str] = []
     for line in text.splitlines():
         if _PLACED_LINE.match(line) and header:

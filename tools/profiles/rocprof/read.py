@@ -168,9 +168,7 @@ def _files(path: Path) -> list[Path]:
     if path / _MAIN in candidates:
         return [path / _MAIN]
     if len(candidates) > 1:
-        raise refusal(
-            "several_files", path=path, count=len(candidates), files=", ".join(f.name for f in candidates[:8])
-        )
+        raise refusal("several_files", path=path, count=len(candidates), files=candidates[:8])
     if candidates:
         return candidates
     # The run without counters comes first, because its durations become those of the workload.

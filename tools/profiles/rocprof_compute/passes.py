@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def workload_folder(path: Path) -> Path | None:
         return path if path.is_dir() else None
     below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _holds_profile(p)]
     if len(below) > 1:
-        raise refusal("several_workloads", path=path, count=len(below), folders=", ".join(p.name for p in below[:8]))
+        raise refusal("several_workloads", path=path, count=len(below), folders=below[:8])
     return below[0] if below else None
 
 
@@ -91,7 +91,7 @@ def _results(folder: Path) -> list[Path]:
 
 def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
     """Return the replays, then level files and the run without counters; links out of the folder are skipped."""
-    files: dict[str, Path] = {}
+    files = {}
     warnings: list[Note] = []
     for file in replays(folder):
         if not is_inside(file, folder):
@@ -194,7 +194,7 @@ def session(file: Path) -> str | None:
 
 def _first_rows(file: Path) -> list[list[str]]:
     """Return the header and the first row of a CSV file; fewer if the file is shorter."""
-    lines: Iterable[str] = io.StringIO(head(file, _START).decode("utf-8-sig", errors="replace"))
+    lines = io.StringIO(head(file, _START).decode("utf-8-sig", errors="replace"))
     try:
         reader = csv.reader(lines)
         return [row for row, _ in zip(reader, range(2), strict=False)]

@@ -35,7 +35,7 @@ def read_options(folder: Path) -> Options:
     file = folder / "profiling_config.yaml"
     if not file.is_file() or not is_inside(file, folder):
         return {}
-    options: Options = {}
+    options = {}
     key = ""
     for line in head(file, _LIMIT).decode("utf-8", errors="replace").splitlines():
         if match := _KEY.fullmatch(line.rstrip()):
@@ -101,7 +101,7 @@ def arch_of(info: dict[str, str]) -> str | None:
 
 def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
     """Return device facts as positive numbers, with notes; absent, zero or non-numeric facts are unknown."""
-    facts: dict[str, float] = {}
+    facts = {}
     for fact, names in module_data(__file__, "sysinfo.toml")["facts"].items():
         value = _number(next((info[n] for n in names if info.get(n)), ""))
         if value > 0:
@@ -162,7 +162,7 @@ def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
         if (value := decimal(text)) is not None and math.isfinite(value)
     }
     device = int(min(max(values.get("device", 0), 0), _DEVICES))
-    result: list[list[object]] = []
+    result = []
     for name, value in values.items():
         if not name.endswith(("bw", "flops", "ops")) or value <= 0:
             continue

@@ -131,7 +131,7 @@ class _TraceKernels:
         self._starts = {number: sorted(by_address) for number, by_address in marks.items()}
         self._marks = marks
         cost: Counter[TracedInstruction | None] = Counter()
-        returning: set[TracedInstruction | None] = set()
+        returning = set()
         for one in (one for one in rows if not one.is_function_mark):
             mark = self._preceding_mark(one)
             cost[mark] += (one.latency or 0) + (one.idle or 0)
@@ -222,7 +222,7 @@ def _waves(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str
     occupancy = _read_json(trace.source.parent / "occupancy.json", _OCCUPANCY_BYTES)
     stated = occupancy.get("dispatches")
     names = stated if isinstance(stated, Mapping) else {}
-    places: dict[int | None, dict[str, Any]] = {}
+    places = {}
     for number, cells in resident_waves(occupancy, trace.waves):
         if number not in places:
             known = _place(trace, launch, _entry(trace, str(names.get(str(number), ""))))
@@ -333,7 +333,7 @@ def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]
     }
     gfxip = _whole(_read_json(trace.source.parent / "filenames.json").get("gfxip"))
     generation = "" if gfxip is None else f"gfx{gfxip}"
-    objects: dict[int | None, list[TracedInstruction]] = defaultdict(list)
+    objects = defaultdict(list)
     for one in trace.rows:
         if one.address is not None and not one.is_function_mark:
             objects[one.object].append(one)
@@ -378,7 +378,7 @@ def _source_lines(trace: ThreadTrace) -> list[tuple[str, int, str]]:
 
 def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the path and the name of the copy for every file in a tree of folders."""
-    waiting: list[tuple[str, Any]] = [("", tree)]
+    waiting = [("", tree)]
     while waiting:
         above, node = waiting.pop()
         if isinstance(node, str):
@@ -409,7 +409,7 @@ def _row(cells: Mapping[str, Any]) -> TracedInstruction:
 
 
 def _json_rows(file: Path) -> list[dict[str, Any]]:
-    rows: list[list[Any]] = []
+    rows = []
     order = list(_DEFAULT_ORDER)
     with open_regular(file) as handle:
         try:

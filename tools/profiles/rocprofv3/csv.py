@@ -6,7 +6,6 @@ import re
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
@@ -40,7 +39,7 @@ def read_csv(con: Connection, output: Output, work: Path) -> tuple[list[ProcessR
     }
     pid = _pid_of_name(con, output.stem, list(sheets.values()))
     launches, values = (work.with_name(f"{work.name}_{name}.parquet") for name in ("launches", "values"))
-    processes: list[tuple[Any, ...]] = [(pid, 0, -1, 0)]
+    processes = [(pid, 0, -1, 0)]
     counted = {values: _values(sheets["counters"], pid)} if "counters" in sheets else {}
     if sheets:
         rows = _merged_launches([_launches(sheet, kind, pid) for kind, sheet in sheets.items()])
@@ -111,7 +110,7 @@ def _gpu(header: str, gpus: list[int | None]) -> str:
 
 def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
     """Return the role of every header of a rocprofv3 file; none of its columns is a counter."""
-    seen: set[str] = set()
+    seen = set()
     columns = []
     roles = CSV["roles"] | (CSV["trace_roles"] if traced else {})
     for header in headers:

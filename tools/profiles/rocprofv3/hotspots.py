@@ -205,7 +205,7 @@ def _decode_objects(
     ``staged`` is a FROM item with the samples.
     """
     con, work = spool.con, spool.stem.parent
-    missing: list[str] = []
+    missing = []
     files = [*profile.code, *_code_files(profile.folder)]
     until = time.monotonic() + _PATIENCE_S
     for one in objects[:_MOST_OBJECTS]:
@@ -220,7 +220,7 @@ def _decode_objects(
         kernels = con.execute(
             f"SELECT symbol, max(start) FROM ({item.entries}) WHERE code_object = {one.own} GROUP BY 1"
         ).fetchmany(_MOST_PLACES) if item.entries else []  # fmt: skip
-        reasons: list[str] = []
+        reasons = []
         for file in candidates:
             if time.monotonic() > until:
                 reasons.append("searching for the code of samples took too long and was stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -43,15 +43,13 @@ from .recording import (
     assign_processes,
     by_pass,
     keep_one_target,
-    main_first,
     settle_ranks_of_recordings,
 )
 from .rocpd import read_rocpd
 
-_KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
-_LISTED = 8
 _SKIPPED = " It was skipped."
 """What a warning about a damaged file adds to the problem."""
+_KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 HotspotReader = Callable[[str], HotspotQueries]
 
 
@@ -63,7 +61,7 @@ def collect_recordings(
     warnings: list[Note] = []
     notes: list[Note] = []
     unread: Counter[str] = Counter()
-    idle: list[str] = []
+    idle: list[Path] = []
     for number, output in enumerate(outputs):
         kinds = list(
             dict.fromkeys(
@@ -78,7 +76,7 @@ def collect_recordings(
                     warnings += warn_of_cut_files(output)
                 items, doubts = _read(con, output, kind, work / f"file_{number}_{kind}")
             except (BadInput, LimitExceeded) as problem:
-                warnings.append(Note("damaged", f"{problem.text}{_SKIPPED}"))
+                warnings.append(note("damaged.one", problem=problem))
                 continue
             doubts += _add_samples_of_other_files(
                 con, output, items, kinds[place + 1 :], work / f"file_{number}_samples"
@@ -87,16 +85,14 @@ def collect_recordings(
             warnings += doubts
             unread.update(kinds[place + 1 :])
             if not any(i.rows or i.activity or i.sampled for i in items):
-                idle.append(items[0].source.name)
+                idle.append(items[0].source)
             break
     recordings, copies = _without_copies(recordings)
     if unread and recordings:
-        best = ", ".join(sorted({_KIND_WORDS[r.kind] for r in recordings}))
-        others = " and ".join(_KIND_WORDS[k] for k in unread)
-        notes.append(note("best_file", best=best, others=others))
+        best = sorted({_KIND_WORDS[r.kind] for r in recordings})
+        notes.append(note("best_file", best=best, others=[_KIND_WORDS[k] for k in unread]))
     if idle and any(r.rows for r in recordings):
-        listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
-        notes.append(note("idle", count=len(idle), files=listed))
+        notes.append(note("idle", processes=idle))
     return recordings, warnings + copies, notes
 
 
@@ -188,16 +184,12 @@ def _usable_counters(source: Path, names: list[str]) -> tuple[list[str], list[No
     return counters, warnings
 
 
-_PROCESSES_LISTED = 8
-
-
 def remarks(main: list[ProcessRecording], used: list[ProcessRecording], facts: dict[str, float]) -> list[Note]:
     """Return notes on how to interpret this profile; none of them reports a fault."""
     notes = []
     if len(main) > 1 and not any(r.rank is not None for r in main):
-        listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
-        more = " ..." if len(main) > _PROCESSES_LISTED else ""
-        notes.append(note("processes", count=len(main), listed=listed, more=more))
+        named = [(r.host, None if r.rank is None else f"rank {r.rank}", f"pid {r.pid}: {r.rows}") for r in main]
+        notes.append(note("processes", processes=[" ".join(filter(None, parts)) for parts in named]))
     if any(r.lds_is_static for r in main):
         notes.append(note("static_lds"))
     if any(r.counters for r in used) and facts.get("num_xcd", 1) > 1:
@@ -207,16 +199,11 @@ def remarks(main: list[ProcessRecording], used: list[ProcessRecording], facts: d
     return notes
 
 
-def _process(recording: ProcessRecording) -> str:
-    parts = [recording.host, None if recording.rank is None else f"rank {recording.rank}", f"pid {recording.pid}"]
-    return " ".join(p for p in parts if p)
-
-
 def no_launches_problem(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput:
     """Return the error for missing launches: damaged files, or a run without kernels or without their trace."""
     damaged = [w.text.removesuffix(_SKIPPED) for w in warnings if w.code == "damaged"]
     if damaged:
-        return refusal("nothing_readable", path=path, problems=" ".join(damaged[:4]))
+        return refusal("nothing_readable", path=path, problems=damaged[:4])
     if not outputs:
         return refusal("no_rocprofv3", path=path)
     if raw := raw_traces(path):
@@ -251,18 +238,19 @@ def read(files: ProfileFiles) -> Profile:
             raise no_launches_problem(path, outputs, warnings)
         return _statistics(files, outputs, statistics, warnings)
     groups, doubts = by_pass([r for r in recordings if r.rows])
-    passes = _order_passes(groups)
-    main = passes[0].recordings if passes else []
-    used = [r for one in passes for r in one.recordings] or idle
+    main = next(iter(groups.values()), [])
+    numbers = {name: assign_processes(main, group) for name, group in groups.items()}
+    used = [r for group in groups.values() for r in group] or idle
     found, other_agents = _agent(used)
     agent = found or UNKNOWN
     warnings += [*doubts, *other_agents]
-    tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
-    if passes:
+    tables = [as_pass(name, group, numbers[name]) for name, group in groups.items()]
+    if tables:
         tables[0] = replace(tables[0], more_columns=more_columns(con, files.work, main))
     beside = [r for r in idle if not main or r.label == main[0].label]
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
-    others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
+    repeats = [pair for name, group in groups.items() for pair in zip(group, numbers[name], strict=True)]
+    others += repeats[len(main) :]
     sampled = SampledProfile(path if path.is_dir() else path.parent, main, others, agent.arch, files.code)
     hotspots: HotspotReader | None = None
     if sampled.has_samples:
@@ -299,25 +287,6 @@ def read(files: ProfileFiles) -> Profile:
     )
 
 
-@dataclass(frozen=True)
-class _AssignedPass:
-    """The recordings of one pass, each with the number of the process of the main pass that it repeats."""
-
-    name: str
-    recordings: list[ProcessRecording]
-    processes: list[int]
-
-
-def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPass]:
-    """Return the passes, the main one first."""
-    if not groups:
-        return []
-    first, *others = main_first(groups)
-    main = groups[first]
-    repeats = [_AssignedPass(name, groups[name], assign_processes(main, groups[name])) for name in others]
-    return [_AssignedPass(first, main, list(range(len(main)))), *repeats]
-
-
 def _with_traces(
     files: ProfileFiles, main: list[ProcessRecording], traces: list[ThreadTrace], sampled: HotspotReader | None
 ) -> tuple[HotspotReader | None, Callable[[str], str] | None, list[Note]]:
@@ -333,7 +302,7 @@ def _with_traces(
         }
     queries, waves, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
     if queries is None and not main:
-        raise refusal("no_thread_trace", problems=" ".join(w.text for w in remarks_on_traces[:4]))
+        raise refusal("no_thread_trace", problems=remarks_on_traces[:4])
     return (None if queries is None else lambda _: queries), waves, remarks_on_traces
 
 
@@ -342,7 +311,7 @@ def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, l
     gpus = [find_profiled_gpu(r.agents, r.devices) for r in recordings]
     agents = [agent for agent, _ in gpus if agent]
     if len(kinds := {a.arch or "unknown" for a in agents}) > 1:
-        raise refusal("different_gpus", kinds=", ".join(sorted(kinds)))
+        raise refusal("different_gpus", kinds=sorted(kinds))
     warnings = list(dict.fromkeys(w for _, doubts in gpus for w in doubts))
     if warnings or not agents:
         return None, warnings

@@ -162,7 +162,7 @@ def settle_ranks_of_recordings(path: Path, recordings: list[ProcessRecording]) -
     by_pass: dict[tuple[str, ...], list[ProcessRecording]] = {}
     for item in recordings:
         by_pass.setdefault((item.label, *item.counters), []).append(item)
-    warnings: list[Note] = []
+    warnings = []
     for group in by_pass.values():
         places, doubts = settle_ranks([r.place for r in group])
         for item, place in zip(group, places, strict=True):
@@ -194,7 +194,7 @@ def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
         return recordings, []
     most, *others = sorted(by_target, key=lambda arch: (-len(by_target[arch]), arch))
     left_out = [r for arch in others for r in by_target[arch]]
-    names = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED])
+    names = [f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED]]
     return [r for r in recordings if r not in left_out], [note("ranks_other_device.recorded", most=most, names=names)]
 
 
@@ -204,9 +204,10 @@ _GROUPS_LISTED = 6
 def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessRecording]], list[Note]]:
     """Group recordings with launches by the names of their passes.
 
-    A folder that numbers passes decides. Without one, processes of one run measure the same counters; a process with
-    other counters is another pass, and one without counters belongs to the run that it overlaps in time. Raises
-    BadInput if the folder contains profiles of unrelated runs.
+    The main pass is the first one: one without counters, else the one with most launches. A folder that numbers passes
+    decides. Without one, processes of one run measure the same counters; a process with other counters is another pass,
+    and one without counters belongs to the run that it overlaps in time. Raises BadInput if the folder contains
+    profiles of unrelated runs.
     """
     passes: dict[str, list[ProcessRecording]] = {}
     for item in recordings:
@@ -223,7 +224,9 @@ def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessR
         passes[name] = sorted((r for r in group if r.rows), key=_sort_key)
     passes = {name: group for name, group in passes.items() if group}
     _check_same_program(passes, loose)
-    return passes, warnings
+    plain = [name for name, group in passes.items() if not any(r.counters for r in group)]
+    main = max(plain or passes, key=lambda name: (name == "timing", sum(r.rows for r in passes[name])), default="")
+    return dict(sorted(passes.items(), key=lambda item: item[0] != main)), warnings
 
 
 def assign_processes(main: list[ProcessRecording], others: list[ProcessRecording]) -> list[int]:
@@ -278,11 +281,13 @@ def _check_related(group: list[ProcessRecording]) -> list[Note]:
     known = [c for c in commands if c]
     other_program = any(not a & b for a in known for b in known)
     other_kernels = any(a and b and not a & b for a in kernels for b in kernels)
-    labels = [f"{piece[0].source.name} ({_process_label(piece[0])})" for piece in pieces]
-    names = ", ".join(labels[:_GROUPS_LISTED]) + (" ..." if len(labels) > _GROUPS_LISTED else "")
+    labels = []
+    for first, *_ in pieces:
+        shown = plain_text(first.command, 40) if first.command else f"process {first.pid or 'unknown'}"
+        labels.append(f"{first.source.name} ({shown})")
     if other_program or other_kernels or len({r.above for r in group}) > 1:
-        raise refusal("unrelated_runs", count=len(pieces), names=names)
-    return [note("several_runs", count=len(pieces), names=names)]
+        raise refusal("unrelated_runs", count=len(pieces), names=labels)
+    return [note("several_runs", processes=labels)]
 
 
 def _are_ranks(group: list[ProcessRecording]) -> bool:
@@ -307,24 +312,10 @@ def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[P
         return
     kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
     if not set.intersection(*kernels):
-        raise refusal(
-            "other_kernels", count=len(groups), names=", ".join(g[0].source.name for g in groups[:_GROUPS_LISTED])
-        )
+        raise refusal("other_kernels", count=len(groups), files=[group[0].source for group in groups[:_GROUPS_LISTED]])
 
 
 def _sort_key(item: ProcessRecording) -> tuple[bool, int, str, int, int]:
     """Sort key: rank (unknown last), then host, then start time and pid."""
     start = item.span[0] if item.span else 0
     return item.rank is None, item.rank or 0, item.host or "", start, item.pid or 0
-
-
-def _process_label(item: ProcessRecording) -> str:
-    return plain_text(item.command, 40) if item.command else f"process {item.pid}" if item.pid else "process unknown"
-
-
-def main_first(groups: dict[str, list[ProcessRecording]]) -> list[str]:
-    """Return the names of the passes, the main pass first: one without counters, else the one with most launches."""
-    launches = {name: sum(r.rows for r in group) for name, group in groups.items()}
-    plain = [name for name, group in groups.items() if not any(r.counters for r in group)]
-    main = max(plain or groups, key=lambda n: (n == "timing", launches[n]))
-    return [main, *(name for name in groups if name != main)]

@@ -73,8 +73,8 @@ class TracedWave:
         """
         import numpy as np
 
-        ends: Ints = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
-        start: Ints = np.minimum(np.maximum.accumulate(ends), self.clock)
+        ends = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
+        start = np.minimum(np.maximum.accumulate(ends), self.clock)
         return start
 
 
@@ -149,7 +149,7 @@ def covered_cycles(waves: Sequence[TracedWave]) -> dict[int, CoveredCycles]:
     """
     import numpy as np
 
-    groups: dict[tuple[int, int, int], list[TracedWave]] = defaultdict(list)
+    groups = defaultdict(list)
     for wave in waves:
         groups[wave.engine, wave.cu, wave.simd].append(wave)
     sums: dict[int, Ints] = defaultdict(lambda: np.zeros(3, dtype=np.int64))
@@ -194,7 +194,7 @@ def _overlap(busy: tuple[Ints, Ints], start: Ints, end: Ints) -> Ints:
     def until(at: Ints) -> Ints:
         k = np.searchsorted(s, at, side="right")
         open_part = np.where(k > 0, np.minimum(at, e[np.maximum(k - 1, 0)]) - s[np.maximum(k - 1, 0)], 0)
-        covered: Ints = before[np.maximum(k - 1, 0)] + open_part
+        covered = before[np.maximum(k - 1, 0)] + open_part
         return covered
 
     return until(np.maximum(start, end)) - until(start)
@@ -211,7 +211,7 @@ def resident_waves(
     for engine, rows in occupancy.items():
         if not (engine.isdigit() and isinstance(rows, list)):
             continue
-        started: dict[tuple[int, int, int, int], tuple[int, int]] = {}
+        started = {}
         for row in islice(rows, _MOST_RESIDENT):
             if not (isinstance(row, list) and len(row) >= 6 and all(isinstance(cell, int) for cell in row)):
                 continue

@@ -64,9 +64,15 @@ def write_hotspots(con: Connection, out: Path, queries: HotspotQueries) -> tuple
     work = out / WORK
     samples = queries.samples or f"SELECT {row_of(SAMPLE, {})} WHERE false"
     instructions = queries.instructions or f"SELECT {row_of(INSTRUCTION, {})} WHERE false"
-    warnings = [*queries.warnings, *_faults(con, samples)]
-    _name_kernels(con, out, samples, instructions)
-    launches = _launches(out)
+    warnings = list(queries.warnings)
+    if bad := count_rows(con, f"({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}"):
+        warnings.append(note("samples_left_out", rows=bad))
+    distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({rows})" for rows in (samples, instructions))
+    kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE name IS NOT NULL")
+    con.execute(f"CREATE OR REPLACE TABLE hotspot_names AS {kernels}")
+    launches = "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
+    if stored := stored_launches(out):
+        launches = f"(SELECT row AS at, dispatch_id AS id, kernel AS of, launch FROM {stored})"
     code = work / "hotspots_code.parquet"
     write_table(con, _merged_instructions(instructions, launches), code)
     reason = reason_sql(queries.profiler, _STATED["reason"].get(queries.profiler, "stall_raw"), "instruction")
@@ -131,27 +137,6 @@ def kernels_in(con: Connection, out: Path) -> int:
     stored = [file for file in files if file.exists()]
     each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
     return len(all_rows(con, each)) if each else 0
-
-
-def _faults(con: Connection, samples: str) -> list[Note]:
-    bad = count_rows(con, f"({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}")
-    if not bad:
-        return []
-    return [note("samples_left_out", rows=bad)]
-
-
-def _name_kernels(con: Connection, out: Path, *rows: str) -> None:
-    """Create the table hotspot_names: every kernel once, with its display name."""
-    distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({one})" for one in rows)
-    kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE name IS NOT NULL")
-    con.execute(f"CREATE OR REPLACE TABLE hotspot_names AS {kernels}")
-
-
-def _launches(out: Path) -> str:
-    """Return a FROM item with the launches by their row and id; without rows if the profile has no launches."""
-    if stored := stored_launches(out):
-        return f"(SELECT row AS at, dispatch_id AS id, kernel AS of, launch FROM {stored})"
-    return "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
 
 
 _FILE = f"regexp_replace(left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT}), '/(\\./)+', '/', 'g')"
@@ -243,36 +228,40 @@ def take_samples(con: Connection, source: Path, out: Path) -> None:
     refer to no launch.
     """
     theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
+    pairs = _NO_REPEATS
+    if theirs.exists():
+        launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
+        repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
+        pairs = (
+            "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+            f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
+        )
     for table in ("samples", "instructions", "source_lines"):
-        file = source / f"{table}.parquet"
-        if not file.exists():
-            continue
-        if table == "source_lines":
-            file.rename(out / file.name)
-            continue
-        of = _repeated_launches(theirs, ours) if theirs.exists() else _NO_REPEATS
-        own = f"SELECT * FROM {parquet([file])}"
-        if table == "samples":
-            rows = f"SELECT t.* REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM ({own}) t LEFT JOIN ({of}) m "
-            rows += "ON m.their_id = t.dispatch_id"
-        else:
-            sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({of}) GROUP BY ALL"
-            rows = f"SELECT t.* REPLACE (m.launch AS launch) FROM ({own}) t LEFT JOIN ({sizes}) m "
-            rows += "ON m.kernel = t.kernel AND m.their_launch = t.launch"
-        write_table(con, f'{rows} ORDER BY kernel, launch, code_object, "offset"', out / file.name)
+        if (file := source / f"{table}.parquet").exists():
+            take_table(con, file, out, pairs)
+
+
+def take_table(con: Connection, file: Path, out: Path, pairs: str) -> None:
+    """Move one table to ``out``; samples and instructions get the launches that ``pairs`` gives for theirs, if any.
+
+    ``pairs`` is a SELECT of their_id, their_launch, kernel, id and launch.
+    """
+    sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({pairs}) GROUP BY ALL"
+    taken = {
+        "samples": f"REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM {parquet([file])} t "
+        f"LEFT JOIN ({pairs}) m ON m.their_id = t.dispatch_id",
+        "instructions": f"REPLACE (m.launch AS launch) FROM {parquet([file])} t "
+        f"LEFT JOIN ({sizes}) m ON m.kernel = t.kernel AND m.their_launch = t.launch",
+    }
+    if pairs and file.stem in taken:
+        write_table(
+            con, f'SELECT t.* {taken[file.stem]} ORDER BY kernel, launch, code_object, "offset"', out / file.name
+        )
+    else:
+        file.rename(out / file.name)
 
 
 _NO_REPEATS = (
     "SELECT NULL::BIGINT AS their_id, NULL::INT AS their_launch, NULL::VARCHAR AS kernel, NULL::BIGINT AS id, "
     "NULL::INT AS launch"
 )
-
-
-def _repeated_launches(theirs: Path, ours: Path) -> str:
-    """Return SQL for each of their launches, and the one of ours that it repeats."""
-    launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
-    repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
-    return (
-        "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
-        f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
-    )

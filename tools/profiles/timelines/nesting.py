@@ -158,7 +158,7 @@ def pair(con: Connection, work: Path, marks: str, source: str) -> tuple[str, lis
     with con.cursor() as reader:
         rows = reader.execute(marks)
         while batch := rows.fetchmany(_BATCH):
-            ended: list[tuple[int, int]] = []
+            ended = []
             for track, time, begins, mark in batch:
                 if track != place:
                     ended += [(one, last) for one in stack]

@@ -119,9 +119,9 @@ class _Plane:
 
     def values(self, stated: Sequence[Any]) -> dict[str, int | float | str | None]:
         """Return properties by name."""
-        values: dict[str, int | float | str | None] = {}
+        values = {}
         for one in stated:
-            value: Any = None
+            value = None
             for field, value in one.ListFields():
                 if field.name == "name":
                     value = None
