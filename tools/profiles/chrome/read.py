@@ -13,7 +13,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
-from ...base.profile_files import files_below, head
+from ...base.profile_files import files_below, files_of_format, head
 from ...base.untrusted_text import plain_text
 from ..host.py_spy import PY_SPY
 from ..merging.contract import PassTable, all_rows, count_rows, launch_pass, one_row, parquet, write_relation
@@ -52,7 +52,11 @@ _UNSTATED = "chrome"
 
 def detect(path: Path) -> bool:
     """Return whether ``path`` is such a trace, even without events, or a folder with traces at most one level deep."""
-    return bool(_files(path, None)) or (path.is_file() and _is_empty(path))
+
+    def is_empty(file: Path) -> bool:
+        return bool(_NOTHING.match(head(file, _HEAD)))
+
+    return bool(_files(path, None)) or (path.is_file() and bool(files_of_format(path, _SUFFIXES, is_empty)))
 
 
 def detect_torch(path: Path) -> bool:
@@ -84,14 +88,6 @@ def _dialect(file: Path) -> str | None:
     if not _PHASE.search(start) or (text.startswith(b"{") and _EVENTS not in start):
         return None
     return "rocprof-trace" if _V1.search(start) else "chrome"
-
-
-def _is_empty(file: Path) -> bool:
-    """Return whether a file is a trace in which nothing was recorded."""
-    try:
-        return bool(_NOTHING.match(head(file, _HEAD)))
-    except Problem:
-        return False
 
 
 def read(files: ProfileFiles) -> Profile:

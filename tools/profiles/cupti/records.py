@@ -125,7 +125,10 @@ class Stage:
                     recording.cut = True
                     length = size - stream.tell()
                 self._chunk(recording, kind.decode("latin-1"), record, _blocks(stream, length, record))
-        self._flush(recording)
+        for kind in STAGED:
+            self._write(recording, kind)
+        self._write_texts(recording)
+        progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {file.name}")
         return recording
 
     def relation(self, kind: str) -> str:
@@ -197,12 +200,6 @@ class Stage:
             self._texts.append((number, payload[at - length : at].decode("utf-8", "replace")))
             if len(self._texts) >= _NAMED_AT_ONCE:
                 self._write_texts(recording)
-
-    def _flush(self, recording: CuptiRecording) -> None:
-        for kind in STAGED:
-            self._write(recording, kind)
-        self._write_texts(recording)
-        progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {recording.file.name}")
 
     def _write(self, recording: CuptiRecording, kind: str) -> None:
         """Write the waiting records as one Parquet file with a column for each number."""

@@ -229,7 +229,11 @@ def gather(
     tables.add(waiting)
     tables.write(out)
     if others:
-        each = [f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in others.items()][:_FAILED]
+        each = [
+            f"{of[0].words if len(of) == 1 else ranks_in_words(sorted(p.rank for p in of if p.rank is not None))} "
+            f"ran on {own or _NO_ARCH}"
+            for own, of in others.items()
+        ][:_FAILED]
         left = "it was skipped. Import it" if sum(map(len, others.values())) == 1 else "they were skipped. Import them"
         warnings.append(note("ranks_other_device.gathered", each=each, arch=arch or _NO_ARCH, left=left))
     for text in failed[:_FAILED]:

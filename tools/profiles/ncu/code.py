@@ -9,8 +9,9 @@ import io
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -85,26 +86,17 @@ def listings(source: Path) -> Iterator[LaunchListing]:
         raw = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_gzip(source) else file
         text = io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="")
         try:
-            yield from _listings(source, csv.reader(_limit_lines(source, text)))
+            yield from _listings(source, csv.reader(islice(text, _MOST_LINES + 1)))
+            if next(text, None) is not None:
+                raise _damaged_page(source, f"it has more than {_MOST_LINES:,} lines")
         except (csv.Error, EOFError, gzip.BadGzipFile) as error:
             raise _damaged_page(source, str(error)) from error
-
-
-def _limit_lines(source: Path, text: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(text):
-        if number > _MOST_LINES:
-            raise _damaged_page(source, f"it has more than {_MOST_LINES:,} lines")
-        yield line
 
 
 def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]:
     """Yield one listing per launch; blocks of several source files of a launch, with distinct addresses, are joined."""
     whole: LaunchListing | None = None
-    last: LaunchListing | None = None
-    for block in _blocks(source, cells):
-        if block == last and any(row.stalls for row in block.rows):
-            continue
-        last = block
+    for block in _without_repeats(_blocks(source, cells)):
         if (
             whole
             and whole.kernel == block.kernel
@@ -117,7 +109,7 @@ def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListin
             continue
         if whole:
             yield whole
-        whole = LaunchListing(block.kernel, block.size, list(block.rows), block.alone)
+        whole = replace(block, rows=list(block.rows))
     if whole:
         yield whole
 
@@ -159,9 +151,8 @@ def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]
 
 def _size(row: list[str]) -> tuple[int, int] | None:
     """Return the sizes after the kernel's name, which only the report worker writes."""
-    if len(row) < 4 or not (row[2].isascii() and row[2].isdigit() and row[3].isascii() and row[3].isdigit()):
-        return None
-    return int(row[2][:18]), int(row[3][:18])
+    sizes = [int(cell[:18]) for cell in row[2:4] if cell.isascii() and cell.isdigit()]
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else None
 
 
 class _Columns:

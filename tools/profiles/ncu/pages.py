@@ -101,8 +101,10 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
                 out.write(line if line.endswith(b"\n") else line + b"\n")
                 pages[-1].rows += 1
                 pages[-1].doubtful = pages[-1].doubtful or _MISGROUPED.search(line) is not None
-                if pages[-1].decimal_comma is not False:
-                    _look_at_notation(pages[-1], line)
+                if pages[-1].decimal_comma is not False and _DECIMAL_POINT.search(line):
+                    pages[-1].decimal_comma = False
+                elif pages[-1].decimal_comma is None and _DECIMAL_COMMA.search(line):
+                    pages[-1].decimal_comma = True
                 quoted = odd
                 progress.report(f"read {count_text(pages[-1].rows, 'row')} of {source.name}")
             elif match := _HEADER.search(line):
@@ -128,14 +130,6 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
         if page.decimal_comma:
             raise refusal("decimal_comma", file=source)
     return pages
-
-
-def _look_at_notation(page: NcuPage, row: bytes) -> None:
-    """Decide from a row whether the page has decimal points or commas, if the row shows it."""
-    if _DECIMAL_POINT.search(row):
-        page.decimal_comma = False
-    elif _DECIMAL_COMMA.search(row):
-        page.decimal_comma = True
 
 
 def damaged_page(source: Path, why: str) -> BadInput:

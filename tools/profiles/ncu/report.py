@@ -44,20 +44,15 @@ def is_cut(path: Path) -> bool:
                 return True
             if file.tell() + length > size or at + 4 > size:
                 return True
-            payload = _payload(file.read(length))
-            if payload is None:
+            try:
+                payload = int(
+                    parse(message_types(Path(__file__).with_suffix(".toml"))["Header"], file.read(length)).payload
+                )
+            except WireError:
                 return False
             file.seek(0 if first else payload, io.SEEK_CUR)
             first = False
         return file.tell() > size
-
-
-def _payload(header: bytes) -> int | None:
-    """Return the size of the data after a header, or 0 if it states none; None if the bytes are not a message."""
-    try:
-        return int(parse(message_types(Path(__file__).with_suffix(".toml"))["Header"], header).payload)
-    except WireError:
-        return None
 
 
 SUFFIX = ".ncu-rep"

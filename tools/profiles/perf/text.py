@@ -107,8 +107,10 @@ def read_text(name: str, text: str) -> list[PerfRun]:
     """Return the runs in ``text``. Raises BadInput for counts per CPU, socket or interval, which are not runs."""
     runs = []
     for header, lines in _blocks(name, text):
-        run = PerfRun(command=_command(header["what"]), repeats=int(header["runs"] or 1))
-        run.follows_cpus = header["what"].startswith(_OF_CPUS)
+        run = PerfRun(repeats=int(header["runs"] or 1), follows_cpus=header["what"].startswith(_OF_CPUS))
+        # A process that was already running, or the whole system, has no command.
+        if not run.follows_cpus and (quoted := re.fullmatch("'(.*)'", header["what"])):
+            run.command = quoted[1]
         # Comma or point, as in the line of the elapsed time, which always has a fraction.
         elapsed = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
         mark = next((match[1] for match in elapsed if match), ".")
@@ -142,12 +144,6 @@ def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
 def no_totals_problem(name: str, how: str, option: str) -> BadInput:
     """Return the error for counts that are not totals of a run."""
     return refusal("no_totals", name=name, how=how, option=option)
-
-
-def _command(what: str) -> str | None:
-    """Return the quoted command; None for a process that was already running, or the whole system."""
-    quoted = re.fullmatch("'(.*)'", what)
-    return quoted[1] if quoted and not what.startswith(_OF_CPUS) else None
 
 
 def _number(text: str, mark: str) -> float | None:

@@ -47,7 +47,7 @@ def parse_agents(text: str) -> list[RocminfoAgent]:
     """Return the GPUs in rocminfo's output, in order; colour codes and unknown lines are ignored."""
     lines = "\n".join(plain_text(line, 300) for line in text.splitlines())
     sections = re.split(r"^\*{3,}\nAgent \d+\n\*{3,}$", lines, flags=re.MULTILINE)[1:]
-    return [agent for section in sections if (agent := _rocminfo_agent(section))]
+    return list(filter(None, map(_rocminfo_agent, sections)))
 
 
 def agent_of(agents: list[RocminfoAgent], nodes: list[int]) -> RocminfoAgent | None:
@@ -164,7 +164,8 @@ def _files(path: Path) -> list[Path]:
         return [path] if _holds_dispatches(path) else []
     if not path.is_dir():
         return []
-    candidates = _candidates(path)
+    tables = sorted(f for f in path.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
+    candidates = [f for f in tables[:_LOOKED_AT] if is_inside(f, path) and _holds_dispatches(f)]
     if path / _MAIN in candidates:
         return [path / _MAIN]
     if len(candidates) > 1:
@@ -176,11 +177,6 @@ def _files(path: Path) -> list[Path]:
         int(m[1] or 0): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)
     }
     return [f for _, p in sorted(folders.items()) if p.is_dir() for f in _files(p)]
-
-
-def _candidates(folder: Path) -> list[Path]:
-    files = sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
-    return [f for f in files[:_LOOKED_AT] if is_inside(f, folder) and _holds_dispatches(f)]
 
 
 def _holds_dispatches(file: Path) -> bool:
@@ -204,7 +200,7 @@ def _agent(con: Connection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgen
     agent = agent_of(agents, [node for (node,) in nodes])
     if agent is not None:
         return agent, []
-    kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
+    kinds = sorted({a.arch for a in agents}) or ["none"]
     return None, [note("device.rocminfo", file=beside, kinds=kinds)]
 
 

@@ -151,7 +151,8 @@ def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
 
 def _tables(con: Connection, file: Path, work: Path) -> list[PassTable]:
     """Return the pass of a file; for a joined file with one row per value, one pass for each run in it."""
-    sheet = stage(con, file, work, _pass_name(file))
+    match = _RESULT_FILE.fullmatch(_stem(file))
+    sheet = stage(con, file, work, (match["level"] or match["name"]) if match else _stem(file))
     if not sheet.header("counter_name"):
         return [merge_xcds(con, sheet).as_pass()]
     parts = _by_counters(con, sheet) if _stem(file) == "pmc_perf" else [sheet]
@@ -200,12 +201,6 @@ def _first_rows(file: Path) -> list[list[str]]:
         return [row for row, _ in zip(reader, range(2), strict=False)]
     except csv.Error:
         return []
-
-
-def _pass_name(file: Path) -> str:
-    """Return the pass that a file is named after: ``pmc_perf_3``, or the level counter that it integrates."""
-    match = _RESULT_FILE.fullmatch(_stem(file))
-    return (match["level"] or match["name"]) if match else _stem(file)
 
 
 def _stem(file: Path) -> str:

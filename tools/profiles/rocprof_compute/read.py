@@ -76,13 +76,9 @@ def read_sysinfo(folder: Path) -> tuple[dict[str, str], list[Note]]:
     """Return the one row of sysinfo.csv; empty, with a warning, if there is none."""
     file = plain_or_packed(folder / "sysinfo.csv")
     if not file.is_file() or not is_inside(file, folder):
-        return {}, [_unknown_device("missing")]
+        return {}, [note("device.sysinfo", state="missing")]
     rows = small_table(file)
-    return (rows[0], []) if rows else ({}, [_unknown_device("empty")])
-
-
-def _unknown_device(state: str) -> Note:
-    return note("device.sysinfo", state=state)
+    return (rows[0], []) if rows else ({}, [note("device.sysinfo", state="empty")])
 
 
 def text_of(info: dict[str, str], field: str) -> str | None:

@@ -137,21 +137,13 @@ class _TraceKernels:
             cost[mark] += (one.latency or 0) + (one.idle or 0)
             if one.text.startswith(_RETURN):
                 returning.add(mark)
-        self._kernel_marks = [mark for mark, _ in cost.most_common() if mark is not None and mark not in returning]
-
-    @property
-    def costliest(self) -> TracedInstruction | None:
-        """The mark of the kernel with the most cycles."""
-        return next(iter(self._kernel_marks), None)
-
-    @property
-    def has_several(self) -> bool:
-        return len(self._kernel_marks) > 1
+        self.marks_of_kernels = [mark for mark, _ in cost.most_common() if mark is not None and mark not in returning]
+        """The starts of kernels, those with the most cycles first."""
 
     def mark_of(self, one: TracedInstruction) -> TracedInstruction | None:
         """Return the mark of the kernel that a row belongs to."""
         mark = self._preceding_mark(one)
-        return mark if mark in self._kernel_marks else self.costliest
+        return mark if mark in self.marks_of_kernels else next(iter(self.marks_of_kernels), None)
 
     def _preceding_mark(self, one: TracedInstruction) -> TracedInstruction | None:
         starts = self._starts.get(one.object, [])
@@ -203,10 +195,9 @@ def trace_queries(
         if not any(one.hits or one.issued or one.stalled for one in trace.rows):
             warnings.append(note("nothing_traced", folder=trace.source.parent))
         launch = launches_by_number.get(trace.dispatch) if trace.dispatch is not None else None
-        spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
-        spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
+        for name, rows_of in (("code", _instructions), ("samples", _samples), ("waves", _waves)):
+            spools[name].add([tuple(map(values.get, _TABLES[name])) for values in rows_of(trace, launch)])
         spools["lines"].add(_source_lines(trace))
-        spools["waves"].add([_cells(RESIDENT, values) for values in _waves(trace, launch)])
         traces_read += 1
         warnings += _doubts_about_waves(trace)
     if not traces_read:
@@ -225,8 +216,7 @@ def _waves(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str
     places = {}
     for number, cells in resident_waves(occupancy, trace.waves):
         if number not in places:
-            known = _place(trace, launch, _entry(trace, str(names.get(str(number), ""))))
-            places[number] = {name: known[name] for name in ("row", "dispatch_id", "kernel")}
+            places[number] = _place(trace, launch, _entry(trace, str(names.get(str(number), ""))))
         yield places[number] | cells
 
 
@@ -262,10 +252,6 @@ _NO_WAVE = (
 )
 
 
-def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(values.get(column) for column in columns)
-
-
 def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
     """Yield the rows of a trace in the columns of instructions, with what each wait waited for."""
     awaited_offsets = _producers_of_waits(trace)
@@ -275,6 +261,9 @@ def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[d
         places = one.source_places
         (file, line), outer = (places[0] if places else (None, None)), places[1:]
         has_cycles = one.service in (None, _CYCLES)
+        known = None
+        if trace.waves and one.number is not None:
+            known = trace.covered.get(one.number, CoveredCycles(0, 0, 0))
         yield _place(trace, launch, one) | {
             "source_file": file, "source_line": line or None, "class": class_of(one.text),
             "inlined": " > ".join(f"at {f}:{n}" for f, n in reversed(outer)) or None,
@@ -282,24 +271,15 @@ def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[d
             "waits_for": ",".join(map(str, awaited_offsets.get(one, ()))) or None,
             "executed": one.hits if has_cycles else None, "latency_cycles": one.latency if has_cycles else None,
             "stall_cycles": one.stall if has_cycles else None, "idle_cycles": one.idle if has_cycles else None,
-            **_covered(trace, one),
+            "hidden_cycles": known.hidden if known else None, "exposed_cycles": known.exposed if known else None,
         }  # fmt: skip
-
-
-def _covered(trace: ThreadTrace, one: TracedInstruction) -> dict[str, int]:
-    """Return the cycles of an instruction that other waves covered and those that they did not; empty if unknown."""
-    if not trace.waves or one.number is None:
-        return {}
-    known = trace.covered.get(one.number, CoveredCycles(0, 0, 0))
-    return {"hidden_cycles": known.hidden, "exposed_cycles": known.exposed}
 
 
 def _place(trace: ThreadTrace, launch: TracedLaunch | None, one: TracedInstruction) -> dict[str, Any]:
     mark = trace.kernels.mark_of(one)
     names = mark.function_names if mark else ()
-    own_launch = (
-        launch if launch and (not trace.kernels.has_several or any(launch.kernel == name for name in names)) else None
-    )
+    is_alone = len(trace.kernels.marks_of_kernels) < 2
+    own_launch = launch if launch and (is_alone or launch.kernel in names) else None
     return {
         "row": own_launch.row if own_launch else None,
         # The number is that of the first launch, which only one of several kernels can have.

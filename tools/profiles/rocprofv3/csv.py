@@ -165,9 +165,9 @@ def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
     picks = [f"{_identity(sheet, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
     for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
         parts = [h for axis in "xyz" if (h := sheet.header(f"{size}_{axis}"))]
-        picks.append(f"{' * '.join(parts) if len(parts) == 3 else _column_or_null(sheet, column)} AS {column}")
-    picks += [f"{_column_or_null(sheet, c)} AS {c}" for c in _PLAIN]
-    picks += [f"TRY_CAST({_column_or_null(sheet, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
+        picks.append(f"{' * '.join(parts) if len(parts) == 3 else sheet.header(column) or 'NULL'} AS {column}")
+    picks += [f"{sheet.header(c) or 'NULL'} AS {c}" for c in _PLAIN]
+    picks += [f"TRY_CAST({sheet.header(role) or 'NULL'} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
     select = f"SELECT row, {', '.join(picks)} FROM {sheet.all}"
     if kind == "trace":
         return select
@@ -212,10 +212,6 @@ def _identity(sheet: LaunchSheet, pid: int | None) -> str:
         f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({number} AS BIGINT) AS dispatch_id, "
         f"{device if sheet.header('device_id') else 'NULL::INT'} AS device, {sheet.header('kernel')} AS kernel"
     )
-
-
-def _column_or_null(sheet: LaunchSheet, role: str) -> str:
-    return sheet.header(role) or "NULL"
 
 
 def _states_launch_lds(trace: LaunchSheet | None) -> bool:

@@ -141,24 +141,17 @@ class _RecordSpooler:
         self.strange, self.times = InvalidValues(), InvalidValues("times are not whole numbers of 64 bits")
         self._spools, self._on_batch = spools, on_batch
         self._counters: dict[Any, int] = {}
-        self._samples = EqualRowCounter(self._spool_samples)
+        self._samples = EqualRowCounter(spools["sample"].add)
 
     def _spool_row(self, name: str, *row: Any) -> None:
-        self._spools[name].append(row)
+        """Spool a row of the current process."""
+        self._spools[name].append((len(self.runs) - 1, *row))
         if not self._spools[name].rows % _BATCH:
             self._on_batch(sum(spool.rows for spool in self._spools.values()))
-
-    def _spool_samples(self, rows: list[tuple[Any, ...]]) -> None:
-        for row in rows:
-            self._spool_row("sample", *row)
 
     def close(self) -> None:
         """Spool the samples that are still counted."""
         self._samples.close()
-
-    @property
-    def _run_number(self) -> int:
-        return len(self.runs) - 1
 
     def _counter_number(self, value: Mapping[str, Any], name: str) -> int:
         return self._counters.setdefault(_handle(value.get(name)), len(self._counters))
@@ -183,27 +176,28 @@ class _RecordSpooler:
         """Take a kernel, its registers, and its start address in its code object."""
         linked = _text(value.get("kernel_name"))
         name = _text(value.get("formatted_kernel_name")) or linked
-        self._spool_row("symbol", self._run_number, *_numbers("symbol", value), name)
+        self._spool_row("symbol", *_numbers("symbol", value), name)
         address = _whole(_handle(value.get("kernel_address")))
-        self._spool_row("entry", self._run_number, _whole(value.get("code_object_id")), linked, name, address)
+        self._spool_row("entry", _whole(value.get("code_object_id")), linked, name, address)
 
     def code_object(self, value: Mapping[str, Any]) -> None:
         """Take a code object that was loaded."""
-        uri = _text(value.get("uri"))
-        self._spool_row("object", self._run_number, *_numbers("object", value), uri)
+        self._spool_row("object", *_numbers("object", value), _text(value.get("uri")))
 
     def sample(self, value: Mapping[str, Any]) -> None:
         """Take a program counter sample."""
         self.runs[-1].sampled = True
-        self._samples.add((self._run_number, *sample_of(value)))
+        self._samples.add((len(self.runs) - 1, *sample_of(value)))
 
     def strings(self, value: Mapping[str, Any]) -> None:
         """Take names of ranges and operations, and texts of instructions."""
-        self.runs[-1].messages = _messages(value.get("marker_api"))
+        pairs = value.get("marker_api")
+        entries = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
+        self.runs[-1].messages = {p["key"]: str(p.get("value")) for p in entries if isinstance(p.get("key"), int)}
         for meaning in _operations(value.get("buffer_records")):
-            self._spool_row("operation", self._run_number, *meaning)
+            self._spool_row("operation", *meaning)
         for place, texts in sample_texts(value):
-            self._spool_row("text", self._run_number, place, *map(_text, texts))
+            self._spool_row("text", place, *map(_text, texts))
 
     def activity(self, value: Mapping[str, Any], what: Recorded) -> None:
         """Take a call, a copy or an allocation."""
@@ -212,14 +206,14 @@ class _RecordSpooler:
         agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
         size = _whole(value.get("bytes", value.get("allocation_size")))
         numbers = _numbers("act", value)
-        self._spool_row("act", self._run_number, int(what), *numbers, *agents, size, *_node(value))
+        self._spool_row("act", int(what), *numbers, *agents, size, *_node(value))
 
     def range(self, value: Mapping[str, Any]) -> None:
         """Take a range of the program, unless it is a mark or has no name."""
         run, (thread, correlation, start, end) = self.runs[-1], _numbers("range", value)
         if correlation in run.messages and start is not None and end is not None and start < end:
             name = _text(run.messages[correlation])
-            self._spool_row("range", self._run_number, run.pid, thread, correlation, start, end, name)
+            self._spool_row("range", run.pid, thread, correlation, start, end, name)
 
     def driver(self, value: Mapping[str, Any]) -> None:
         """Count an event of the kernel driver."""
@@ -227,7 +221,7 @@ class _RecordSpooler:
 
     def counter(self, value: Mapping[str, Any]) -> None:
         """Take the name of a counter."""
-        self._spool_row("counter", self._run_number, self._counter_number(value, "id"), _text(value.get("name")))
+        self._spool_row("counter", self._counter_number(value, "id"), _text(value.get("name")))
 
     def launch(self, value: Mapping[str, Any]) -> None:
         """Take a launch in a trace."""
@@ -238,8 +232,12 @@ class _RecordSpooler:
         identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
             number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
-            at = () if spool == "value" else (_place(record.get("instance_id")), _whole(record.get("timestamp")))
-            self._spool_row(spool, self._run_number, *identity, number, *at, known)
+            at: tuple[int | None, ...] = ()
+            if spool == "spm":  # the lower bits of an instance state its place on the GPU
+                instance = record.get("instance_id")
+                place = instance & _PLACE_BITS if type(instance) is int and 0 <= instance < 2**64 else None
+                at = place, _whole(record.get("timestamp"))
+            self._spool_row(spool, *identity, number, *at, known)
 
     def _spool_launch(
         self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool
@@ -253,7 +251,7 @@ class _RecordSpooler:
         record = {**value, **data, **info}
         sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
         numbers = _numbers("launch", record)
-        self._spool_row("launch", self._run_number, int(counted), *identity, *numbers, *sizes, *_node(record))
+        self._spool_row("launch", int(counted), *identity, *numbers, *sizes, *_node(record))
         return identity
 
 
@@ -304,12 +302,6 @@ def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
             yield kind, operation, _text(one.get("kind")), _text(name)
 
 
-def _messages(pairs: Any) -> dict[int, str]:
-    """Return the names that a process gave to its ranges, by correlation."""
-    entries = pairs if isinstance(pairs, list) else []
-    return {p["key"]: str(p.get("value")) for p in entries if isinstance(p, Mapping) and isinstance(p.get("key"), int)}
-
-
 def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = value.get(name)
     return part if isinstance(part, Mapping) else {}
@@ -329,11 +321,6 @@ def _product(size: Any) -> int | None:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST else None
-
-
-def _place(instance: Any) -> int | None:
-    """Return the lower bits of an instance id, which state the place on the GPU."""
-    return instance & _PLACE_BITS if type(instance) is int and 0 <= instance < 2**64 else None
 
 
 def _text(value: Any) -> str:

@@ -179,7 +179,9 @@ class DatabaseSamples:
 def database_samples(staging: Staging) -> DatabaseSamples | None:
     """Return the samples of a database; None if it has none."""
     con, db = staging.con, staging.db
-    parts = [read(staging) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
+    parts = [_by_address(staging)] if db.parts(_TABLE) else []
+    if db.parts(_PLAIN):  # samples with the columns of the CSV files
+        parts.append(f"SELECT session, process, {_columns_of('text')} FROM {staging.rows(_PLAIN)}")
     if not parts:
         return None
     merged = merge_equal_samples(" UNION ALL ".join(parts), "session", "process")
@@ -202,8 +204,3 @@ def _by_address(staging: Staging) -> str:
         texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS)})"
     join = f"LEFT JOIN {texts} USING (session, code_object, place)"
     return f"SELECT session, process, {_columns_of('address')} FROM {staging.rows(_TABLE)} {join}"
-
-
-def _with_texts(staging: Staging) -> str:
-    """Return SQL for samples with the columns of the CSV files."""
-    return f"SELECT session, process, {_columns_of('text')} FROM {staging.rows(_PLAIN)}"

@@ -219,9 +219,14 @@ def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessR
     warnings = []
     for name, group in passes.items():
         trusted = any(r.label for r in group) and len({r.above for r in group}) == 1
-        if not (trusted or _are_ranks(group)):
+        ranks = {r.rank for r in group}
+        # Processes with distinct ranks are one run, whatever their clocks show.
+        if not (trusted or (None not in ranks and len(ranks) == len(group))):
             warnings += _check_related(group)
-        passes[name] = sorted((r for r in group if r.rows), key=_sort_key)
+        passes[name] = sorted(
+            (r for r in group if r.rows),
+            key=lambda r: (r.rank is None, r.rank or 0, r.host or "", r.span[0] if r.span else 0, r.pid or 0),
+        )
     passes = {name: group for name, group in passes.items() if group}
     _check_same_program(passes, loose)
     plain = [name for name, group in passes.items() if not any(r.counters for r in group)]
@@ -273,7 +278,10 @@ def _free_name(group: list[ProcessRecording], passes: dict[str, list[ProcessReco
 
 def _check_related(group: list[ProcessRecording]) -> list[Note]:
     """Return a warning, or raise BadInput, if processes that never ran at the same time are from several runs."""
-    pieces = _overlapping_pieces(group)
+    pieces = list[list[ProcessRecording]]()  # sets of processes that are connected by overlap in time
+    for item in group:
+        touching = [p for p in pieces if any(item.overlaps(other) for other in p)]
+        pieces = [p for p in pieces if p not in touching] + [[r for p in touching for r in p] + [item]]
     if len(pieces) < 2:
         return []
     commands = [{r.command for r in piece if r.command} for piece in pieces]
@@ -290,21 +298,6 @@ def _check_related(group: list[ProcessRecording]) -> list[Note]:
     return [note("several_runs", processes=labels)]
 
 
-def _are_ranks(group: list[ProcessRecording]) -> bool:
-    """Return whether every process has a distinct rank: then they are one run, whatever their clocks show."""
-    ranks = [r.rank for r in group]
-    return None not in ranks and len(set(ranks)) == len(ranks)
-
-
-def _overlapping_pieces(group: list[ProcessRecording]) -> list[list[ProcessRecording]]:
-    """Split the group into sets of processes that are connected by overlap in time."""
-    pieces: list[list[ProcessRecording]] = []
-    for item in group:
-        touching = [p for p in pieces if any(item.overlaps(o) for o in p)]
-        pieces = [p for p in pieces if p not in touching] + [[r for p in touching for r in p] + [item]]
-    return pieces
-
-
 def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[ProcessRecording]) -> None:
     """Raise BadInput if passes that differ only in their counters have no kernel in common."""
     groups = [g for g in passes.values() if any(r in g for r in loose)]
@@ -313,9 +306,3 @@ def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[P
     kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
     if not set.intersection(*kernels):
         raise refusal("other_kernels", count=len(groups), files=[group[0].source for group in groups[:_GROUPS_LISTED]])
-
-
-def _sort_key(item: ProcessRecording) -> tuple[bool, int, str, int, int]:
-    """Sort key: rank (unknown last), then host, then start time and pid."""
-    start = item.span[0] if item.span else 0
-    return item.rank is None, item.rank or 0, item.host or "", start, item.pid or 0

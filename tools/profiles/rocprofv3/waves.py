@@ -74,8 +74,7 @@ class TracedWave:
         import numpy as np
 
         ends = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
-        start = np.minimum(np.maximum.accumulate(ends), self.clock)
-        return start
+        return np.minimum(np.maximum.accumulate(ends), self.clock)
 
 
 @dataclass(frozen=True)
@@ -194,8 +193,7 @@ def _overlap(busy: tuple[Ints, Ints], start: Ints, end: Ints) -> Ints:
     def until(at: Ints) -> Ints:
         k = np.searchsorted(s, at, side="right")
         open_part = np.where(k > 0, np.minimum(at, e[np.maximum(k - 1, 0)]) - s[np.maximum(k - 1, 0)], 0)
-        covered = before[np.maximum(k - 1, 0)] + open_part
-        return covered
+        return before[np.maximum(k - 1, 0)] + open_part
 
     return until(np.maximum(start, end)) - until(start)
 

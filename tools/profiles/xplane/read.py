@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.database import sql_literal
-from ....analysis.base.problems import Problem
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ...base import progress
-from ...base.profile_files import files_below, head, is_inside, open_text
+from ...base.profile_files import files_below, files_of_format, head, is_inside, open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
 from ..merging.contract import Connection, parquet, write_relation
@@ -34,7 +33,7 @@ from ..timelines.timeline_tables import TimelineQueries, kernel_launches
 
 _SUFFIX = ".xplane.pb"
 _PLANES, _WARNINGS, _HOSTS = 1, 3, 4
-_FIRST_BYTES = b"\x0a\x12\x1a\x22"
+_FIRST_BYTES = (b"\x0a", b"\x12", b"\x1a", b"\x22")
 """Tags of the fields of XSpace."""
 _LARGEST_PLANE = 1 << 30
 _LARGEST = 1 << 62
@@ -67,14 +66,8 @@ def _files(path: Path) -> list[Path]:
     files = files_below(path, (_SUFFIX,))
     if path.is_dir() and not files:
         files = sorted(f for f in path.glob(f"{_RUNS}/*{_SUFFIX}*") if is_inside(f, path))
-    return [f for f in files if f.name.removesuffix(".gz").endswith(_SUFFIX) and _begins_as_space(f)]
-
-
-def _begins_as_space(file: Path) -> bool:
-    try:
-        return head(file, 1) in {bytes([byte]) for byte in _FIRST_BYTES}
-    except Problem:
-        return False
+    named = [file for file in files if file.name.removesuffix(".gz").endswith(_SUFFIX)]
+    return [file for file in named if files_of_format(file, (_SUFFIX,), lambda f: head(f, 1) in _FIRST_BYTES)]
 
 
 def read(files: ProfileFiles) -> Profile:
@@ -83,7 +76,7 @@ def read(files: ProfileFiles) -> Profile:
     sources = files.or_itself(_files(path))
     if len(sources) != 1:
         what = f"{count_text(len(sources), 'profile')} of XLA" if sources else "no profile of XLA"
-        names = ", ".join(str(f.relative_to(path)) for f in sources[:4])
+        names = [str(file.relative_to(path)) for file in sources[:4]]
         raise refusal("no_single_xplane", path=path, what=what, files=names)
     (file,) = sources
     space = _SpaceReader(files.con, files.work)
@@ -214,7 +207,7 @@ class _SpaceReader:
             self.skipped["instants"] += 1
             return
         values = plane.values(event.stated)
-        role = place.role or (_device_role(name, values) if place.stream is not None else _range_role(name, values))
+        role = place.role or _role(name, values, of_device=place.stream is not None)
         number_of = self.names.number(_GRAPH_SUFFIX.sub("", name.removeprefix(_MARK)))
         row = (_ROLES.index(role), number_of, place.device, place.stream, place.thread, start, end)
         stated = values.get("correlation_id")
@@ -222,19 +215,16 @@ class _SpaceReader:
         self.rows.append((*row, correlation, *_sizes(values)))
 
 
-def _device_role(name: str, values: Mapping[str, Any]) -> str:
-    if "memcpy_details" in values or name.startswith("Memcpy"):
-        return "copy"
-    return "fill" if "Memset_details" in values or name.startswith("Memset") else "kernel"
-
-
-def _range_role(name: str, values: Mapping[str, Any]) -> str:
-    """Return the source of a range: the tracer of Python, the runtime, or the program (TraceAnnotation)."""
+def _role(name: str, values: Mapping[str, Any], *, of_device: bool) -> str:
+    """Return the role of device work, or the source of a range: Python's tracer, the runtime, or the program."""
+    if of_device:
+        if "memcpy_details" in values or name.startswith("Memcpy"):
+            return "copy"
+        return "fill" if "Memset_details" in values or name.startswith("Memset") else "kernel"
     if name.startswith("$"):
         return "python"
-    if "step_num" in values:
-        return "user"
-    return "xla" if "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name) else "user"
+    of_runtime = "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name)
+    return "xla" if of_runtime and "step_num" not in values else "user"
 
 
 @cache
@@ -291,8 +281,8 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     place = ProcessPlace(host=space.host).or_else(place_of_name(file))
     nothing = refusal("no_planes", file=file)
     skipped = {what: n for what, n in space.skipped.items() if n and what not in _WITHOUT_EVENTS}
-    text_of = ", ".join(f"{plain_text(what, 60)} ({n})" for what, n in list(skipped.items())[:8])
-    notes = [note("not_read.planes", events=text_of)] if skipped else []
+    shown = [f"{plain_text(what, 60)} ({n})" for what, n in skipped.items()][:8]
+    notes = [note("not_read.planes", events=shown)] if skipped else []
     return Profile(
         name=file.name.removesuffix(".gz").removesuffix(_SUFFIX),
         vendor=vendor,
