@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,16 +107,11 @@ def _known_defects(manifest: Manifest) -> CheckResults:
 
 
 class _Instance(NamedTuple):
-    """What a check is made of: words for texts, the same for SQL, and what else is doubted."""
+    """What a check is made of: words for texts and SQL, and what else is doubted."""
 
-    words: dict[str, Any]
-    sql: dict[str, str]
+    words: dict[str, str]
     counters: tuple[str, ...] = ()
     times: bool = False
-
-
-def _instance(names: Mapping[str, str]) -> _Instance:
-    return _Instance(dict(names), {placeholder: sql_name(name) for placeholder, name in names.items()})
 
 
 def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
@@ -126,14 +121,14 @@ def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
         return
     if check.gpus and not (find_target(tables.arch) and holds(check.gpus, tables.arch or "")):
         return
-    numbers, sql = _numbers(tables), _instance(names).sql
+    numbers = _numbers(tables)
     if check.judge:
-        yield from JUDGES[check.judge](tables, check, numbers | sql)
+        yield from JUDGES[check.judge](tables, check, numbers | names)
         return
     asked, picks = list[tuple[_Instance, str]](), list[str]()
     for one in _instances(tables, check, names):
         wrong, found, figure = (
-            text.format_map(numbers | sql | one.sql) for text in (check.wrong, check.found, check.figure)
+            text.format_map(numbers | names | one.words) for text in (check.wrong, check.found, check.figure)
         )
         asked.append((one, wrong))
         picks += [f"count(CASE WHEN {wrong} THEN 1 END)", f"count(({wrong}))"] if wrong else [found, "NULL"]
@@ -146,7 +141,7 @@ def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
         words["figure"], times = figured, one.times
         if check.causes:
             clock = numbers["clock"]
-            cause, more = cause_of_cycles(tables, f"{sql['name']} / {numbers['num_xcd']!r}", clock, figured)
+            cause, more = cause_of_cycles(tables, f"{sql_name(names['name'])} / {numbers['num_xcd']!r}", clock, figured)
             words |= {word: text.format_map(more) for word, text in check.causes[cause].items()}
             times = cause == "absurd"
         counters = one.counters or [name.format_map(words) for name in check.counters]
@@ -170,20 +165,20 @@ def _numbers(tables: ImportedTables) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _instances(tables: ImportedTables, check: TableCheck, names: Mapping[str, str]) -> Iterable[_Instance]:
+def _instances(tables: ImportedTables, check: TableCheck, names: dict[str, str]) -> Iterable[_Instance]:
     """Return what a check is repeated for; once unless it states ``each``."""
     if not check.each:
-        return [_instance(names)]
+        return [_Instance(names)]
     if listed := _LISTS.get(check.each):
         return listed(tables)
-    return [_instance({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
+    return [_Instance({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
 
 
 def _dead_counters(tables: ImportedTables) -> Iterator[_Instance]:
     target = find_target(tables.arch)
     for dead in target.dead if target else []:
         if tables.has(dead.counter, dead.although):
-            yield _instance({"name": dead.counter, "although": dead.although})
+            yield _Instance({"name": dead.counter, "although": dead.although})
 
 
 def _identities(tables: ImportedTables) -> Iterator[_Instance]:
@@ -191,20 +186,15 @@ def _identities(tables: ImportedTables) -> Iterator[_Instance]:
     for one in counter_names.identities_of(known, tables.facts) if known else []:
         if tables.has(*one.counters):
             names = " and ".join([*one.counters, *(["the time"] if one.times else [])][:2])
-            words = {"names": names, "relation": one.text}
-            yield _Instance(words, {"contradicted": one.wrong}, tuple(one.counters), one.times)
+            words = {"names": names, "relation": one.text, "contradicted": one.wrong}
+            yield _Instance(words, tuple(one.counters), one.times)
 
 
 def _passes(tables: ImportedTables) -> Iterator[_Instance]:
     times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
     if len(times) > 1:
-        yield _Instance(
-            {"replays": count_text(len(times), "replay")},
-            {
-                "durations": ", ".join(times),
-                "counted": str(bool(tables.merged.passes[0].counters)),
-            },
-        )
+        replays, counted = count_text(len(times), "replay"), str(bool(tables.merged.passes[0].counters))
+        yield _Instance({"replays": replays, "durations": ", ".join(times), "counted": counted})
 
 
 _LISTS: dict[str, Callable[[ImportedTables], Iterator[_Instance]]] = {

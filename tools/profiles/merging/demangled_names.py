@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -105,24 +105,21 @@ def _library() -> Callable[[str], str | None] | None:
     """Return the demangling function of the C++ library, or None if there is no library."""
     for file in _LIBRARIES:
         try:
-            return _function(ctypes.CDLL(file).__cxa_demangle, ctypes.CDLL(None).free)
+            demangle, free = ctypes.CDLL(file).__cxa_demangle, ctypes.CDLL(None).free
         except (OSError, AttributeError):
             continue
+        demangle.restype = ctypes.c_void_p
+        demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+        free.restype, free.argtypes = None, [ctypes.c_void_p]
+        return partial(_demangle, demangle, free)
     return None
 
 
-def _function(demangle: Any, free: Any) -> Callable[[str], str | None]:
-    demangle.restype = ctypes.c_void_p
-    demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
-    free.restype, free.argtypes = None, [ctypes.c_void_p]
-
-    def take_apart(name: str) -> str | None:
-        text = demangle(name.encode("ascii"), None, None, ctypes.byref(ctypes.c_int()))
-        if not text:
-            return None
-        try:
-            return ctypes.string_at(text).decode("utf-8", "replace")
-        finally:
-            free(text)
-
-    return take_apart
+def _demangle(demangle: Any, free: Any, name: str) -> str | None:
+    text = demangle(name.encode("ascii"), None, None, ctypes.byref(ctypes.c_int()))
+    if not text:
+        return None
+    try:
+        return ctypes.string_at(text).decode("utf-8", "replace")
+    finally:
+        free(text)

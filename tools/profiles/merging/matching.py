@@ -96,8 +96,8 @@ class LaunchMatching:
     """For every pass, the number of launches that match a launch of the first pass."""
     sampled: bool = False
     """Whether a pass counted only some launches of each launch configuration."""
-    pids: list[int | None] = field(default_factory=list)
-    """Ids of the main pass's processes in the order of their numbers, if ids and devices identify the processes."""
+    places: dict[int, ProcessPlace] = field(default_factory=dict)
+    """The place of each process of the main pass, by the numbers of processes in ``keys``."""
     warnings: list[Note] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -127,9 +127,8 @@ def match(con: Connection, tables: Sequence[PassTable]) -> LaunchMatching:
             joined = f"SELECT l.*, nth_process FROM {rows} l JOIN {ranked} r ON l.pid IS NOT DISTINCT FROM r.pid"
             rows, process = f"({joined})", "nth_process"
         con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
-    if by_id:
-        ordered = all_rows(con, f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process")
-        result.pids = [pid for (pid,) in ordered]
+    ordered = all_rows(con, f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process") if by_id else []
+    result.places = _places(tables, [pid for (pid,) in ordered])
     _number_dispatches(con, main, result)
     filtered: dict[tuple[str, int], list[str]] = {}
     for index, table in enumerate(tables[1:], 1):
@@ -291,7 +290,7 @@ def _write_names(con: Connection, tables: Sequence[PassTable], names: str) -> li
     return warnings
 
 
-def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:
+def _places(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:
     """Return the place of each process of the main pass, by the numbers that ``match`` gave them."""
     stated = dict(tables[0].places)
     if all("process" in t.stated for t in tables):

@@ -15,7 +15,7 @@ from ...base.profile_files import WORK
 from ..host.recording import HostRecording
 from ..parsing.module_data import module_data
 from .contract import Connection, PassTable, count_rows, one_row, parquet
-from .matching import LaunchMatching, match, places_of
+from .matching import LaunchMatching, match
 from .ranks import ProcessPlace, sql_place
 from .wording import note
 
@@ -176,10 +176,17 @@ def _write_counters(con: Connection, passes: Sequence[MergedPass], matching: Lau
     joined by position instead, which streams. Passes in another order are sorted first, one at a time.
     """
     identity = folder / WORK / "identity.parquet"
-    places = places_of([p.table for p in passes], matching.pids)
-    _write_identity(con, matching, places, identity)
+    where, placed = _place_columns(matching.places)
+    others = list(enumerate(matching.pairs))[1:]
+    times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
+    joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
+    write_table(
+        con,
+        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times}{where} FROM {matching.keys[0]} k "
+        f"JOIN {matching.names} n USING (name_id){joins}{placed} ORDER BY k.row",
+        identity,
+    )
     sources = {"k": [identity]}
-    where = _place_columns(places)[0]
     columns, picks = [], ["k.dispatch_id", "k.kernel", "k.duration_ns"]
     picks += [f"k.{c}" for c in ("rank", "host") if f" AS {c}" in where]
     for index, item in enumerate(passes):
@@ -196,20 +203,6 @@ def _write_counters(con: Connection, passes: Sequence[MergedPass], matching: Lau
     side_by_side = " POSITIONAL JOIN ".join(f"{parquet(files)} {alias}" for alias, files in sources.items())
     write_table(con, f"SELECT {', '.join(picks)} FROM {side_by_side}", folder / "counters.parquet")
     return columns
-
-
-def _write_identity(con: Connection, matching: LaunchMatching, places: Mapping[int, ProcessPlace], path: Path) -> None:
-    """Write the id, kernel, rank and host of every launch, and its duration in each pass."""
-    others = list(enumerate(matching.pairs))[1:]
-    times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
-    joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
-    where, placed = _place_columns(places)
-    write_table(
-        con,
-        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times}{where} FROM {matching.keys[0]} k "
-        f"JOIN {matching.names} n USING (name_id){joins}{placed} ORDER BY k.row",
-        path,
-    )
 
 
 def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
@@ -264,7 +257,7 @@ def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
             )
         picks.append(f"TRY_CAST({value} AS {kind}) AS {name}")
     rows = f"SELECT row, {', '.join(picks)} FROM {passes[0].table.launches} launch{joins}"
-    where, placed = _place_columns(places_of([p.table for p in passes], matching.pids))
+    where, placed = _place_columns(matching.places)
     launches = (
         "SELECT row, k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         f"launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns{where} "

@@ -85,12 +85,7 @@ def _table_file(path: Path) -> Iterator[Any]:
 
 def _places(action: Any) -> list[int]:
     """Return the addresses for which a launch has metrics."""
-    for name in (_EXECUTED, _SAMPLES):
-        metric = action.metric_by_name(name)
-        if metric is not None and metric.has_correlation_ids() and metric.num_instances() > 1:
-            ids = metric.correlation_ids()
-            return [ids.as_uint64(i) for i in range(ids.num_instances())]
-    return []
+    return list(_by_place(action, _EXECUTED) or _by_place(action, _SAMPLES))
 
 
 def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
@@ -117,7 +112,7 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
 
 def _by_place(action: Any, name: str) -> dict[int, int]:
     metric = action.metric_by_name(name)
-    if not metric.has_correlation_ids() or metric.num_instances() < 2:
+    if metric is None or not metric.has_correlation_ids() or metric.num_instances() < 2:
         return {}
     ids = metric.correlation_ids()
     return {ids.as_uint64(i): metric.as_uint64(i) for i in range(metric.num_instances())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -83,7 +84,11 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
 def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
     """Return counter -> value of one run, plus the share of time counted and the error if they are informative."""
     values = {}
-    combined = {name: _all_cores(run, parts) for name, parts in _events_by_core(run, names).items()}
+    by_core = defaultdict[str, list[PerfEvent]](list)
+    for event in run.events:
+        if match := _CORES.fullmatch(names[event.name]):
+            by_core[match["event"]].append(event)
+    combined = {name: _all_cores(run, parts) for name, parts in by_core.items()}
     # An event that was counted as such takes the place of a combined one.
     for name, event in (combined | {names[event.name]: event for event in run.events}).items():
         values[name] = event.value
@@ -98,15 +103,6 @@ _CORES = re.compile(r"(?:cpu_(?:core|atom|lowpower)|armv8_\w+|apple_\w+_pmu)/(?P
 """A named event of one kind of core; Intel, Arm and Apple combine kinds of which each has its own counters."""
 _ROUNDING = 1.0
 """Shares, in %, of kinds of cores that exclude each other exceed 100 % by less, because each is rounded."""
-
-
-def _events_by_core(run: PerfRun, names: dict[str, str]) -> dict[str, list[PerfEvent]]:
-    """Return event -> its counts by the kinds of cores of a hybrid processor."""
-    parts: dict[str, list[PerfEvent]] = {}
-    for event in run.events:
-        if match := _CORES.fullmatch(names[event.name]):
-            parts.setdefault(match["event"], []).append(event)
-    return parts
 
 
 def _all_cores(run: PerfRun, parts: list[PerfEvent]) -> PerfEvent:

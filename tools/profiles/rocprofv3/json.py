@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,7 @@ _ACTIVITY_PATHS: dict[KeyPath, Recorded] = {
 COLUMNS: dict[str, dict[str, str]] = JSON["spools"]
 """Spools of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
+_INVALID = 1000
 UNKNOWN_AGENT = -1
 """Agent of a launch that the file does not describe; other agents are identified by their node in the topology."""
 _LARGEST = 2**63 - 1
@@ -62,46 +64,6 @@ class JsonRun:
     """Whether it has program counter samples."""
     driver_events: int = 0
     """Number of page faults, migrations and evictions, whose kind these files do not state."""
-
-
-@dataclass
-class InvalidValues:
-    """Counter of values that cannot be used, with what is wrong with them."""
-
-    what: str = "counter values are not finite numbers"
-    count: int = 0
-    example: str = ""
-
-    def time(self, value: Any) -> None:
-        """Record a time that is not a whole number of 64 bits, unless it is null."""
-        if _whole(value) is None:
-            self._record(value)
-
-    def number(self, value: Any) -> float | None:
-        """Convert a value to a number; None otherwise, which is recorded unless it is null, meaning not measured."""
-        try:
-            number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-        except OverflowError:  # a whole number with hundreds of digits
-            number = math.inf
-        if math.isfinite(number):
-            return number
-        self._record(value)
-        return None
-
-    def _record(self, value: Any) -> None:
-        if value is not None:
-            # as a JSON file spells it
-            text = json.dumps(value) if isinstance(value, float) else str(value)
-            self.example = self.example or text[:40]
-            self.count += 1
-
-    def notes(self, file: Path) -> list[Note]:
-        """Return a warning if there were any."""
-        if not self.count:
-            return []
-        return [
-            note("not_a_number.json", file=file, count=self.count, what=self.what, example=plain_text(self.example, 40))
-        ]
 
 
 def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], list[Note]]:
@@ -129,7 +91,12 @@ def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonR
         intake.close()
     if not intake.runs:
         raise refusal("no_tool_object", file=file, tool=_TOOL)
-    return intake.runs, intake.strange.notes(file) + intake.times.notes(file)
+    return intake.runs, [
+        note(
+            "not_a_number.json", file=file, count=values.total(), what=what, example=plain_text(next(iter(values)), 40)
+        )
+        for what, values in sorted(intake.invalid.items())
+    ]
 
 
 class _RecordSpooler:
@@ -138,7 +105,8 @@ class _RecordSpooler:
     def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[int], None]) -> None:
         """``on_batch`` is called now and then, with the number of rows so far."""
         self.runs: list[JsonRun] = []
-        self.strange, self.times = InvalidValues(), InvalidValues("times are not whole numbers of 64 bits")
+        self.invalid: dict[str, Counter[str]] = {}
+        """What is wrong with values -> how they are spelt."""
         self._spools, self._on_batch = spools, on_batch
         self._counters: dict[Any, int] = {}
         self._samples = EqualRowCounter(spools["sample"].add)
@@ -148,6 +116,23 @@ class _RecordSpooler:
         self._spools[name].append((len(self.runs) - 1, *row))
         if not self._spools[name].rows % _BATCH:
             self._on_batch(sum(spool.rows for spool in self._spools.values()))
+
+    def _number(self, value: Any) -> float | None:
+        """Convert a value to a number; None otherwise, which is counted unless it is null, meaning not measured."""
+        try:
+            number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        except OverflowError:  # a whole number with hundreds of digits
+            number = math.inf
+        if math.isfinite(number):
+            return number
+        self._count_invalid("counter values are not finite numbers", value)
+        return None
+
+    def _count_invalid(self, what: str, value: Any) -> None:
+        if value is not None:
+            known = self.invalid.setdefault(what, Counter())
+            text = json.dumps(value) if isinstance(value, float) else str(value)  # as a JSON file spells it
+            known[text[:40] if len(known) < _INVALID else next(iter(known))] += 1
 
     def close(self) -> None:
         """Spool the samples that are still counted."""
@@ -231,7 +216,7 @@ class _RecordSpooler:
         """Take a launch with the values of its counters, or with those that were sampled inside it (SPM)."""
         identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
-            number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
+            number, known = self._counter_number(record, "counter_id"), self._number(record.get("value"))
             at: tuple[int | None, ...] = ()
             if spool == "spm":  # the lower bits of an instance state its place on the GPU
                 instance = record.get("instance_id")
@@ -247,7 +232,8 @@ class _RecordSpooler:
         agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
         identity = _whole(info.get("dispatch_id")), agent
         for name in ("start_timestamp", "end_timestamp"):
-            self.times.time(data.get(name))
+            if _whole(time := data.get(name)) is None:
+                self._count_invalid("times are not whole numbers of 64 bits", time)
         record = {**value, **data, **info}
         sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
         numbers = _numbers("launch", record)

@@ -105,8 +105,12 @@ def write_hotspots(con: Connection, out: Path, queries: HotspotQueries) -> tuple
     con.execute("DROP TABLE hotspot_names")
     for file in work.glob("hotspots_*.parquet"):
         file.unlink()
-    notes = [_summary_note(int(total), int(lined), rows), *queries.notes, *_incomplete_samples(con, out, queries)]
-    return int(total), warnings, notes
+    if total:
+        share = f"{100 * lined / total:.0f} % of them with a source line" if lined else "none with a source line"
+    summary = (
+        note("samples.some", samples=int(total), share=share) if total else note("samples.none", instructions=rows)
+    )
+    return int(total), warnings, [summary, *queries.notes, *_incomplete_samples(con, out, queries)]
 
 
 def _incomplete_samples(con: Connection, out: Path, queries: HotspotQueries) -> list[Note]:
@@ -212,13 +216,6 @@ def _write_source(con: Connection, out: Path, lines: str) -> None:
         "GROUP BY ALL ORDER BY ALL",
         out / "source_lines.parquet",
     )
-
-
-def _summary_note(samples: int, lined: int, instructions: int) -> Note:
-    if not samples:
-        return note("samples.none", instructions=instructions)
-    share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
-    return note("samples.some", samples=samples, share=share)
 
 
 def take_samples(con: Connection, source: Path, out: Path) -> None:

@@ -132,11 +132,15 @@ def write_timeline(con: Connection, out: Path, timeline: TimelineQueries) -> tup
         _add_range_ids(
             con, out, f"SELECT row, w.range_id FROM {staged} e POSITIONAL JOIN {within} w WHERE row IS NOT NULL"
         )
-    notes = [_events_note(con, out)]
+    counts = dict(all_rows(con, f"SELECT kind, count(*) FROM {parquet([out / 'events.parquet'])} GROUP BY kind"))
+    contents = [f"{counts[kind]} {word}" for kind, word in _WORDS.items() if kind in counts]
+    notes = [note("timeline", contents=contents or ["no events"])]
     if ranges:
         in_ranges = f"{parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE} AND range_id IS NOT NULL"
         inside = count_rows(con, in_ranges)
-        notes.append(_ranges_note(con, out, inside))
+        by_source = f"SELECT count(*) || ' ' || source FROM {parquet([out / 'ranges.parquet'])} GROUP BY source"
+        sources = [text for (text,) in all_rows(con, f"{by_source} ORDER BY count(*) DESC, source")]
+        notes.append(note("ranges.sources", sources=sources, inside=inside))
         if timeline.unassigned and not inside:
             notes.append(Note("ranges", timeline.unassigned))
     notes += timeline.notes
@@ -290,17 +294,3 @@ def _add_range_ids(con: Connection, out: Path, launches: str) -> None:
         joined,
     )
     joined.replace(dispatches)
-
-
-def _events_note(con: Connection, out: Path) -> Note:
-    counts = dict(all_rows(con, f"SELECT kind, count(*) FROM {parquet([out / 'events.parquet'])} GROUP BY kind"))
-    words = ", ".join(f"{counts[kind]} {word}" for kind, word in _WORDS.items() if kind in counts)
-    return note("timeline", contents=words or "no events")
-
-
-def _ranges_note(con: Connection, out: Path, inside: int) -> Note:
-    rows = all_rows(
-        con, f"SELECT source, count(*) FROM {parquet([out / 'ranges.parquet'])} GROUP BY source ORDER BY 2 DESC, 1"
-    )
-    words = ", ".join(f"{count} {source}" for source, count in rows)
-    return note("ranges.sources", words=words, inside=inside)
