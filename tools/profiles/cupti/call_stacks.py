@@ -77,12 +77,6 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
     return CallStacks(f"SELECT * FROM {frames}", f"SELECT * FROM {calls}")
 
 
-def _module_file(recording: Path | None, number: int, module: str) -> str:
-    """Return the file with the code of a module: the copy that the recorder made, or else the module itself."""
-    kept = recording and recording.with_suffix(f".{number}.module")
-    return str(kept) if kept and kept.is_file() else module
-
-
 def _write_frames(stage: Stage, recordings: Mapping[int, Path], path: Path) -> None:
     """Write file, id, function, source, line and module of the frames."""
     texts = f"SELECT file, id, any_value(text) AS text FROM {stage.relation('NAME')} GROUP BY file, id"
@@ -95,7 +89,11 @@ def _write_frames(stage: Stage, recordings: Mapping[int, Path], path: Path) -> N
         f"r.module "
         f"FROM {stage.relation('FRAM')} r {joined} ORDER BY r.row LIMIT {_MOST_FRAMES}",
     )
-    kept = {(r[0], r[8]): _module_file(recordings.get(r[0]), r[8], r[5]) for r in rows if r[7] == _NATIVE and r[5]}
+    kept = {}
+    for file, module, number in {(r[0], r[5], r[8]) for r in rows if r[7] == _NATIVE and r[5]}:
+        # The copy that the recorder made, or else the module itself.
+        copy = recordings[file].with_suffix(f".{number}.module") if file in recordings else None
+        kept[file, number] = str(copy) if copy and copy.is_file() else module
     native = dict.fromkeys((kept[r[0], r[8]], r[6] - 1) for r in rows if (r[0], r[8]) in kept and 0 < r[6] < 1 << 63)
     found = host_sources(list(native)[:_MOST_ADDRESSES])
     made = []

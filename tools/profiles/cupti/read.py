@@ -217,7 +217,9 @@ def stage(con: Connection, files: list[Path], work: Path) -> RecordedRun:
     ranks = [r.rank for r in used]
     by_rank = None not in ranks and len(set(ranks)) == len(ranks)
     used.sort(key=lambda r: (r.rank if by_rank and r.rank is not None else 0, r.began, r.pid or 0, r.file.name))
-    devices = _used_devices(con, staged, used)
+    order = {r.number: i for i, r in enumerate(used)}
+    pairs = all_rows(con, f"SELECT DISTINCT file, device FROM {staged.relation('KERN')} ORDER BY ALL")
+    devices = sorted(pairs, key=lambda pair: (order[pair[0]], pair[1]))
     numbers = _device_numbers(used, devices)
     launches = work / "cupti_launches.parquet"
     table = PassTable(
@@ -231,13 +233,6 @@ def stage(con: Connection, files: list[Path], work: Path) -> RecordedRun:
     )
     first = next((d for r in used for d in r.devices if (r.number, d.id) in devices), None)
     return RecordedRun(staged, used, recordings, table, numbers, first)
-
-
-def _used_devices(con: Connection, staged: Stage, used: list[CuptiRecording]) -> list[tuple[int, int]]:
-    """Return (recording, device in it) of all launches, in the order of the processes."""
-    pairs = all_rows(con, f"SELECT DISTINCT file, device FROM {staged.relation('KERN')} ORDER BY ALL")
-    order = {r.number: i for i, r in enumerate(used)}
-    return sorted(pairs, key=lambda pair: (order[pair[0]], pair[1]))
 
 
 def _device_numbers(used: list[CuptiRecording], devices: list[tuple[int, int]]) -> dict[tuple[int, int], int]:

@@ -175,7 +175,10 @@ class _Pairing:
         kernel = "process, device_id, kernel_id, grid" if both_grids else "process, device_id, kernel_id"
         turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
         matched = self._pair_by(turn)
-        if matched < main.rows and self._is_partial(kernel):
+        # With some but not all launches of a kernel and size, ordinals are misleading.
+        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
+        partial = f"{launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n"
+        if matched < main.rows and count_rows(self.con, partial):
             by_id = self._pair_by_id(kernel, other.rows)
             matched = by_id if by_id == other.rows else self._pair_by(turn)
         return matched
@@ -214,11 +217,8 @@ class _Pairing:
             paired = self._pair_by_id(_SAME, rows)
         else:
             return self._pair_sampled(sample.skip)
-        return self._pair_remaining(paired, rows)
-
-    def _pair_remaining(self, paired: int, rows: int) -> int:
-        """Pair every counted launch that has no pair yet with the first free launch of its configuration."""
         if paired < rows:
+            # Every counted launch that has no pair yet with the first free launch of its configuration.
             left, free = (
                 f"SELECT row, {_SAME}, duration_ns, {_TURN} AS n "
                 f"FROM {table} WHERE row NOT IN (SELECT {column} FROM {self.pairs})"
@@ -252,11 +252,6 @@ class _Pairing:
         select = f"SELECT m.row AS main_row, o.row, o.duration_ns FROM {joined}"
         self.con.execute(f"CREATE OR REPLACE TABLE {self.pairs} AS {select}", parameters)
         return count_rows(self.con, self.pairs)
-
-    def _is_partial(self, kernel: str) -> bool:
-        """Return whether a pass has some but not all launches of a kernel and size, so that ordinals are misleading."""
-        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
-        return count_rows(self.con, f"{launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
 
     def only_kernels(self, missing: int) -> str:
         """Return the kernels of the pass if it lacks only launches of other kernels; else an empty text."""

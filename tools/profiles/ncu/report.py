@@ -86,7 +86,12 @@ def read_report(
     export = _EXPORT.format(source.name.removesuffix(".gz"))
     if head(source, len(MAGIC)) != MAGIC:
         raise refusal("no_report", file=source)
-    plain = _unpack(source, folder / f"{stem}_unpacked{SUFFIX}") if is_gzip(source) else source
+    plain = source
+    if is_gzip(source):
+        plain = folder / f"{stem}_unpacked{SUFFIX}"
+        with open_text(source) as packed, plain.open("wb") as target:
+            while block := packed.read(_BLOCK):
+                target.write(block)
     if is_cut(plain):
         raise refusal("cut_report", file=source, export=export)
     library = library_folder(Roots())
@@ -113,14 +118,6 @@ def read_report(
     page_file.unlink()
     page.source = source
     return page, code if code.exists() else None, text if text.exists() else None
-
-
-def _unpack(source: Path, target: Path) -> Path:
-    """Unpack a gzip file to ``target``; BadInput if it is damaged, LimitExceeded if it becomes too large."""
-    with open_text(source) as packed, target.open("wb") as plain:
-        while block := packed.read(_BLOCK):
-            plain.write(block)
-    return target
 
 
 def _limit_s(source: Path) -> float:

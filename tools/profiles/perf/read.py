@@ -70,7 +70,7 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
         warnings.append(note("no_counters", file=file, events=_short(strange)))
     launches = [
         Launch(
-            kernel=_program(run) or unnamed,
+            kernel=_program(run.command or "") or unnamed,
             counters={name: value for name, value in row.items() if name in counters},
             duration_ns=run.duration_ns,
             dispatch_id=i,
@@ -132,15 +132,13 @@ def _same_pass(one: PerfFile, other: PerfFile) -> bool:
     return bool(one.events() & other.events()) or one.commands() != other.commands()
 
 
-def _program(run: PerfRun) -> str | None:
-    """Return the name of the program that ran."""
-    if not run.command:
-        return None
+def _program(command: str) -> str:
+    """Return the name of the program that ran; empty if the command is not stated."""
     try:
-        words = shlex.split(run.command)
+        words = shlex.split(command)
     except ValueError:
-        words = run.command.split()
-    return Path(words[0]).name if words else None
+        words = command.split()
+    return Path(words[0]).name if words else ""
 
 
 _SUFFIXES = (".txt", ".csv", ".json", ".log", ".out", ".perf", ".stat")

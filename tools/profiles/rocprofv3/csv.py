@@ -51,13 +51,18 @@ def read_csv(con: Connection, output: Output, work: Path) -> tuple[list[ProcessR
     agents = read_agents(output.files["agents"]) if "agents" in output.files else []
     kinds = [*reversed(sheets), *ACTIVITY_KINDS, *SAMPLE_KINDS]
     source = next(output.files[kind] for kind in kinds if kind in output.files)
+    # Before ROCm 7.0, a trace has static plus dynamic LDS of the launch.
+    lds = (sheets["trace"].header("lds_bytes") or "") if "trace" in sheets else ""
+    of_launch, host = "group_segment_size" in lds.casefold(), output.folder.name
+    # The host is known in the default layout DIR/HOST/PID_kernel_trace.csv.
+    is_host = re.fullmatch(r"\d+", output.stem) and not host.isdigit() and output.steps[-1:] != (host,)
     recordings = []
     for number, low, high, rows_of_process in processes:
         item = ProcessRecording(
             source, "csv", output.label, output.above, launches, (low, high), rows_of_process, list(counted),
-            pid=number, agents=agents, lds_is_static=not _states_launch_lds(sheets.get("trace")),
+            pid=number, agents=agents, lds_is_static=not of_launch,
         )  # fmt: skip
-        item.set_place(place_of(output, _host(output), number))
+        item.set_place(place_of(output, host if is_host else None, number))
         recordings.append(item)
     if sheets:
         describe_recordings(con, recordings)
@@ -212,19 +217,3 @@ def _identity(sheet: LaunchSheet, pid: int | None) -> str:
         f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({number} AS BIGINT) AS dispatch_id, "
         f"{device if sheet.header('device_id') else 'NULL::INT'} AS device, {sheet.header('kernel')} AS kernel"
     )
-
-
-def _states_launch_lds(trace: LaunchSheet | None) -> bool:
-    """Return whether a trace is older than ROCm 7.0 and has static plus dynamic LDS of the launch."""
-    return trace is not None and "group_segment_size" in (trace.header("lds_bytes") or "").casefold()
-
-
-def _host(output: Output) -> str | None:
-    """Return the host in the default layout DIR/HOST/PID_kernel_trace.csv."""
-    if (
-        re.fullmatch(r"\d+", output.stem)
-        and not output.folder.name.isdigit()
-        and output.steps[-1:] != (output.folder.name,)
-    ):
-        return output.folder.name
-    return None

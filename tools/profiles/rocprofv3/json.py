@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -179,8 +179,11 @@ class _RecordSpooler:
         pairs = value.get("marker_api")
         entries = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
         self.runs[-1].messages = {p["key"]: str(p.get("value")) for p in entries if isinstance(p.get("key"), int)}
-        for meaning in _operations(value.get("buffer_records")):
-            self._spool_row("operation", *meaning)
+        kinds = value.get("buffer_records")
+        for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
+            names = one.get("operations") if isinstance(one, Mapping) else None
+            for operation, name in enumerate(names if isinstance(names, list) else ()):
+                self._spool_row("operation", kind, operation, _text(one.get("kind")), _text(name))
         for place, texts in sample_texts(value):
             self._spool_row("text", place, *map(_text, texts))
 
@@ -278,14 +281,6 @@ _AGENTS = dict.fromkeys(Recorded, ("src_agent_id", "agent_id")) | {Recorded.COPY
 def _node(value: Mapping[str, Any]) -> list[int | None]:
     """Return the graph and the node that a launch or a copy is; 0 in the file means none."""
     return [number or None for number in _numbers("node", value)]
-
-
-def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the meaning of the numbers in records: kind, operation, name of the kind, name of the operation."""
-    for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
-        names = one.get("operations") if isinstance(one, Mapping) else None
-        for operation, name in enumerate(names if isinstance(names, list) else ()):
-            yield kind, operation, _text(one.get("kind")), _text(name)
 
 
 def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

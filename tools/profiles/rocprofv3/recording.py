@@ -215,7 +215,10 @@ def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessR
             passes.setdefault(item.label, []).append(item)
     loose = [r for r in recordings if not r.label]
     for group in _runs(loose):
-        passes[_free_name(group, passes, alone=len(recordings) == len(group))] = group
+        names = [f"pass_{n}" for n in range(1, len(passes) + 2)] if group[0].counters else ["timing", "trace"]
+        if len(recordings) == len(group):
+            names = ["main"]
+        passes[next(name for name in names if name not in passes)] = group
     warnings = []
     for name, group in passes.items():
         trusted = any(r.label for r in group) and len({r.above for r in group}) == 1
@@ -267,13 +270,6 @@ def _runs(loose: list[ProcessRecording]) -> list[list[ProcessRecording]]:
             home = next((g for g in groups.values() if any(item.overlaps(o) for o in g)), None)
             (plain if home is None else home).append(item)
     return [*([plain] if plain else []), *groups.values()]
-
-
-def _free_name(group: list[ProcessRecording], passes: dict[str, list[ProcessRecording]], alone: bool) -> str:
-    if alone:
-        return "main"
-    names = (f"pass_{n}" for n in range(1, len(passes) + 2)) if group[0].counters else ("timing", "trace")
-    return next(n for n in names if n not in passes)
 
 
 def _check_related(group: list[ProcessRecording]) -> list[Note]:
