@@ -64,8 +64,8 @@ def test_lists_are_shown_up_to_their_limit_and_files_by_their_names(tmp_path: Pa
     passes = [f"pass_{n}" for n in range(6)]
     assert note("filtered.passes", kernels="gemm", passes=passes, missing=1) == Note(
         "filtered",
-        "Only launches of gemm were counted in pass_0, pass_1, pass_2, pass_3 ...: 1 launch of other kernels have times "
-        "but no counters.",
+        "Only launches of gemm were counted in pass_0, pass_1, pass_2, pass_3 ...: 1 launch of other kernels have "
+        "times but no counters.",
     )
     modified = note("modified", events=[f"event{n}" for n in range(10)])
     assert "event7 and 2 more (u: in user space only" in modified.text

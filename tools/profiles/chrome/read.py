@@ -38,6 +38,7 @@ from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .collect import LAYOUT, ROLES, Traces, listed
 
 _SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
+_ENDS = r"(\.pt\.trace|\.trace)?(\.json)?(\.gz)?$"
 _HEAD = 1 << 18
 _EVENTS, _PHASE = b'"traceEvents"', re.compile(rb'"ph"\s*:\s*"')
 _NOTHING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{(?:[^\[\]{}]{0,1000},)?\s*"traceEvents"\s*:\s*\[\s*\]')
@@ -151,7 +152,7 @@ class _ChromeTables:
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files(self._pids())}")
         self.decided = write_relation(con, self._classified_events(), self.work / "chrome_decided.parquet")
         format, tool = self._tool()
-        table = self._rocprof_table() if tool == _ROCPROF else None
+        table = self._rocprof_table() if tool == _ROCPROF else Profile("amd", ())
         launches = self._launches(self.work / "chrome_launches.parquet", table)
         ranges, notes = self._ranges()
         sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
@@ -163,7 +164,7 @@ class _ChromeTables:
         ranks = [place.rank for place in self.places if place.rank is not None]
         several = bool(self._processes)
         return Profile(
-            name=self.path.name if self.path.is_dir() else _stem(self.path),
+            name=self.path.name if self.path.is_dir() else re.sub(_ENDS, "", self.path.name) or self.path.name,
             format=format,
             vendor=vendor,
             arch=target_of_device(
@@ -172,12 +173,12 @@ class _ChromeTables:
                 (device.get("computeMajor", device.get("major")), device.get("computeMinor", device.get("minor"))),
                 facts,
             )
-            or (table.arch if table else None),
-            device=name or (table.device if table else None),
+            or table.arch,
+            device=name or table.device,
             tool=tool,
             host=only_value(place.host for place in self.places),
             rank=ranks[0] if len(self.files) == len(ranks) == 1 and not self.fused else None,
-            facts=facts or (table.facts if table else {}),
+            facts=facts or table.facts,
             passes=[launches],
             unix_shift=-bases[0] if (bases := self._bases()) else None,
             timeline=TimelineQueries(
@@ -286,23 +287,23 @@ class _ChromeTables:
             "LEFT JOIN chrome_lanes l USING (file, lane)"
         )
 
-    def _rocprof_table(self) -> Profile | None:
-        """Return the table of launches beside the only trace."""
+    def _rocprof_table(self) -> Profile:
+        """Return the table of launches beside the only trace; without passes if there is none."""
+        table = None
         try:
-            return (
-                rocprof.read_beside(ProfileFiles(self.files[0], self.con, self.work)) if len(self.files) == 1 else None
-            )
+            if len(self.files) == 1:
+                table = rocprof.read_beside(ProfileFiles(self.files[0], self.con, self.work))
         except Problem as problem:
             self.doubts.append(note("left_out.one", problem=problem))
-            return None
+        return table or Profile("amd", ())
 
-    def _launches(self, path: Path, table: Profile | None) -> PassTable:
+    def _launches(self, path: Path, table: Profile) -> PassTable:
         """Return the kernels as launches, in the order of their start, with what ``table`` states about them."""
         rows = (
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
             f"(coalesce(device, device_id) AS device_id) FROM {self.decided} WHERE what = 'kernel'"
         )
-        if table:
+        if table.passes:
             rows, notes = rocprof.with_sizes(self.con, rows, table)
             self.doubts += notes
         count = write_table(self.con, rows, path)
@@ -386,8 +387,3 @@ class _ChromeTables:
             "JOIN chrome_files f ON f.file = m.file)"
         )
         return LAYOUT.select("ranges", RANGE, rows), notes
-
-
-def _stem(path: Path) -> str:
-    name = path.name.removesuffix(".gz").removesuffix(".json")
-    return name.removesuffix(".pt.trace").removesuffix(".trace") or path.name

@@ -203,7 +203,14 @@ def gather(
     tables, waiting = _RankTables(con, work), list[_ReadRank]()
     merged_ranks, warnings = list[tuple[ProcessPlace, StoredProfile]](), list[Note]()
     first = None
-    arch, failed = _usual_arch(con, units, work, read), list[str]()
+    # The most frequent target among a sample of the readable ranks becomes that of the workload.
+    seen, failed = Counter[str | None](), list[str]()
+    for unit in units[:: -(-len(units) // _SAMPLE)]:
+        own = work / "rank_sample"
+        with suppress(BadInput, LimitExceeded):  # the error is reported when the rank is read below
+            seen[_read_rank(con, unit, own, read).manifest.arch] += 1
+        shutil.rmtree(own, ignore_errors=True)
+    arch = max(seen, key=lambda target: seen[target], default=None)
     others: dict[str | None, list[ProcessPlace]] = {}
     for number, unit in enumerate(units):
         own = work / f"rank_{number}"
@@ -245,25 +252,7 @@ def gather(
     return first.model_copy(update={"name": folder.name, "rank": None, "host": host}), merged
 
 
-def _usual_arch(con: Connection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:
-    """Return the most frequent target among a sample of the readable ranks, which becomes that of the workload."""
-    seen: Counter[str | None] = Counter()
-    for unit in units[:: -(-len(units) // _SAMPLE)]:
-        own = work / "rank_sample"
-        with suppress(BadInput, LimitExceeded):  # the error is reported when the rank is read below
-            seen[_read_rank(con, unit, own, read).manifest.arch] += 1
-        shutil.rmtree(own, ignore_errors=True)
-    return seen.most_common(1)[0][0] if seen else None
-
-
 _SAMPLE, _NO_ARCH = 33, "an unknown GPU"
-
-
-def _ranks_text(places: Sequence[ProcessPlace]) -> str:
-    """Return one rank with its host, or several ranks by their numbers."""
-    return (
-        places[0].words if len(places) == 1 else ranks_in_words(sorted({p.rank for p in places if p.rank is not None}))
-    )
 
 
 def _read_rank(con: Connection, unit: RankProfile, own: Path, read: ReadInto) -> _ReadRank:

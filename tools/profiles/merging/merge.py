@@ -115,7 +115,11 @@ def write_launches(
     prepared = [table.prepare(con, folder / WORK) for table in tables]
     matching = match(con, prepared)
     passes = [replace(p, matched=n) for p, n in zip(name_counters(prepared), matching.matched, strict=True)]
-    warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings, *_impossible_sizes(passes[0].table)]
+    warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings]
+    for name, kind in _LAUNCH.items():
+        low, high = prepared[0].sizes.get(name, (0, 0))
+        if low < 0 or high > _LARGEST[kind]:
+            warnings.append(note("impossible_size", file=prepared[0].source, name=name, low=low, high=high))
     write_table(con, _dispatches(passes, matching), folder / "dispatches.parquet")
     no_time, total, kernels = one_row(
         con,
@@ -267,16 +271,6 @@ def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
     if more := passes[0].table.more_columns:
         numbered += f" LEFT JOIN ({more}) USING (row)"
     return f"SELECT * EXCLUDE (row) FROM {numbered} ORDER BY row"
-
-
-def _impossible_sizes(main: PassTable) -> list[Note]:
-    """Return warnings about sizes that no launch can have."""
-    return [
-        note("impossible_size", file=main.source, name=name, low=low, high=high)
-        for name, kind in _LAUNCH.items()
-        for low, high in [main.sizes.get(name, (0, 0))]
-        if low < 0 or high > _LARGEST[kind]
-    ]
 
 
 def _write_instances(

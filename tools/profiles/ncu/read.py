@@ -210,16 +210,17 @@ def read(files: ProfileFiles) -> Profile:
         if len(values) > 1:
             warnings.append(note("several_devices", what=what, values=values[:_SHOWN]))
     recording_files = recordings.files_of(path) if path.is_dir() else []
-    times = recordings.stage(con, recording_files, work).profile() if recording_files else None
+    nothing = Profile(vendor="nvidia", passes=())
+    times = recordings.stage(con, recording_files, work).profile() if recording_files else nothing
     passes = [s.as_pass() for s in sheets]
     listings = [table.code for table in tables if table.code]
     if listings and source_pages:
         notes.append(note("shown_again.view", files=[plain_text(file.name, 60) for file in source_pages[:_SHOWN]]))
     listings = listings or source_pages
     source_texts = [table.text for table in tables if table.text]
-    return Profile(
+    return replace(
+        times,
         name=name,
-        vendor="nvidia",
         arch=f"sm_{texts['CC'][0].replace('.', '')}" if texts["CC"] else None,
         device=next(iter(texts[_TEXTS[1]]), None),
         command=", ".join(texts["Process Name"][:_SHOWN]) or None,
@@ -227,16 +228,11 @@ def read(files: ProfileFiles) -> Profile:
         tool="ncu",
         tool_version=version(launch_files),
         facts=_facts(con, main, have),
-        replayed=[p.name for p in passes if p.name != TIMING] if times or passes[0].name == TIMING else [],
-        passes=[*(times.passes if times else []), *passes],
-        places=times.places if times else (),
-        timeline=times.timeline if times else None,
-        stacks=times.stacks if times else None,
-        unix_shift=times.unix_shift if times else None,
-        tables=times.tables if times else {},
+        replayed=[p.name for p in passes if p.name != TIMING] if times.passes or passes[0].name == TIMING else [],
+        passes=[*times.passes, *passes],
         hotspots=partial(_hotspots, files, listings, source_texts) if listings else None,
         warnings=warnings,
-        notes=[*notes, *(times.notes if times else [])],
+        notes=[*notes, *times.notes],
     )
 
 

@@ -33,7 +33,7 @@ class RocminfoAgent:
     """One GPU as rocminfo describes it."""
 
     node: int
-    arch: str
+    arch: str | None
     device: str | None
     facts: dict[str, float]
 
@@ -108,7 +108,7 @@ def read(files: ProfileFiles) -> Profile:
     main, xcds = sheets[0], max(s.xcds for s in sheets)
     second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
     agent, warnings = _agent(con, sources[0], main)
-    facts, notes = dict(agent.facts) if agent else {}, []
+    facts, notes = dict(agent.facts), []
     if xcds > 1:
         facts["num_xcd"] = float(xcds)
     if not main.headers_of("start", "duration"):
@@ -118,8 +118,8 @@ def read(files: ProfileFiles) -> Profile:
     return Profile(
         name=_name(path, sources[0]),
         vendor="amd",
-        arch=agent.arch if agent else None,
-        device=agent.device if agent else None,
+        arch=agent.arch,
+        device=agent.device,
         tool="rocprofv2" if second else "rocprof",
         facts=facts,
         passes=[s.as_pass() for s in sheets],
@@ -189,19 +189,20 @@ def _holds_dispatches(file: Path) -> bool:
     return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
 
 
-def _agent(con: Connection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent | None, list[Note]]:
+def _agent(con: Connection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent, list[Note]]:
     """Return the GPU according to the rocminfo output that rocprof v1 writes next to its results."""
+    unknown = RocminfoAgent(0, None, None, {})
     beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
     if not beside.is_file() or not is_inside(beside, file.parent):
-        return None, []
+        return unknown, []
     device, agents = main.header("device_id"), read_agents(beside)
     number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
     nodes = all_rows(con, f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}")
     agent = agent_of(agents, [node for (node,) in nodes])
     if agent is not None:
         return agent, []
-    kinds = sorted({a.arch for a in agents}) or ["none"]
-    return None, [note("device.rocminfo", file=beside, kinds=kinds)]
+    kinds = sorted({str(a.arch) for a in agents}) or ["none"]
+    return unknown, [note("device.rocminfo", file=beside, kinds=kinds)]
 
 
 def _pass_name(file: Path, files: list[Path]) -> str:

@@ -60,8 +60,11 @@ def replays(folder: Path) -> list[Path]:
     joined = _joined_file(folder)
     if joined and "Counter_Name" not in next(iter(_first_rows(joined)), []):
         return [joined]
-    if results := _results(folder):
-        return results
+    # Ordered by number, then those of level counters by name.
+    parts = [(m, f) for f in folder.glob("results_pmc_perf_*.csv*") if (m := _RESULT_FILE.fullmatch(_stem(f)))]
+    parts.sort(key=lambda pair: (pair[0]["level"] or "", int(pair[0]["number"] or 0)))
+    if parts:
+        return [file for _, file in parts]
     if joined:
         return [joined]
     matches = [(m, f) for f in folder.glob("pmc_perf_*.csv*") if (m := _REPLAY_FILE.fullmatch(_stem(f)))]
@@ -80,13 +83,6 @@ def sample_records(folder: Path) -> list[Path]:
     """Return the records of PC sampling in the folder, one for each process."""
     files = [file for file in sorted(folder.glob("*ps_file_results.json")) if _SAMPLES.fullmatch(file.name)]
     return [file for file in files if file.is_file() and is_inside(file, folder)]
-
-
-def _results(folder: Path) -> list[Path]:
-    """Return results_pmc_perf_*.csv: ordered by number, then those of level counters by name."""
-    matches = [(m, f) for f in folder.glob("results_pmc_perf_*.csv*") if (m := _RESULT_FILE.fullmatch(_stem(f)))]
-    matches.sort(key=lambda pair: (pair[0]["level"] or "", int(pair[0]["number"] or 0)))
-    return [f for _, f in matches]
 
 
 def files_of(folder: Path) -> tuple[list[Path], list[Note]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.catalogue.targets import Gpu, find_target
+from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import small_table
 from ...base.untrusted_text import decimal, plain_text, whole
 from ..merging.wording import note
@@ -76,6 +76,10 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
     engines = number["num_shader_banks"]
     if engines and units / engines > _MOST_CUS_PER_ENGINE:
         engines *= dies
+    banks = fields.get("mem_banks")
+    memories = [bank for bank in banks if isinstance(bank, Mapping)] if isinstance(banks, list) else []
+    memory = max(memories, key=lambda bank: _number(bank.get("size_in_bytes")), default={})
+    bits = target.hbm_channel_bits.value if target and target.hbm_channel_bits else _CHANNEL_BITS
     facts = {
         "cu_per_gpu": units,
         "simd_per_cu": simds,
@@ -88,7 +92,8 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
         "num_xcd": dies,
         "total_l2_chan": target.l2_channels(dies) if target else 0.0,
         "lds_banks_per_cu": float(_LDS_BANKS),
-        **_memory(target, fields.get("mem_banks")),
+        "max_mclk": _number(memory.get("mem_clk_max")),
+        "num_hbm_channels": _number(memory.get("width")) // bits,
     }
     texts = (plain_text(str(fields.get(f) or ""), 80) for f in ("product_name", "model_name"))
     return Rocprofv3Agent(
@@ -108,10 +113,8 @@ def arch_of(name: object, version: float) -> str | None:
     return f"gfx{major}{minor}{step:x}" if major else None
 
 
-def find_profiled_gpu(
-    agents: Iterable[Rocprofv3Agent], numbers: Iterable[int]
-) -> tuple[Rocprofv3Agent | None, list[Note]]:
-    """Return the GPU that ran the launches on ``numbers``; None, with a warning, if several kinds of GPU match."""
+def find_profiled_gpu(agents: Iterable[Rocprofv3Agent], numbers: Iterable[int]) -> tuple[Rocprofv3Agent, list[Note]]:
+    """Return the GPU that ran the launches on ``numbers``; UNKNOWN, with a warning, if several kinds of GPU match."""
     candidates, used = list(agents), set(numbers)
     for place in (0, 1):
         matching_agents = [a for a in candidates if a.numbers[place] in used]
@@ -119,20 +122,9 @@ def find_profiled_gpu(
             candidates = matching_agents
             break
     if len({a.model for a in candidates}) > 1:
-        kinds = ", ".join(sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in candidates}))
-        return None, [note("agents.listed", kinds=kinds)]
-    return candidates[0] if candidates else None, []
-
-
-def _memory(target: Gpu | None, banks: object) -> dict[str, float]:
-    """Return the memory clock (MHz) and the number of memory channels."""
-    best = max(
-        (b for b in banks if isinstance(b, Mapping)) if isinstance(banks, list) else (),
-        key=lambda b: _number(b.get("size_in_bytes")),
-        default={},
-    )
-    bits = target.hbm_channel_bits.value if target and target.hbm_channel_bits else _CHANNEL_BITS
-    return {"max_mclk": _number(best.get("mem_clk_max")), "num_hbm_channels": _number(best.get("width")) // bits}
+        kinds = sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in candidates})
+        return UNKNOWN, [note("agents.listed", kinds=kinds)]
+    return candidates[0] if candidates else UNKNOWN, []
 
 
 def _index(fields: Mapping[str, Any], name: str) -> int | None:

@@ -372,20 +372,16 @@ def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _fill_trace(con: Connection, trace: ThreadTrace, work: Path) -> None:
     """Read the rows and the kernels of a trace. Raises BadInput if its file is damaged."""
     raw = _json_rows(trace.code) if trace.code else _csv_rows(con, trace.source, work)
-    trace.rows = [_row(cells) for cells in raw]
+    for cells in raw:
+        text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
+        numbers = {name: _whole(cells.get(name)) for name in ATT if name not in ("text", "source")}
+        trace.rows.append(TracedInstruction(text, source, **numbers))
     if not trace.rows:
         raise refusal("empty_thread_trace", folder=trace.source.parent)
     trace.kernels = _TraceKernels(trace.rows)
     if trace.code:
         trace.waves, trace.unread = read_waves(trace.code.parent)
         trace.covered = covered_cycles(trace.waves)
-
-
-def _row(cells: Mapping[str, Any]) -> TracedInstruction:
-    text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
-    return TracedInstruction(
-        text, source, **{name: _whole(cells.get(name)) for name in ATT if name not in ("text", "source")}
-    )
 
 
 def _json_rows(file: Path) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -206,7 +206,9 @@ def _decode_objects(
     """
     con, work = spool.con, spool.stem.parent
     missing = []
-    files = [*profile.code, *_code_files(profile.folder)]
+    places = sorted(profile.folder.rglob("*"), key=lambda p: (len(p.parts), p)) if profile.folder.is_dir() else []
+    codes = (p for p in places if p.suffix in _SUFFIXES and p.is_file() and is_inside(p, profile.folder))
+    files = [*profile.code, *islice(codes, _MOST_FILES)]
     until = time.monotonic() + _PATIENCE_S
     for one in objects[:_MOST_OBJECTS]:
         item = sampled[one.process].sampled
@@ -244,13 +246,6 @@ def _decode_objects(
             "either."
         ]
     return distinct_reasons
-
-
-def _code_files(folder: Path) -> Iterator[Path]:
-    """Yield files of a profile's folder that may contain code."""
-    places = sorted(folder.rglob("*"), key=lambda p: (len(p.parts), p)) if folder.is_dir() else []
-    candidates = (p for p in places if p.suffix in _SUFFIXES and p.is_file() and is_inside(p, folder))
-    return islice(candidates, _MOST_FILES)
 
 
 def _first_difference(code: dict[int, DecodedInstruction], rows: Sequence[tuple[int, str | None, int]]) -> str:

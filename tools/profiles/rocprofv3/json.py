@@ -23,7 +23,7 @@ from ..parsing.spool import Spool
 from .agents import Rocprofv3Agent, agent_of
 from .layouts import JSON
 from .outputs import Output, place_of
-from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
+from .pc_samples import EqualRowCounter, json_samples, part_of, sample_of, sample_texts
 from .recorded_activity import Recorded, json_activity, json_sampled_values
 from .recording import SPAN, ProcessRecording, describe_recordings, stage_launches
 
@@ -145,7 +145,7 @@ class _RecordSpooler:
         """Take process, host, command and times."""
         run, command = self.runs[-1], value.get("command")
         run.pid = _whole(value.get("pid"))
-        run.host = plain_text(str(_part(value, "node").get("hostname") or ""), 80) or None
+        run.host = plain_text(str(part_of(value, "node").get("hostname") or ""), 80) or None
         words = [str(w) for w in command] if isinstance(command, list) else [str(command or "")]
         run.command = plain_text(" ".join(words), 500) or None
         start, end = _whole(value.get("init_time")), _whole(value.get("fini_time"))
@@ -217,7 +217,7 @@ class _RecordSpooler:
 
     def counted_launch(self, value: Mapping[str, Any], spool: str = "value") -> None:
         """Take a launch with the values of its counters, or with those that were sampled inside it (SPM)."""
-        identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
+        identity = self._spool_launch(value, part_of(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
             number, known = self._counter_number(record, "counter_id"), self._number(record.get("value"))
             at: tuple[int | None, ...] = ()
@@ -231,7 +231,7 @@ class _RecordSpooler:
         self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool
     ) -> tuple[int | None, int]:
         """Spool a launch; return its number and its agent."""
-        info = _part(data, "dispatch_info")
+        info = part_of(data, "dispatch_info")
         agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
         identity = _whole(info.get("dispatch_id")), agent
         for name in ("start_timestamp", "end_timestamp"):
@@ -281,11 +281,6 @@ _AGENTS = dict.fromkeys(Recorded, ("src_agent_id", "agent_id")) | {Recorded.COPY
 def _node(value: Mapping[str, Any]) -> list[int | None]:
     """Return the graph and the node that a launch or a copy is; 0 in the file means none."""
     return [number or None for number in _numbers("node", value)]
-
-
-def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def _handle(value: Any) -> Any:

@@ -95,13 +95,16 @@ class EqualRowCounter:
         self._rows.clear()
 
 
+def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object below ``name``; an empty one if there is none."""
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
 def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return launch, code object, offset, text, issued, reason and active lanes of one JSON record."""
-    record = value.get("record")
-    record = record if isinstance(record, Mapping) else {}
-    place, snapshot = record.get("pc"), record.get("snapshot")
-    place = place if isinstance(place, Mapping) else {}
-    reason = snapshot.get("stall_reason") if isinstance(snapshot, Mapping) else None
+    record = part_of(value, "record")
+    place, reason = part_of(record, "pc"), part_of(record, "snapshot").get("stall_reason")
     reason = str(reason)[:_TEXT].removeprefix(REASON) if isinstance(reason, str) else None
     return (
         _whole(record.get("dispatch_id")),

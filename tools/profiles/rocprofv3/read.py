@@ -155,15 +155,14 @@ def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int])
         rows += recording.rows
     own = {"device_id": "device", "duration_ns": _DURATION, "cluster": "NULL::INT"}
     picks = ", ".join(f"{own.get(column, column)} AS {column}" for column in LAUNCH)
-    columns = [SheetColumn(c, "instance" if c.endswith("]") else "counter") for c in counters]
     return PassTable(
         name,
         first,
         rows,
         f"(SELECT {picks} FROM ({launches(recordings, processes)}))",
         frozenset(LAUNCH),
-        [c.header for c in columns if c.role == "counter"],
-        {c.header: c.instance for c in columns if c.role == "instance"},
+        [c for c in counters if not c.endswith("]")],
+        {c: SheetColumn(c, "instance").instance for c in counters if c.endswith("]")},
         values=values,
         warnings=warnings,
         places={number: r.place for number, r in zip(processes, recordings, strict=True)},
@@ -241,8 +240,7 @@ def read(files: ProfileFiles) -> Profile:
     main = next(iter(groups.values()), [])
     numbers = {name: assign_processes(main, group) for name, group in groups.items()}
     used = [r for group in groups.values() for r in group] or idle
-    found, other_agents = _agent(used)
-    agent = found or UNKNOWN
+    agent, other_agents = _agent(used)
     warnings += [*doubts, *other_agents]
     tables = [as_pass(name, group, numbers[name]) for name, group in groups.items()]
     if tables:
@@ -306,25 +304,24 @@ def _with_traces(
     return (None if queries is None else lambda _: queries), waves, remarks_on_traces
 
 
-def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, list[Note]]:
-    """Return the GPU of all recordings; None, with a warning, if several kinds match; BadInput for several targets."""
+def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent, list[Note]]:
+    """Return the GPU of all recordings; UNKNOWN, with a warning, for several kinds; BadInput for several targets."""
     gpus = [find_profiled_gpu(r.agents, r.devices) for r in recordings]
-    agents = [agent for agent, _ in gpus if agent]
-    if len(kinds := {a.arch or "unknown" for a in agents}) > 1:
+    agents = [agent for agent, _ in gpus if agent.arch]
+    if len(kinds := {str(a.arch) for a in agents}) > 1:
         raise refusal("different_gpus", kinds=sorted(kinds))
     warnings = list(dict.fromkeys(w for _, doubts in gpus for w in doubts))
     if warnings or not agents:
-        return None, warnings
+        return UNKNOWN, warnings
     if len({a.model for a in agents}) > 1:
-        return None, [note("agents.several")]
+        return UNKNOWN, [note("agents.several")]
     return agents[0], []
 
 
 def _statistics(files: ProfileFiles, outputs: list[Output], sources: list[Path], warnings: list[Note]) -> Profile:
     """Return kernel statistics, for profiles without a file of single launches."""
     agent_file = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
-    found, doubts = find_profiled_gpu(read_agents(agent_file) if agent_file else (), ())
-    agent = found or UNKNOWN
+    agent, doubts = find_profiled_gpu(read_agents(agent_file) if agent_file else (), ())
     profile = rocprof_stats.read_files(files, sources)
     return replace(
         profile,

@@ -188,7 +188,7 @@ def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     by_target: dict[str, list[ProcessRecording]] = {}
     for item in recordings:
         agent, _ = find_profiled_gpu(item.agents, item.devices)
-        if agent and agent.arch:
+        if agent.arch:
             by_target.setdefault(agent.arch, []).append(item)
     if len(by_target) < 2 or any(r.rank is None for group in by_target.values() for r in group):
         return recordings, []

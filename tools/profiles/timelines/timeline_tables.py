@@ -151,14 +151,11 @@ def write_timeline(con: Connection, out: Path, timeline: TimelineQueries) -> tup
 
 
 def _with_callers(events: str) -> str:
-    """Return SQL for the events of several processes, with missing pids of device work filled in.
-
-    Device work without a pid gets that of the only process with a call of the same correlation.
-    """
+    """Return SQL for events, in which device work without a pid gets that of the only process that made its call."""
     callers = (
-        "SELECT correlation, rank, host, any_value(pid) AS caller FROM {} WHERE NOT device AND correlation IS NOT NULL "
-        "GROUP BY ALL HAVING count(DISTINCT pid) = 1"
-    ).format(f"({events})")
+        f"SELECT correlation, rank, host, any_value(pid) AS caller FROM ({events}) WHERE NOT device AND "
+        "correlation IS NOT NULL GROUP BY ALL HAVING count(DISTINCT pid) = 1"
+    )
     return (
         f"SELECT e.* REPLACE (coalesce(e.pid, CASE WHEN e.device THEN c.caller END) AS pid) FROM ({events}) e "
         f"LEFT JOIN ({callers}) c ON c.correlation = e.correlation AND c.rank IS NOT DISTINCT FROM e.rank "
