@@ -102,7 +102,7 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
         if not is_inside(file, folder):
             warnings.append(note("left_out.link_of_workload", file=file))
         elif stem in files:
-            warnings.append(note("left_out.pass", place=file.relative_to(folder), name=stem))
+            warnings.append(note("left_out.pass", place=str(file.relative_to(folder)), name=stem))
         else:
             files[stem] = file
     return list(files.values()), warnings
