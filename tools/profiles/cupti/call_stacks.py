@@ -80,8 +80,6 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
 def _write_frames(stage: Stage, recordings: Mapping[int, Path], path: Path) -> None:
     """Write file, id, function, source, line and module of the frames."""
     texts = f"SELECT file, id, any_value(text) AS text FROM {stage.relation('NAME')} GROUP BY file, id"
-    if not stage.parts["NAME"]:
-        texts = "SELECT 0 AS file, 0 AS id, '' AS text LIMIT 0"
     joined = "".join(f"LEFT JOIN texts {c} ON {c}.file = r.file AND {c}.id = r.{n} " for c, n in _TEXTS.items())
     rows = all_rows(
         stage.con,

@@ -124,10 +124,8 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         sweep = _NvtxSweep(file, first, _names(stage, file), ranges, steps)
         for mark in _marks(stage, file):
             sweep.mark(*mark)
-        last = 0
-        if stage.parts["LNCH"]:
-            times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
-            (last,) = one_row(con, f"SELECT coalesce(max(end_ns), 0) FROM {times}")
+        times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
+        (last,) = one_row(con, f"SELECT coalesce(max(end_ns), 0) FROM {times}")
         unfinished += sweep.finish(last)
         first += sweep.count
     if not ranges.rows:
@@ -161,8 +159,6 @@ def ranges_of_launches(calls: str, steps: str) -> str:
 
 def _names(stage: Stage, file: int) -> dict[int, str]:
     """Return the names of ranges, safe to show."""
-    if not stage.parts["NAME"]:
-        return {}
     marks = f"FROM {stage.relation('MARK')} WHERE file = {file}"
     used = f"SELECT name {marks} UNION SELECT domain {marks}"
     rows = stage.con.execute(f"SELECT id, text FROM {stage.relation('NAME')} WHERE file = {file} AND id IN ({used})")

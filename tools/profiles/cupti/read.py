@@ -93,10 +93,6 @@ class RecordedRun:
 
     def _calls(self) -> str:
         """Return SQL for the thread and time of each launch. A graph launches all of its kernels at once."""
-        if not self.stage.parts["LNCH"]:
-            return (
-                "(SELECT NULL::BIGINT AS dispatch_id, NULL AS file, NULL AS thread, NULL::UBIGINT AS host_ns LIMIT 0)"
-            )
         calls = "SELECT file, correlation, min(start_ns) AS host_ns, first(thread ORDER BY start_ns) AS thread "
         calls += f"FROM {self.stage.relation('LNCH')} GROUP BY file, correlation"
         return (
@@ -144,9 +140,6 @@ class CuptiTimeline:
 
         Depending on the version of CUPTI, both have the same correlation or not; device work belongs to the outer call.
         """
-        if not self.stage.parts["CALL"]:
-            nothing = "NULL::BIGINT AS call, NULL::BIGINT AS correlation, NULL::BIGINT AS outer_correlation"
-            return f"(SELECT 0 AS file, {nothing} LIMIT 0)"
         calls = f"SELECT * FROM {self.stage.relation('CALL')} c WHERE {_TIMED.format('c')}"
         return write_relation(
             self.stage.con,

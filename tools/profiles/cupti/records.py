@@ -17,6 +17,7 @@ from ..merging.contract import Connection, parquet
 from ..merging.ranks import ProcessPlace, host_name
 from ..merging.wording import refusal
 from ..parsing.module_data import module_data
+from ..parsing.spool import Spool
 
 TIMING = "timing"
 """The step of a run in which the program was recorded for times only, and the name of its folder."""
@@ -34,7 +35,6 @@ _LONGEST = 1 << 16
 """Maximum bytes of a record."""
 _TEXTS = 256 << 20
 """Maximum bytes of one chunk of texts: a buffer of 1 MiB cannot refer to more."""
-_NAMED_AT_ONCE = 20_000
 _MOST_DEVICES, _MOST_FAILURES = 4096, 20
 
 
@@ -105,9 +105,9 @@ class Stage:
         self.con, self.folder = con, folder
         self.rows = 0
         """Number of rows of all files and kinds; the column ``row`` preserves their order."""
-        self.parts: dict[str, list[Path]] = {kind: [] for kind in (*STAGED, "NAME")}
+        self.parts: dict[str, list[Path]] = {kind: [] for kind in STAGED}
         self._waiting: dict[str, list[Any]] = {kind: [] for kind in STAGED}
-        self._texts: list[tuple[int, str]] = []
+        self._texts = Spool(con, folder / "cupti_texts", {"file": "BIGINT", "id": "BIGINT", "text": "VARCHAR"})
 
     def read(self, file: Path, number: int) -> CuptiRecording:
         """Stage the records of one file; BadInput if it is damaged. Killed programs may leave an incomplete end."""
@@ -127,26 +127,25 @@ class Stage:
                 self._chunk(recording, kind.decode("latin-1"), record, _blocks(stream, length, record))
         for kind in STAGED:
             self._write(recording, kind)
-        self._write_texts(recording)
+        self.parts["NAME"] = self._texts.close()
         progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {file.name}")
         return recording
 
     def relation(self, kind: str) -> str:
-        """Return a FROM item with the records of a kind, which must not be empty."""
+        """Return a FROM item with the records of a kind, also if there are none."""
+        if not self.parts[kind]:
+            columns = ", ".join(f"NULL::BIGINT AS {name}" for name in ("file", "row", *_LAYOUTS[kind]))
+            return f"(SELECT {columns} LIMIT 0)"
         return parquet(self.parts[kind])
 
     @property
     def names(self) -> str:
-        """FROM item with file, id and text of the texts as names, also if there are none."""
-        if not self.parts["NAME"]:
-            return "(SELECT NULL AS file, NULL AS id, NULL::VARCHAR AS text LIMIT 0)"
+        """FROM item with file, id and text of the texts as names."""
         text = f"any_value({bounded_name('text')}) AS text"
         return f"(SELECT file, id, {text} FROM {self.relation('NAME')} GROUP BY file, id)"
 
     def text(self, recording: CuptiRecording, number: int) -> str:
         """Return the text with a number in a recording; empty if there is no such text."""
-        if not self.parts["NAME"]:
-            return ""
         row = self.con.execute(
             f"SELECT any_value(text) FROM {self.relation('NAME')} WHERE file = ? AND id = ?", [recording.number, number]
         ).fetchone()
@@ -197,9 +196,7 @@ class Stage:
             at += _NAME.size + length
             if at > len(payload):
                 break
-            self._texts.append((number, payload[at - length : at].decode("utf-8", "replace")))
-            if len(self._texts) >= _NAMED_AT_ONCE:
-                self._write_texts(recording)
+            self._texts.append((recording.number, number, payload[at - length : at].decode("utf-8", "replace")))
 
     def _write(self, recording: CuptiRecording, kind: str) -> None:
         """Write the waiting records as one Parquet file with a column for each number."""
@@ -216,18 +213,6 @@ class Stage:
             columns |= {f"{name}_{axis}": side for axis, side in sides} or {name: values}
         records.clear()
         columns["row"] = numpy.arange(first, self.rows, dtype="<i8")
-        self._add(recording, kind, columns)
-
-    def _write_texts(self, recording: CuptiRecording) -> None:
-        import numpy
-
-        if self._texts:
-            numbers, texts = zip(*self._texts, strict=True)
-            self._texts.clear()
-            columns = {"id": numpy.array(numbers, "<u4"), "text": numpy.array(texts, object)}
-            self._add(recording, "NAME", columns)
-
-    def _add(self, recording: CuptiRecording, kind: str, columns: dict[str, Any]) -> None:
         path = self.folder / f"cupti_{kind}_{len(self.parts[kind])}.parquet"
         cursor = self.con.cursor()  # separate, since a registration invalidates open results
         cursor.register("cupti_columns", columns)

@@ -17,6 +17,7 @@ from ..merging.wording import note, refusal
 from ..parsing.module_data import module_data
 from ..reader import Profile, ProfileFiles
 from ..rocprofv3 import read as rocprofv3
+from ..rocprofv3.agents import number_of
 from .passes import files_of, operator_ranges, read_passes, recordings, replays, sample_records, workload_folder
 
 _LIMIT = 1 << 20
@@ -99,7 +100,7 @@ def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
     """Return device facts as positive numbers, with notes; absent, zero or non-numeric facts are unknown."""
     facts = {}
     for fact, names in module_data(__file__, "sysinfo.toml")["facts"].items():
-        value = _number(next((info[n] for n in names if info.get(n)), ""))
+        value = number_of(next((info[n] for n in names if info.get(n)), ""))
         if value > 0:
             facts[fact] = value
     if "num_xcd" not in facts:
@@ -108,18 +109,13 @@ def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
         facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // channels) if channels else 1.0
     if "num_hbm_channels" not in facts and "max_mclk" in facts:
         # Early versions state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
-        bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")
+        bandwidth = number_of(info.get("hbm_bw") or info.get("hbmBW") or "")
         channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
         if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
             facts["num_hbm_channels"] = float(round(channels))
     if not info or "max_sclk" in facts:
         return facts, []
     return facts, [note("no_clock")]
-
-
-def _number(text: str) -> float:
-    value = decimal(text) or 0.0
-    return value if 0 < value < 1e15 else 0.0
 
 
 _DEVICES = 64

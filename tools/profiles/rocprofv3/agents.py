@@ -64,7 +64,7 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
     scalar caches from the compute units of a shader engine (one for two, as AMD ROCm Compute Profiler counts them),
     memory channels from the width of the memory.
     """
-    number = {name: _number(fields.get(name)) for name in FIELDS}
+    number = {name: number_of(fields.get(name)) for name in FIELDS}
     arch = arch_of(fields.get("name"), number["gfx_target_version"])
     described_by_numbers = number["simd_count"] > 0
     if arch is None or not (described_by_numbers or fields.get("type") == _GPU):
@@ -78,7 +78,7 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
         engines *= dies
     banks = fields.get("mem_banks")
     memories = [bank for bank in banks if isinstance(bank, Mapping)] if isinstance(banks, list) else []
-    memory = max(memories, key=lambda bank: _number(bank.get("size_in_bytes")), default={})
+    memory = max(memories, key=lambda bank: number_of(bank.get("size_in_bytes")), default={})
     bits = target.hbm_channel_bits.value if target and target.hbm_channel_bits else _CHANNEL_BITS
     facts = {
         "cu_per_gpu": units,
@@ -92,8 +92,8 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
         "num_xcd": dies,
         "total_l2_chan": target.l2_channels(dies) if target else 0.0,
         "lds_banks_per_cu": float(_LDS_BANKS),
-        "max_mclk": _number(memory.get("mem_clk_max")),
-        "num_hbm_channels": _number(memory.get("width")) // bits,
+        "max_mclk": number_of(memory.get("mem_clk_max")),
+        "num_hbm_channels": number_of(memory.get("width")) // bits,
     }
     texts = (plain_text(str(fields.get(f) or ""), 80) for f in ("product_name", "model_name"))
     return Rocprofv3Agent(
@@ -134,7 +134,8 @@ def _index(fields: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_AGENTS else None
 
 
-def _number(value: object) -> float:
+def number_of(value: object) -> float:
+    """Return a plausible positive number of a file, stated as text or as a number; 0 for anything else."""
     if isinstance(value, str):
         number = decimal(value) or 0.0
     else:

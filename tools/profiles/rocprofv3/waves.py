@@ -62,6 +62,11 @@ class TracedWave:
     waits: Sequence[tuple[int, int, int]] = ()
     """Number of a wait, that of an instruction that it waited for, and how often."""
 
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """Shader engine, CU, SIMD and slot."""
+        return self.engine, self.cu, self.simd, self.slot
+
     def busy(self) -> tuple[Ints, Ints]:
         """Return when it was issuing or executing: each instruction after its stall."""
         return self.clock + self.stall, self.clock + self.cycles
@@ -205,7 +210,7 @@ def resident_waves(
 
     Waves of other CUs have no instructions. A traced wave that occupancy.json lacks has no kernel number.
     """
-    traced = {(w.engine, w.cu, w.simd, w.slot, w.begin): w for w in waves}
+    traced = {(*wave.place, wave.begin): wave for wave in waves}
     for engine, rows in occupancy.items():
         if not (engine.isdigit() and isinstance(rows, list)):
             continue
@@ -223,17 +228,14 @@ def resident_waves(
         for place, (begin, of) in started.items():
             yield of, _cells(place, begin, None, traced.pop((*place, begin), None))
     for wave in traced.values():
-        yield None, _cells((wave.engine, wave.cu, wave.simd, wave.slot), wave.begin, wave.end, wave)
+        yield None, _cells(wave.place, wave.begin, wave.end, wave)
 
 
 def _cells(
     place: tuple[int, int, int, int], begin: int, end: int | None, wave: TracedWave | None
 ) -> dict[str, int | None]:
-    engine, cu, simd, slot = place
     seen = {"instructions": len(wave.clock), **wave.states} if wave else {}
-    return {
-        "shader_engine": engine, "cu": cu, "simd": simd, "slot": slot, "start_cycle": begin, "end_cycle": end, **seen,
-    }  # fmt: skip
+    return dict(zip(WAVE, (*place, begin, end), strict=False)) | seen
 
 
 def select_waves(waves: str, stored: str) -> str:
