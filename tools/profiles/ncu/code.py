@@ -257,10 +257,9 @@ class LaunchPlaces:
         self.seen[key] += 1
         self.seen[None] += 1
         rows = self.rows.get(key) or []
-        if number < len(rows) and (listing.size or len({launch for _, launch in rows}) == 1):
-            return rows[number][0], None
-        if rows and len({launch for _, launch in rows}) == 1:
-            return rows[-1][0], None
+        is_only = len({launch for _, launch in rows}) == 1
+        if is_only or (listing.size and number < len(rows)):
+            return rows[min(number, len(rows) - 1)][0], None
         return None, self.seen[None] - 1 if self.alone else None
 
 

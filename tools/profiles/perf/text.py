@@ -209,14 +209,11 @@ def read_table(name: str, text: str) -> list[PerfRun]:
         if line.startswith(_STARTED):
             runs.append(PerfRun())
         elif match := row.fullmatch(line):
-            value, missing = match["value"], match["value"].startswith("<")
-            event = PerfEvent(
-                match["event"],
-                None if missing else decimal(value.replace(",", ".")),
-                value.strip("<>") if missing else _NO_NUMBER,
-                decimal(match["running"].replace(",", ".")),
-                decimal(match["error"].replace(",", ".")) if match["error"] else None,
+            value, running, error = (
+                decimal((match[part] or "").replace(",", ".")) for part in ("value", "running", "error")
             )
+            reason = match["value"].strip("<>") if match["value"].startswith("<") else _NO_NUMBER
+            event = PerfEvent(match["event"], value, reason, running, error)
             _place(runs, event, match["unit"], repeated=match["error"] is not None)
         elif placed.match(line):
             raise no_totals_problem(name, "per CPU, socket or interval", "-A, --per-... and -I")

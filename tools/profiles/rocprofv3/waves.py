@@ -155,7 +155,7 @@ def covered_cycles(waves: Sequence[TracedWave]) -> dict[int, CoveredCycles]:
 
     groups = defaultdict(list)
     for wave in waves:
-        groups[wave.engine, wave.cu, wave.simd].append(wave)
+        groups[wave.place[:-1]].append(wave)
     sums: dict[int, Ints] = defaultdict(lambda: np.zeros(3, dtype=np.int64))
     for group in groups.values():
         for number, row in enumerate(group):
