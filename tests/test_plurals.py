@@ -18,13 +18,12 @@ SEVERAL = {
     ("analysis/comparison/time_ratio.py", "n[1]"), ("analysis/comparison/sentences.py", "compared.rounds[1]"),
     ("analysis/comparison/sentences.py", "counts[1]"), ("analysis/launches/coverage.py", "self.launches"),
     ("analysis/plot/timeline_content.py", "name"), ("analysis/plot/roofline_content.py", "inputs.formulas.words.wave"),
-    ("tools/answers/comparison_tables.py", "min(changes.totals)"), ("tools/profiles/chrome/read.py", "len(runs)"),
-    ("tools/profiles/perf/read.py", "means[0]"), ("tools/profiles/rocprofv3/pc_samples.py", "rows"),
+    ("tools/answers/comparison_tables.py", "min(changes.totals)"),
     ("tools/profiles/checks/impossible_values.py", "launches"), ("tools/diagnose_bottleneck.py", "manifest.ranks"),
     ("analysis/comparison/gate.py", "len(known)"), ("analysis/store/dispatch_ids.py", "high"),
     ("tools/query_counters.py", "of"),
     ("tools/profiles/ncu/code.py", "number"), ("tools/running/drivers/rocprofv3/pc_sampling.py", "version"),
-    ("tools/profiles/samples/sample_tables.py", "rows"), ("tools/profiles/merging/ranks.py", "of_all"),
+    ("tools/profiles/samples/sample_tables.py", "rows"),
     ("tools/compute_metrics.py", "combine"),
 }  # fmt: skip
 """Of which there are always several, whose progress is told, or that stand for words."""

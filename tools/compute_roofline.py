@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..analysis.base.kernel_names import short
-from ..analysis.base.notes import Reason
 from ..analysis.base.problems import BadArgument
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue.work_formulas import LEVELS, LevelName
 from ..analysis.engine.work_sums import WorkUnit as Grouped
-from ..analysis.rooflines.ceilings import Ceilings, SweepPoint
-from ..analysis.rooflines.flop import FlopRoofline, OperationRate, RooflinePoint, flop_roofline
+from ..analysis.rooflines.ceilings import Ceilings
+from ..analysis.rooflines.flop import FlopRoofline, flop_roofline
 from ..analysis.rooflines.inputs import RooflineInputs, RooflineRequest, prepare_inputs
-from ..analysis.rooflines.instruction import InstructionPoint, InstructionRoofline, Wall, instruction_roofline
+from ..analysis.rooflines.instruction import InstructionRoofline, Wall, instruction_roofline
 from ..analysis.rooflines.limits import KernelLimits
 from ..analysis.rooflines.loads import loads_text
 from ..analysis.rooflines.notes import Roofline, notes
@@ -39,44 +38,14 @@ from .base.parameters import (
     Offset,
     WorkloadName,
 )
-from .base.results import NextCall, Result, Table, table
+from .base.results import NextCall, Result, Table
 
-_POINT = {
-    "intensity": "operations/B",
-    "bytes": "B",
-    "time_ns": "ns",
-    "pct_of_attainable": "%",
-    "bandwidth": "GB/s",
-    "pct_of_bandwidth": "%",
-    "n": "dispatches",
-}
-_INSTRUCTION_POINT = {
-    "intensity": "inst/B",
-    "per_transaction": "inst/txn",
-    "performance": "GIPS",
-    "bytes": "B",
-    "operations": "inst",
-    "transactions": "txn",
-    "gtxn": "GTXN/s",
-    "time_ns": "ns",
-    "attainable": "GIPS",
-    "pct_of_attainable": "%",
-    "pct_of_peak": "%",
-    "n": "dispatches",
-}
-_REPLAYED = (
-    "time_ns and rates are those of the replays with counters (one kernel alone, caches flushed); list_workloads has "
-    "those of the run, under the same numbers."
-)
-_PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
-_MORE_PIPES = ("gl1",)
+_OPTIONAL_PIPES = ("gl1_pct", "vl1d_busy_pct", "l2_busy_pct", "hbm_busy_pct")
+"""The levels and units that are known on some GPUs only."""
 _NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing", "no_value", "not_countable")
 """Codes of unknown loads that no further counters would reveal: for ``no_value`` all were collected."""
 _LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
 """Notes that a summary omits, because it shows the same in another way or is not affected."""
-_BUSY = ("valu", "matrix", "lds")
-_MORE_BUSY = ("vl1d", "l2", "hbm")
-"""Units that are known on some GPUs only, like the pipes of _MORE_PIPES."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +65,9 @@ class _RooflineExtent:
 
 def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
     """The points of one page; the total number of rows is unknown if further kernels follow."""
-    if isinstance(roofline, InstructionRoofline):
-        made = _table(InstructionPoint, roofline.points, _INSTRUCTION_POINT)
-    else:
-        made = _table(RooflinePoint, roofline.points, _POINT)
-    if shown.by_launch and shown.numbers:
-        rows = [[shown.numbers[point["kernel"]], *point.values()] for point in made.records()]
-        made = made.model_copy(
-            update={"columns": ["number", *made.columns], "units": [None, *made.units], "rows": rows}
-        )
+    name = "instruction_points" if isinstance(roofline, InstructionRoofline) else "points"
+    rows = [{**vars(point), "number": shown.numbers.get(point.kernel)} for point in roofline.points]
+    made = table_from(name, rows, without=() if shown.by_launch and rows else ("number",))
     asked, total = roofline.inputs.asked, roofline.inputs.collected.total
     more = asked.offset + asked.limit < total
     return made.model_copy(update={"truncated": True, "total_rows": None}) if more else made
@@ -112,63 +75,35 @@ def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
 
 def _walls(walls: Sequence[Wall]) -> Table:
     """Where accesses are between the memory and bank-conflict walls."""
-    rows = [{"wall": w, "walls": ", ".join(f"{name} {mark:g}" for name, mark in w.walls.items())} for w in walls]
+    rows = [{**vars(w), "walls": ", ".join(f"{name} {mark:g}" for name, mark in w.walls.items())} for w in walls]
     return table_from("walls", rows)
-
-
-def _table(kind: type[Any], things: Sequence[Any], units: Mapping[str, str]) -> Table:
-    """A table with one column per field of a dataclass."""
-    return _table_of_mappings(
-        {field.name: units.get(field.name) for field in fields(kind)}, [vars(thing) for thing in things]
-    )
-
-
-def _table_of_mappings(columns: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A table from rows that map column names to values."""
-    return table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
-
-
-def _cell(name: str, value: Any) -> Any:
-    """A value as shown in tables: reasons as text, times in whole nanoseconds."""
-    if name.endswith("time_ns") and value is not None:
-        return round(value)
-    return value.text if name == "reason" and value is not None else value
 
 
 def _pipes(limits: Sequence[KernelLimits]) -> Table:
     """Least times as shares of the run time, busy cycles, and what bounds each kernel."""
-    units = [*_BUSY, *(name for name in _MORE_BUSY if any(name in one.busy for one in limits))]
-    pipes = [name for name in _PIPES if name not in _MORE_PIPES or any(name in one.shares for one in limits)]
-    columns: dict[str, str | None] = {"rank": None, "dispatch": None, "time_ns": "ns", "attainable_time_ns": "ns"}
-    columns |= {f"{name}_pct": "%" for name in pipes} | {f"{name}_busy_pct": "%" for name in units}
-    columns |= dict.fromkeys(("loads", "bound", "limiter", "why", "status", "reason"))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for rank, one in enumerate(limits, 1):
-        shares = {name: one.shares[name].value if name in one.shares else None for name in pipes}
-        most = max((s for s in shares.values() if s is not None), default=None)
-        attainable = most * one.time_ns if most is not None and one.time_ns is not None else None
-        row = {**vars(one), "rank": rank, "attainable_time_ns": attainable}
-        row["loads"] = loads_text(one.loads)
+        shares = {f"{name}_pct": share.value for name, share in one.shares.items()}
+        most = max((share for share in shares.values() if share is not None), default=None)
         known = any(load.pct is not None for load in one.loads)
-        status = "suspect" if one.doubted else "ok" if known else "not_collected"
-        row |= {"status": status, "reason": _why_doubted(one)}
-        row |= {f"{name}_pct": _pct(share) for name, share in shares.items()}
-        row |= {f"{name}_busy_pct": _pct(one.busy.get(name)) for name in units}
-        rows.append(row)
-    return _table_of_mappings(columns, rows)
+        rows.append({
+            **vars(one), **shares, **{f"{name}_busy_pct": part for name, part in one.busy.items()},
+            "rank": rank,
+            "attainable_time_ns": most and one.time_ns and most * one.time_ns,
+            "loads": loads_text(one.loads),
+            "status": "suspect" if one.doubted else "ok" if known else "not_collected",
+            "reason": _why_doubted(one),
+        })  # fmt: skip
+    absent = [name for name in _OPTIONAL_PIPES if not any(name in row for row in rows)]
+    return table_from("pipes", rows, without=absent)
 
 
-def _why_doubted(one: KernelLimits) -> Reason | None:
+def _why_doubted(one: KernelLimits) -> str | None:
     """The columns of a row that are doubted, and why."""
     by_text: dict[str, list[str]] = {}
     for name, reason in one.doubted.items():
         by_text.setdefault(reason.text, []).append(name)
-    told = "; ".join(f"{', '.join(names)}: {text}" for text, names in by_text.items())
-    return Reason("doubted", told) if told else None
-
-
-def _pct(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in by_text.items()) or None
 
 
 def _check_levels(inputs: RooflineInputs, levels: list[LevelName] | None) -> None:
@@ -178,34 +113,23 @@ def _check_levels(inputs: RooflineInputs, levels: list[LevelName] | None) -> Non
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
 
 
-def _summarise(
-    rooflines: Table, points: Table, shown: _RooflineExtent, rates: Sequence[OperationRate]
-) -> tuple[Table, Table]:
-    """Return the ceilings that are used, and the points with the most important columns."""
-    used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
-    ceilings = roofline_summary.ceilings(rooflines, shown.levels, used)
-    return ceilings, roofline_summary.points(points, shown.numbers, unused_levels=shown.chosen)
-
-
 def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: bool) -> Table:
     """The ceilings with the ridge point at each requested level; in full also interval, share of theory and origin."""
     chosen, theory = inputs.ceilings, inputs.theory
-    columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
+    levels = [level.name for level in inputs.formulas.level]
     ridges = shown.levels if shown.chosen or shown.full else shown.levels[:1]
-    levels = [level.name for level in inputs.formulas.level if level.name in ridges]
-    columns |= {f"ridge_{level}": "operations/B" for level in levels}
-    if shown.full:
-        columns |= {"low": None, "high": None, "pct_of_theory": "%", "kind": None, "source": None}
+    without = [f"ridge_{level}" for level in LEVELS if level not in ridges or level not in levels]
+    without += [] if shown.full else ["low", "high", "pct_of_theory", "kind", "source"]
     rows = []
     for name, ceiling in chosen.known.items():
-        issue = ceiling.unit == "GIPS"
-        if ceiling.unit != "GB/s" and issue != instructions:
+        if ceiling.unit != "GB/s" and (ceiling.unit == "GIPS") != instructions:
             continue
         best = theory.value(name)
-        row = {**vars(ceiling), "ceiling": name, "pct_of_theory": 100 * ceiling.value / best if best else None}
-        row |= {f"ridge_{level}": None if name.endswith(".bw") else chosen.ridge(name, level) for level in levels}
+        row = {**vars(ceiling), "name": name, "pct_of_theory": 100 * ceiling.value / best if best else None}
+        if not name.endswith(".bw"):
+            row |= {f"ridge_{level}": chosen.ridge(name, level) for level in levels}
         rows.append(row)
-    return _table_of_mappings(columns, rows)
+    return table_from("ceilings", rows, without=without)
 
 
 def _answer(roofline: Roofline) -> str | None:
@@ -218,18 +142,17 @@ def _answer(roofline: Roofline) -> str | None:
     return text + (sentence("roofline.kernels", shown=len(kernels)) if len(kernels) > 1 else "")
 
 
-def _derived_ceilings(ceilings: Ceilings, shown: Table) -> Iterator[str]:
+def _derived_ceilings(ceilings: Ceilings, shown: Table) -> list[str]:
     """A note on the ceilings shown that were derived from measured ones."""
-    names = [row["ceiling"] for row in shown.records()]
-    made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
-    if made:
-        yield f"Derived: {', '.join(made)}."
+    known = [ceilings.known[row["ceiling"]] for row in shown.records()]
+    made = [f"{one.name} ({one.source})" for one in known if one.derived_from]
+    return [sentence("roofline.derived", made=made)] if made else []
 
 
 def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:
     """A note that explains the two numbers of a kernel, if they differ."""
     differ = any(numbers.get(row["kernel"]) not in (None, f"#{row['rank']}") for row in points.records())
-    return ["rank counts the kernels of this answer; #n is the kernel's number in the workload."] if differ else []
+    return [sentence("roofline.ranks")] if differ else []
 
 
 def _lacks_counters(one: KernelLimits) -> bool:
@@ -319,7 +242,7 @@ def compute_roofline(
         inputs = prepare_inputs(opened, asked, ceiling_source, ceilings)
         kernels = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
         together = kernels if by == "kernel" else []
-        remarks = [_REPLAYED] if opened.manifest.replayed else []
+        remarks = [sentence("roofline.replayed")] if opened.manifest.replayed else []
         told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
         numbers = {name: f"#{opened.kernels[name].number}" for name in kernels}
     _check_levels(inputs, levels)
@@ -327,13 +250,15 @@ def compute_roofline(
     shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
     rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
     rooflines, points = _ceilings(inputs, shown, instructions=kind == "instruction"), _points(roofline, shown)
-    pipes, sweep = _pipes(roofline.limits), inputs.ceilings.sweep if shown.full else None
-    operations = _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"}) if kind == "flop" else None
+    sweep = inputs.ceilings.sweep if shown.full else None
+    operations = table_from("operation_rates", list(map(vars, rates))) if kind == "flop" else None
     if not shown.full:
         remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(points, numbers)
-        rooflines, points = _summarise(rooflines, points, shown, rates)
-        pipes = roofline_summary.pipes(pipes)
+        used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
+        rooflines = roofline_summary.ceilings(rooflines, shown.levels, used)
+        points = roofline_summary.points(points, numbers, unused_levels=shown.chosen)
         operations = roofline_summary.operations(operations) if operations and operations.rows else None
+    pipes = _pipes(roofline.limits)
     return RooflineResult(
         answer=_answer(roofline),
         workload=opened.id,
@@ -344,10 +269,10 @@ def compute_roofline(
         device=inputs.ceilings.device,
         ceilings=rooflines,
         points=points,
-        pipes=pipes,
+        pipes=pipes if shown.full else roofline_summary.pipes(pipes),
         operations=operations,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
-        sweep=_table(SweepPoint, sweep, {"intensity": "operations/B"}) if sweep else None,
+        sweep=table_from("sweep", list(map(vars, sweep))) if sweep else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
             *_derived_ceilings(inputs.ceilings, rooflines),

@@ -18,8 +18,9 @@ from ..analysis.store.store import Store
 from .answers.next_calls import next_call
 from .answers.rounds import OptimisationRound
 from .answers.sentences import sentence
+from .answers.tables import table_from
 from .base.parameters import Detail, Reference, WaitSeconds
-from .base.results import NextCall, Result, Table, TextBlock, table
+from .base.results import NextCall, Result, Table, TextBlock
 from .code_objects.triton import PLACES, caches, sources
 from .device.benchmarks import outcomes as peak_tables
 from .device.counter_check import report as check_report
@@ -33,7 +34,6 @@ LONGEST_WAIT_S = 50.0
 """The maximum time in seconds that a call waits, because clients give up after a minute."""
 _KERNELS = 5
 _NEXT_OF_ROUND = 2
-_COLUMNS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "pct": "%", "configurations": None}
 
 
 class RunResult(Result):
@@ -184,8 +184,7 @@ def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str
     except (StoreProblem, NotFound) as problem:
         # Removed or damaged since the run ended.
         return None, [problem.text]
-    rows = [[kernel[name] for name in _COLUMNS] for kernel in full.records()]
-    return table(_COLUMNS, rows).model_copy(update={"total_rows": full.total_rows, "truncated": full.truncated}), []
+    return table_from("longest_kernels", full.records(), full.total_rows), []
 
 
 def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | None:
@@ -196,8 +195,7 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
         return None
     names = [str(row["kernel"]) for row in kernels.records()]
     cached = sources(names, caches(os.environ), run.created_ns / 1e9)
-    rows = [[source.kernel, source.file, source.line] for source in cached]
-    return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
+    return table_from("sources", list(map(vars, cached))) if cached else None
 
 
 def _next(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base.notes import Note
+from ..base.wording import Wording
 from ..catalogue import files
-from ..catalogue.wording import Wording as Wording
 
 
 @cache

@@ -288,7 +288,15 @@ def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = Fi
     wanted = list(metrics)
     chosen = catalog.select(workload.arch, wanted)
     selection = workload.select(view.kernel, view.dispatches)
-    divisor = _normalization_divisor(workload.arch, view.normalization)
+    known = {
+        "per_kernel": catalog.NormalizationDivisor(den="1", word="kernel"),
+        **catalog.normalizations(workload.arch),
+    }
+    if view.normalization not in known:
+        raise BadArgument(
+            f"{view.normalization} is not available on {workload.arch}", fix=f"Use one of {', '.join(known)}"
+        )
+    divisor = known[view.normalization]
     part = view.launched_by
     parts = launching_ranges.parts_by_time(workload, selection, part) if part else ()
     grouping = Grouping(selection, divisor.den, view.by_kernel, view.quartiles, part, parts)
@@ -325,14 +333,6 @@ def _lacks_counts(figure: Figure) -> bool:
     """Whether a figure has no value although its counters were collected."""
     code = figure.reason.code if figure.reason and figure.value is None else None
     return code in _EMPTY_CODES or (code == "no_timing" and bool(figure.reads - {DURATION}))
-
-
-def _normalization_divisor(target: str, normalization: Normalization) -> catalog.NormalizationDivisor:
-    """The divisor of normalised metrics. Raises BadArgument if the target does not have it."""
-    known = {"per_kernel": catalog.NormalizationDivisor(den="1", word="kernel"), **catalog.normalizations(target)}
-    if normalization not in known:
-        raise BadArgument(f"{normalization} is not available on {target}", fix=f"Use one of {', '.join(known)}")
-    return known[normalization]
 
 
 def _by_pass(workload: Workload, metrics: list[Metric]) -> dict[str | None, list[Metric]]:

@@ -10,6 +10,7 @@ from ..catalogue import targets
 from ..catalogue.thresholds import threshold
 from . import Occupancy
 from .launches import LaunchConfiguration
+from .wording import sentence
 
 
 @dataclass(frozen=True)
@@ -78,30 +79,20 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
     if not possible:
         return None
     words, most = words_of(figure.gpu), figure.max_waves_per_cu
-    waves, unit = f"{words.wave}s", words.unit
-    resources = f"registers and {words.limiters['lds']}"
-    achieved_text = f" {achieved:.3g} were resident on average." if achieved is not None else ""
+    resident = sentence("achieved", achieved=achieved) if achieved is not None else ""
+    about = {"words": words, "possible": possible, "resident": resident}
     units = (cus or 0) / (2 if figure.unit.startswith(_PAIRED) else 1)
     if units and launched.grid and launched.workgroup_size:
         groups = launched.grid / launched.workgroup_size / units
         offered = groups * figure.waves_per_workgroup
         if offered <= possible:
-            text = (
-                f"The grid is the limit: {groups:.2g} {words.group}s per {unit} are {offered:.3g} {waves} "
-                f"({100 * offered / most:.3g} % occupancy at most), and {resources} allow {possible} "
-                f"(occupancy_pct).{achieved_text} Only a larger grid gives more {waves}."
-            )
-            return Binding("grid", text, "no", offered)
+            pct = 100 * offered / most
+            return Binding("grid", sentence("grid", groups=groups, offered=offered, pct=pct, **about), "no", offered)
     if achieved is None or achieved > possible * _MARGIN:
         return None
     if achieved < possible * _FAR_BELOW:
-        text = (
-            f"Resources are not the limit: they allow {possible} {waves} per {unit}, and the grid would fill "
-            f"them.{achieved_text} "
-            f"Check for {words.group}s of different duration, a short last round and launch cost before {resources}."
-        )
-        return Binding("uneven", text, "doubtful")
-    text = f"Resources ({words.limiter_names(figure.limiters)}) allow {possible} {waves} per {unit}.{achieved_text}"
+        return Binding("uneven", sentence("uneven", **about), "doubtful")
+    text = sentence("resources", limiters=words.limiter_names(figure.limiters), **about)
     if possible < most:
-        text += f" More {waves} help if the kernel is bound by latency (diagnose_bottleneck)."
+        text += sentence("more_waves", words=words)
     return Binding("resources", text, "perhaps")

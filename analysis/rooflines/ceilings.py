@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.database import sql_literal
 from ..base.notes import Note, Reason
@@ -20,6 +20,7 @@ from ..catalogue.work_formulas import CeilingEntry, WorkFormulas, work_formulas
 from ..store import measured_ceilings
 from ..store.store import Manifest
 from ..workload import Workload
+from .wording import note
 
 if TYPE_CHECKING:
     import duckdb
@@ -118,8 +119,7 @@ def choose(
         return _with_stated(reached, by_hand, workload), theory
     if reached is not None:
         return reached, theory
-    text = "No measured ceilings of this device are stored: these are theoretical and never quite reached."
-    return replace(theory, notes=[Note("none_measured", text), *theory.notes]), theory
+    return replace(theory, notes=[note("none_measured"), *theory.notes]), theory
 
 
 def theoretical_ceilings(workload: Workload) -> Ceilings:
@@ -145,10 +145,9 @@ def device_facts(workload: Workload) -> tuple[dict[str, float], list[Note]]:
         )
         facts |= {n: sheet[n] for n in from_sheet} | {n: sheet[n] for n in _MEMORY if n in sheet}
         if from_sheet:
-            text = f"Not in the profile, so taken from the data sheet of {product.title}: {', '.join(from_sheet)}."
-            notes.append(Note("data_sheet", text))
+            notes.append(note("data_sheet", product=product, facts=from_sheet))
         for clause in contradicted_facts(workload).values():
-            notes.append(Note("data_sheet_differs", f"{clause}; the data sheet is used."))
+            notes.append(note("data_sheet_differs", clause=clause))
     return facts, notes
 
 
@@ -243,8 +242,9 @@ def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: W
         stated[name] = Ceiling(name, units[name], float(value), "empirical", "given by the caller", by_hand=True)
     base = base or Ceilings("empirical", manifest.device or manifest.arch or "unknown device", {})
     measured_ones = {n: c for n, c in base.known.items() if c.derived_from is None}
-    note = Note("by_hand", f"Given by the caller: {', '.join(stated)}; these take precedence over measured ones.")
-    return _with_derived(replace(base, known=measured_ones | stated, notes=[*base.notes, note]), formulas)
+    return _with_derived(
+        replace(base, known=measured_ones | stated, notes=[*base.notes, note("by_hand", stated=list(stated))]), formulas
+    )
 
 
 # -- measured by run_peak_benchmarks ---------------------------------------------------------------
@@ -324,34 +324,20 @@ def _benchmark_notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool
     if not exact:
         here = manifest.host is not None and first["host"] == manifest.host
         whose = f"{'the same machine, a device' if here else 'ANOTHER device'} of the same product"
-    text = (
-        f"The ceilings are of {whose}, measured by run_peak_benchmarks "
-        f"({first['measured_at']}, driver {first['driver'] or 'unknown'}): reached by purpose-built kernels, so "
-        "slightly higher rates are possible."
-    )
-    notes = [Note("benchmarked", text)]
+    notes = [note("benchmarked", whose=whose, at=first["measured_at"], driver=first["driver"] or "unknown")]
     ways = [r for r in rows if r["ceiling"].startswith("hbm.") and r["unit"] == "GB/s" and r["ceiling"] != "hbm.bw"]
     if ways:
-        listed = ", ".join(f"{r['ceiling'].removeprefix('hbm.')} {r['value']:.0f}" for r in ways)
-        notes.append(Note("best_of", f"hbm.bw is the best of: {listed} GB/s."))
+        listed = [f"{r['ceiling'].removeprefix('hbm.')} {r['value']:.0f}" for r in ways]
+        notes.append(note("best_of", listed=listed))
     if doubtful := [f"{r['ceiling']} ({r['reason'] or 'no reason kept'})" for r in rows if r["status"] == "suspect"]:
-        text = f"Suspect in the measurement: {first_few(doubtful, _DOUBTS, '; ')}."
-        notes.append(Note("suspect_ceilings", text))
+        notes.append(note("suspect_ceilings", doubtful=first_few(doubtful, _DOUBTS, "; ")))
     return notes
 
 
 # -- recorded with a profile -----------------------------------------------------------------------
 
 
-class _CeilingRow(NamedTuple):
-    ceiling: str
-    unit: str
-    value: float
-    low: float | None
-    high: float | None
-    device_id: int | None
-    method: str | None
-    measured_at: str | None
+_RECORDED = ("ceiling", "unit", "value", "low", "high", "device_id", "method", "measured_at")
 
 
 def _others_of_product(workload: Workload) -> list[Manifest]:
@@ -376,47 +362,47 @@ def _ceilings_of_profile(workload: Workload, origin: Manifest) -> Ceilings | Non
     if workload.store.file(origin, "ceilings") is None:
         return None
     rows = [
-        _CeilingRow(*row)
+        dict(zip(_RECORDED, row, strict=True))
         for row in workload.rows(
-            f"SELECT {', '.join(_CeilingRow._fields)} FROM {Workload(workload.store, origin).relation('ceilings')} "
+            f"SELECT {', '.join(_RECORDED)} FROM {Workload(workload.store, origin).relation('ceilings')} "
             f"WHERE kind = 'empirical' AND value > 0 AND coalesce(gpu, '') IN ('', {sql_literal(workload.arch)}) "
             "ORDER BY device_id NULLS FIRST"
         )
     ]
     if not rows:
         return None
-    device = rows[0].device_id
+    device = rows[0]["device_id"]
     units = {b.key: b.unit for b in _formulas(workload).bounds}
     known = {}
     for row in rows:
-        if row.device_id == device:
-            source = f"{row.method or 'measured'}{_date_suffix(row)}"
-            unit = units.get(row.ceiling, row.unit)
-            known[row.ceiling] = Ceiling(row.ceiling, unit, row.value, "empirical", source, row.low, row.high)
+        if row["device_id"] == device:
+            source = f"{row['method'] or 'measured'}{_date_suffix(row)}"
+            unit = units.get(row["ceiling"], row["unit"])
+            known[row["ceiling"]] = Ceiling(
+                row["ceiling"], unit, row["value"], "empirical", source, row["low"], row["high"]
+            )
     title = f"{origin.device or origin.arch} ({origin.arch}), device {device if device is not None else '?'}"
     return Ceilings("empirical", title, known, {}, _recorded_notes(workload.manifest, origin, rows))
 
 
-def _date_suffix(row: _CeilingRow) -> str:
-    return f", {row.measured_at}" if row.measured_at else ""
+def _date_suffix(row: dict[str, Any]) -> str:
+    return f", {row['measured_at']}" if row["measured_at"] else ""
 
 
-def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[_CeilingRow]) -> list[Note]:
+def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[dict[str, Any]]) -> list[Note]:
     """Notes on the origin of recorded ceilings, and on reasons to distrust them."""
-    first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
-    text = (
-        f"Measured by {first.method or 'an unnamed benchmark'}{_date_suffix(first)}, device {first.device_id}: "
-        "lower bounds, so more than 100 % is possible."
-    )
-    notes = [Note("recorded", text)]
+    first, devices = rows[0], sorted({r["device_id"] for r in rows if r["device_id"] is not None})
+    method = first["method"] or "an unnamed benchmark"
+    notes = [note("recorded", method=method, date=_date_suffix(first), device=first["device_id"])]
     if len(devices) > 1:
-        text = f"That file contains devices {', '.join(map(str, devices))}; their ceilings differ by a few percent."
-        notes.append(Note("several_devices", text))
+        notes.append(note("several_devices", devices=list(map(str, devices))))
     if origin.id != manifest.id:
         same = origin.host is not None and origin.host == manifest.host
         where = "of the same machine" if same else "of ANOTHER device of the same product"
-        text = f"The ceilings are {where}: they were recorded with workload {origin.id}, not with this one."
-        notes += [Note("from_other_workload", text), *_stale_notes(str(first.measured_at or ""), manifest)]
+        notes += [
+            note("from_other_workload", where=where, origin=origin),
+            *_stale_notes(str(first["measured_at"] or ""), manifest),
+        ]
     return notes
 
 
@@ -430,6 +416,5 @@ def _stale_notes(measured_at: str, manifest: Manifest) -> list[Note]:
             continue
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
         days = abs(manifest.created_ns / 1e9 - when.timestamp()) / 86_400
-        stale = Note("stale", f"The ceilings are STALE: measured {days:.0f} days apart from this workload.")
-        return [stale] if days > _STALE_DAYS else []
+        return [note("stale", days=days)] if days > _STALE_DAYS else []
     return []

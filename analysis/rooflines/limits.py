@@ -193,7 +193,10 @@ def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
     figures = [inputs.figures.get(work.kernel, {}) for work in groups]
     measured = loads_of.measured_loads(inputs.target, figures) if inputs.figures else [{} for _ in groups]
     deduced = loads_of.deductions(inputs.target, figures) if inputs.figures else [{} for _ in groups]
-    pipes = _operations_by_pipe(inputs)
+    issue = [o for o in inputs.formulas.operation if o.name == "valu.issue"]
+    pipes: dict[str, list[WorkOperation]] = {"valu": [], "matrix": [], "valu.issue": issue}
+    for operation in inputs.formulas.operations(inputs.target, "flop", "iop"):
+        pipes[operation.pipe].append(operation)
     kernels = [
         _measure_kernel(inputs, work, pipes, signals, bounds)
         for work, signals, bounds in zip(groups, measured, deduced, strict=True)
@@ -230,14 +233,6 @@ def _roof_share(view: KernelLimits) -> float | None:
     if greatest > _TOO_MUCH or (uncounted and greatest * _FAR < 1):
         return None
     return min(max(greatest, _LAUNCH_NS * view.n / view.time_ns), 1.0)
-
-
-def _operations_by_pipe(inputs: RooflineInputs) -> dict[str, list[WorkOperation]]:
-    issue = [o for o in inputs.formulas.operation if o.name == "valu.issue"]
-    pipes: dict[str, list[WorkOperation]] = {"valu": [], "matrix": [], "valu.issue": issue}
-    for operation in inputs.formulas.operations(inputs.target, "flop", "iop"):
-        pipes[operation.pipe].append(operation)
-    return pipes
 
 
 def _measure_kernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..base.problems import BadArgument, LimitExceeded
+from .wording import problem
 
 MOST_RANGES = 100_000
 """The maximum number of separate id ranges in one call; adjacent ids form one range."""
@@ -14,7 +14,6 @@ _MOST_LISTED = 1_000_000
 _MOST_COMPARED = 32
 _HIGHEST = 2**63 - 1
 _RANGE = re.compile(r"\s*(\d{1,30})\s*(?:-\s*(\d{1,30})\s*)?", re.ASCII)
-_EXAMPLE = 'Write ids and ranges such as "0,2,5-9", or "skip 1", or omit it for all'
 
 Range = tuple[int, int]
 """The first and the last id."""
@@ -32,15 +31,15 @@ def ranges(dispatches: str | Sequence[int] | None) -> list[Range] | None:
     else:
         merged = _merge_ranges((i, i) for i in sorted(set(map(int, dispatches))))
     if not merged:
-        raise BadArgument("dispatches is empty", fix=_EXAMPLE)
+        raise problem("no_dispatches")
     if merged[0][0] < 0 or merged[-1][1] > _HIGHEST:
         wrong = "an id below 0" if merged[0][0] < 0 else f"an id above {_HIGHEST}"
-        raise BadArgument(f"dispatches names {wrong}", "there are none", _EXAMPLE)
+        raise problem("impossible_dispatches", wrong=wrong)
     if len(merged) > MOST_RANGES:
-        raise _too_many(f"it names {len(merged)} separate ranges", f"{MOST_RANGES} are allowed")
+        raise problem("too_many_ranges", ranges=len(merged), most=MOST_RANGES)
     id_count = sum(high - low + 1 for low, high in _all_but_widest(merged))
     if id_count > _MOST_LISTED:
-        raise _too_many(f"its {len(merged)} separate ranges contain {id_count} ids", f"{_MOST_LISTED} are allowed")
+        raise problem("too_many_dispatches", ranges=len(merged), ids=id_count, most=_MOST_LISTED)
     return merged
 
 
@@ -72,17 +71,11 @@ def _parse_ranges(text: str) -> Iterable[Range]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if not match:
-            raise BadArgument(
-                f"dispatches {_quote(text)} cannot be read",
-                f"at {_quote(part.strip())}",
-                'Write ids and ranges: "0,2,5-9", or "skip 1"',
-            )
+            raise problem("bad_dispatches", text=_quote(text), part=_quote(part.strip()))
         low = int(match[1])
         high = int(match[2] or low)
         if high < low:
-            raise BadArgument(
-                f"dispatches {_quote(text)} cannot be read", f"{low}-{high} is a descending range", _EXAMPLE
-            )
+            raise problem("descending_dispatches", text=_quote(text), low=low, high=high)
         yield low, high
 
 
@@ -95,12 +88,6 @@ def _merge_ranges(in_order: Iterable[Range]) -> list[Range]:
         else:
             merged.append((low, high))
     return merged
-
-
-def _too_many(why: str, allowed: str) -> LimitExceeded:
-    return LimitExceeded(
-        "dispatches selects too much", f"{why}; {allowed}", "Use ranges such as 0-99999, or select a kernel"
-    )
 
 
 def _quote(text: str) -> str:

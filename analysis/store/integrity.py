@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..base.database import connect, sql_path
-from ..base.problems import StoreProblem, Unreachable
+from ..base.problems import Problem, StoreProblem, Unreachable
 from .manifest import Manifest, read_manifest
 from .store import Store
+from .wording import problem
 
 _NEEDED = {"dispatches": {"dispatch_id", "kernel", "duration_ns"}, "counters": {"dispatch_id"}}
 """The columns that a table must have."""
 
 
-def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
+def damage(store: Store, manifest: Manifest) -> Problem | None:
     """Why a workload cannot be read: its files are missing, truncated, damaged or replaced; None if nothing is
     wrong."""
     what = f"Workload {manifest.id} cannot be read"
@@ -23,17 +24,17 @@ def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
         folder = store.folder(manifest)
     except Unreachable:
         raise
-    except StoreProblem as problem:
-        return StoreProblem(f"{what}: {problem.what}", problem.why, problem.fix)
+    except StoreProblem as error:
+        return problem("workload_unusable", what=what, problem=error)
     if not folder.is_dir():
         return StoreProblem(what, "it was deleted in the meantime", "list_workloads shows the remaining ones")
     try:
         read_manifest(folder)
-    except StoreProblem as problem:
-        return StoreProblem(f"{what}: {problem.what}", problem.why, "Import the profile again")
+    except StoreProblem as error:
+        return problem("workload_damaged", what=what, problem=error)
     for name in manifest.files:
         if why := _damage_of(folder / name, manifest):
-            return StoreProblem(f"{what}: {name} is damaged", why, "Delete the workload, and import the profile again")
+            return problem("table_unreadable", what=what, name=name, why=why)
     return None
 
 
@@ -58,7 +59,7 @@ def readable_workloads(store: Store, manifests: Iterable[Manifest]) -> tuple[lis
     return readable, sentences
 
 
-def store_problem_behind(store: Store, error: BaseException) -> StoreProblem | None:
+def store_problem_behind(store: Store, error: BaseException) -> Problem | None:
     """The problem if a file of the store disappeared, behind an error of the system or of DuckDB; otherwise None."""
     import duckdb
 
@@ -71,11 +72,7 @@ def store_problem_behind(store: Store, error: BaseException) -> StoreProblem | N
         why = "a file that existed a moment ago cannot be read"
     else:
         return None
-    return StoreProblem(
-        f"The store {store.address} changed in the meantime",
-        why,
-        "Call list_workloads to see what remains, and try again",
-    )
+    return problem("store_changed", store=store, why=why)
 
 
 def why_unreadable(path: Path) -> str:

@@ -14,10 +14,11 @@ from typing import Annotated
 import pydantic
 
 from ..base.notes import Note
-from ..base.problems import LimitExceeded, StoreProblem
+from ..base.problems import LimitExceeded
 from ..base.temporary_files import OPEN_SAFELY
 from ..catalogue.targets import find_target
 from .doubts import Doubt
+from .wording import problem
 
 LAYOUT = 1
 PREFIX = "workload="
@@ -51,7 +52,6 @@ _MOST_BYTES = 64 << 30
 """The maximum size of a workload that is copied from another store."""
 _PARQUET = b"PAR1"
 """The first and the last bytes of a Parquet file."""
-_AGAIN = "Import the profile again"
 _Whole = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
 _GBS_PER_LANE = {1: 0.25, 2: 0.5, 3: 0.9846, 4: 1.9692, 5: 3.9385, 6: 7.5625}
 """GB/s per direction after encoding (8b/10b, 128b/130b, 242 of 256 bytes): PCI Express base specifications 1.0 to
@@ -187,45 +187,37 @@ def read_manifest(folder: Path) -> Manifest:
     Symbolic links are not followed, neither to files nor to the folder: a workload must be inside its store.
     """
     if folder.is_symlink():
-        raise StoreProblem(
-            "the folder is a symbolic link", "a workload must be inside its store", "Import the profile there"
-        )
+        raise problem("symbolic_link")
     try:
         with os.scandir(folder) as entries:
             files = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
         if MANIFEST not in files:
-            raise StoreProblem(f"no {MANIFEST}", "the folder is not a complete workload", "Delete it")
+            raise problem("no_manifest")
         state = files[MANIFEST]
         manifest = _read_cached(f"{folder}/{MANIFEST}", (state.st_mtime_ns, state.st_ino, state.st_size))
     except pydantic.ValidationError as error:
-        raise StoreProblem(f"{MANIFEST} cannot be read", _first_error(error), _AGAIN) from error
+        raise problem("file_unreadable", name=MANIFEST, why=_first_error(error)) from error
     except OSError as error:
-        raise StoreProblem(f"{MANIFEST} cannot be read", error.strerror or str(error), _AGAIN) from error
+        raise problem("file_unreadable", name=MANIFEST, why=error.strerror or str(error)) from error
     if manifest.layout > LAYOUT:
-        raise StoreProblem(
-            f"layout {manifest.layout} is newer than this version of rooflens supports", fix="Update rooflens"
-        )
+        raise problem("newer_layout", manifest=manifest)
     if not ID.fullmatch(manifest.id) or folder.name != f"{PREFIX}{manifest.id}":
-        raise StoreProblem("the manifest belongs to another workload", fix=_AGAIN)
+        raise problem("other_manifest")
     check_table_names(manifest)
     for name, size in manifest.files.items():
         if name not in files:
-            raise StoreProblem(f"{name} is missing", fix=_AGAIN)
+            raise problem("table_missing", name=name)
         if not stat.S_ISREG(files[name].st_mode):
-            raise StoreProblem(f"{name} is not a regular file", "a workload must be inside its store", _AGAIN)
+            raise problem("not_a_file", name=name)
         if (actual := files[name].st_size) != size:
-            raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)", fix=_AGAIN)
+            raise problem("table_truncated", name=name, actual=actual, size=size)
     return manifest
 
 
 def check_table_names(manifest: Manifest) -> None:
     """Raise StoreProblem if a manifest lists a file that is not a table of a workload."""
     if not _FILES.issuperset(manifest.files):
-        raise StoreProblem(
-            f"the manifest of {manifest.id} lists files that are not tables",
-            "a workload consists of the tables of rooflens only",
-            _AGAIN,
-        )
+        raise problem("unknown_tables", manifest=manifest)
 
 
 def check_room(manifest: Manifest, folder: Path) -> None:
@@ -254,13 +246,9 @@ def refuse_unusual_table(path: Path) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise StoreProblem(f"{path.name} cannot be read", error.strerror or str(error), _AGAIN) from error
+        raise problem("file_unreadable", name=path.name, why=error.strerror or str(error)) from error
     if not usual:
-        raise StoreProblem(
-            f"{path.name} of {path.parent.name.removeprefix(PREFIX)} is damaged",
-            "it is not a complete Parquet file",
-            _AGAIN,
-        )
+        raise problem("incomplete_table", path=path, name=path.parent.name.removeprefix(PREFIX))
 
 
 def read_small(path: str | Path, most: int) -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.database import open_own_database, sql_path
 from ..base.problems import StoreProblem
+from ..catalogue import files as data_files
 from .integrity import why_unreadable
 from .manifest import refuse_unusual_table
 from .store import Store, insert_rows, new_id, write_table
@@ -22,19 +23,7 @@ if TYPE_CHECKING:
 
 USABLE = ("ok", "suspect")
 """The statuses of figures that can be used as ceilings."""
-COLUMNS = {
-    **dict.fromkeys(
-        ("vendor", "device_uuid", "partition", "device", "gpu", "host", "run_id", "mode", "ceiling", "unit", "status",
-         "reason", "held_back", "kernel", "method", "checked", "driver", "compiler", "kernel_version", "measured_at"),
-        "VARCHAR",
-    ),
-    **dict.fromkeys(
-        ("value", "median", "p05", "p95", "clock_mhz", "temperature_c", "power_w", "theoretical", "pct_of_theoretical",
-         "pct_at_clock", "work_per_launch", "intensity"),
-        "DOUBLE",
-    ),
-    **dict.fromkeys(("n", "compute_units", "grid", "workgroup_size"), "BIGINT"),
-}  # fmt: skip
+COLUMNS = {name: kind for kind, names in data_files.load(Path(__file__).with_suffix(".toml")).items() for name in names}
 """The columns of every file, with their DuckDB types."""
 
 

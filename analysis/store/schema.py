@@ -14,10 +14,11 @@ from typing import Any
 import tomli
 
 from ..base.database import connect, sql_literal, sql_name, sql_path
-from ..base.problems import StoreProblem
+from ..base.problems import Problem
 from ..catalogue.counter_names import other_names
 from . import measured_ceilings as peaks
 from .store import TABLES, DistantWorkloads, Manifest, Store
+from .wording import problem
 
 COLUMNS = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes", "cluster")
 """The columns of dispatches that, together with the kernel, define a launch configuration."""
@@ -187,10 +188,10 @@ def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
     return sorted(name for name in names if name.startswith(_PASS_TIME))
 
 
-def unreadable_table_problem() -> StoreProblem:
+def unreadable_table_problem() -> Problem:
     """The error for a file of the store that existed a moment ago and cannot be read."""
     why = "A workload was removed or damaged in the meantime"
-    return StoreProblem("A table of the store could not be read", why, "Call list_workloads to see which are left")
+    return problem("stored_table_unreadable", why=why)
 
 
 def relation(

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.database import sql_literal
-from ..base.problems import BadArgument, NotAllowed, NotFound, StoreProblem, near
+from ..base.problems import NotFound, Problem, StoreProblem, near
 from ..base.temporary_files import MARK, draft_of, is_made_by, mark, remove, sweep
 from .manifest import (
     ID,
@@ -46,6 +46,7 @@ from .manifest import (
 )
 from .manifest import TABLES as TABLES
 from .manifest import Manifest as Manifest
+from .wording import problem
 
 if TYPE_CHECKING:
     import duckdb
@@ -119,11 +120,9 @@ class Store:
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             why = getattr(error, "strerror", None) or why
         if isinstance(layout, bool) or not isinstance(layout, int) or layout < 1:
-            raise StoreProblem(f"{marker} cannot be read", why, f"Write {json.dumps({'layout': LAYOUT})} into it")
+            raise problem("marker_unreadable", marker=marker, why=why, layout=LAYOUT)
         if layout > LAYOUT:
-            raise StoreProblem(
-                f"The store {self.root} has layout {layout}", f"this rooflens supports {LAYOUT}", "Update rooflens"
-            )
+            raise problem("newer_store", root=self.root, layout=layout, supported=LAYOUT)
 
     def scan(self) -> tuple[list[Manifest], list[str]]:
         """All readable workloads, oldest first, and a message for every damaged or unknown entry."""
@@ -135,11 +134,7 @@ class Store:
         except FileNotFoundError:
             return [], []
         except OSError as error:
-            raise StoreProblem(
-                f"The store {self.root} cannot be read",
-                error.strerror or str(error),
-                "Select another one with --store or ROOFLENS_STORE",
-            ) from error
+            raise problem("store_unreadable", root=self.root, strerror=error.strerror or str(error)) from error
         for entry in entries:
             if not entry.name.startswith(PREFIX):
                 if entry.name not in _KNOWN_ENTRIES and not _DRAFT.fullmatch(entry.name):
@@ -147,9 +142,9 @@ class Store:
                 continue
             try:
                 manifests.append(read_manifest(Path(entry.path)))
-            except StoreProblem as problem:
+            except StoreProblem as error:
                 if os.path.lexists(entry.path):  # otherwise it was deleted in the meantime
-                    broken.append(f"{entry.name}: {problem.text}")
+                    broken.append(f"{entry.name}: {error.text}")
         return sorted(manifests, key=lambda m: (m.created_ns, m.id)), broken
 
     def resolve(self, reference: str) -> Manifest:
@@ -159,14 +154,14 @@ class Store:
         such as from an unset variable in a script.
         """
         if not reference.strip():
-            raise BadArgument("The name of the workload is empty", fix='Give a name; "latest" is the newest')
+            raise problem("empty_reference")
         self.verify()
         if ID.fullmatch(reference):
             try:
                 direct = self._direct(reference)
-            except StoreProblem as problem:
-                what = f"Workload {reference} is damaged: {problem.what}"
-                raise StoreProblem(what, problem.why, problem.fix) from problem
+            except StoreProblem as error:
+                what = f"Workload {reference} is damaged: {error.what}"
+                raise StoreProblem(what, error.why, error.fix) from error
             if direct:
                 return direct
         known, broken = self.scan()
@@ -185,11 +180,7 @@ class Store:
         if len(by_prefix) == 1:
             return by_prefix[0]
         if by_prefix:
-            raise NotFound(
-                f"The id prefix {reference!r} is not unique",
-                f"it matches {', '.join(m.id for m in by_prefix[:8])}",
-                "Give more characters of the id",
-            )
+            raise problem("ambiguous_workload", reference=reference, by_prefix=", ".join(m.id for m in by_prefix[:8]))
         hint = near(reference, [*(m.name for m in known), *(m.id for m in known)])
         raise NotFound(missing, hint, "list_workloads shows all")
 
@@ -313,7 +304,7 @@ class Store:
                 shutil.copyfile(folder / name, draft / name, follow_symlinks=False)
                 stated = manifest.sha256.get(name)
                 if (draft / name).stat().st_size != size or (stated and sha256_of(draft / name) != stated):
-                    raise StoreProblem(f"{name} of {manifest.id} does not match its manifest", fix="Try again")
+                    raise problem("copy_differs", name=name, manifest=manifest)
                 _fsync(draft / name)
             return self._complete(draft, manifest)
 
@@ -376,7 +367,7 @@ class Store:
     def check_writable(self, fix: str = "") -> None:
         """Raise NotAllowed if the store is open read-only."""
         if self.read_only:
-            raise NotAllowed(f"The store {self.address} is open read-only", fix=fix)
+            raise problem("read_only_store", address=self.address, fix=fix)
 
     def _create_if_missing(self) -> None:
         """Create the store if it does not exist. Raises NotAllowed if it is read-only."""
@@ -419,7 +410,7 @@ def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path, group: 
     return int(done[0]) if done else 0
 
 
-def write_problem(path: Path, error: Exception) -> StoreProblem | None:
+def write_problem(path: Path, error: Exception) -> Problem | None:
     """The StoreProblem behind a DuckDB error while writing ``path``; None if reading failed or memory ran out."""
     text, root = str(error), next((p.parent for p in path.parents if p.name == "tmp"), path.parent)
     if any(sign in text for sign in ("No space left", "Disk quota", "File too large", "max_temp_directory_size")):
@@ -449,11 +440,7 @@ def is_store(names: Iterable[str]) -> bool:
 def refuse_other_workload(there: Manifest, ours: Manifest, place: str) -> None:
     """Raise StoreProblem if two workloads with the same id differ in their sizes or checksums."""
     if there.files != ours.files or (there.sha256 and ours.sha256 and there.sha256 != ours.sha256):
-        raise StoreProblem(
-            f"{place} has another workload {ours.id}",
-            "its files differ from these",
-            "One of them was changed after it was stored: import the profile again, under a new id",
-        )
+        raise problem("other_workload", place=place, ours=ours)
 
 
 def new_id(now_ns: int) -> str:
@@ -473,12 +460,8 @@ def _fsync(path: Path) -> None:
         os.close(handle)
 
 
-def _disk_problem(root: Path, error: OSError) -> StoreProblem:
+def _disk_problem(root: Path, error: OSError) -> Problem:
     why = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreProblem(
-            f"The store {root} is full", why, "Free space or select another store with --store; nothing was imported"
-        )
-    return StoreProblem(
-        f"The store {root} cannot be written", why, "Check its permissions, or select another one with --store"
-    )
+        return problem("store_full", root=root, why=why)
+    return problem("store_not_writable", root=root, why=why)

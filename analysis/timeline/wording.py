@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..base.wording import Wording
 from ..catalogue.files import load
-from ..catalogue.wording import Wording
 
 
 def sentence(code: str, **values: Any) -> str:

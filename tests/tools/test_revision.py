@@ -11,7 +11,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.running.program_revision import _VARIABLES, RECORD, revision
+from rooflens.tools.running.program_revision import _DATA, RECORD, revision
 
 SAMPLE = Path(__file__).resolve().parents[2] / "server" / "samples" / "clover"
 OTHER = "f" * 40
@@ -19,7 +19,7 @@ OTHER = "f" * 40
 
 @pytest.fixture(autouse=True)
 def no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    for commit, branches in _VARIABLES:
+    for commit, branches in _DATA["commits"].items():
         for name in (commit, *branches):
             monkeypatch.delenv(name, raising=False)
 

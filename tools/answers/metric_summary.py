@@ -41,14 +41,10 @@ def brief(figures: Sequence[Figure]) -> Brief:
     for name, kept_figures in by_name.items():
         if all(f.value is None for f in kept_figures):
             without.setdefault(kept_figures[0].status, []).append(name)
-        elif all(_nothing(f) for f in kept_figures):
+        elif all(f.value == 0 and not f.min and not f.max and f.status == "ok" for f in kept_figures):
             zeros.append(name)
     folded = {*zeros, *(name for names in without.values() for name in names)}
     return Brief([_short(f) for f in figures if f.name not in folded], zeros, without, folded=True)
-
-
-def _nothing(figure: Figure) -> bool:
-    return figure.value == 0 and not figure.min and not figure.max and figure.status == "ok"
 
 
 def _short(figure: Figure) -> Figure:

@@ -11,7 +11,8 @@ from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
 from ...analysis.timeline.phases import OPERATIONS, Phase
 from ..base.results import Table, round_number
-from .tables import table_from
+from .sentences import sentence
+from .tables import Row, table_from
 
 _WITHOUT_SIZE, _TYPE, _SIZES = re.compile(r"(,\[\])+\]$"), re.compile(r'"([^"]*)"'), 80
 """The last arguments without a size, which are not shown, a type, and how many characters are shown of sizes."""
@@ -25,12 +26,12 @@ ABOVE = "as above"
 
 def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Table:
     """Return the ceilings of the requested levels and of the operations used; the table states how many exist."""
-    at = table.columns.index("ceiling")
     wanted = {*_ALWAYS, *used, *(f"{level}.bw" for level in levels)}
-    rows = [row for row in table.rows if row[at] in wanted or str(row[at]).startswith("valu.issue")]
-    kept = rows or table.rows
-    update = {"rows": kept, "total_rows": len(table.rows), "truncated": len(kept) < len(table.rows)}
-    return _shorten_table(table.model_copy(update=update), ())
+    every = table.records()
+    rows = [row for row in every if row["ceiling"] in wanted or str(row["ceiling"]).startswith("valu.issue")] or every
+    shown = _with_rows(table, rows, ())
+    shown.total_rows, shown.truncated = len(every), len(rows) < len(every)
+    return shown
 
 
 def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
@@ -40,48 +41,46 @@ def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Tab
     which the kernel moves no bytes or whose bytes were not collected; each kernel keeps at least one point. Long texts
     appear once.
     """
-    rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
-    has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
-    rows = [row for row in table.rows if row[operations] != 0 or (row[rank], row[level]) not in has_work]
+    every = table.records()
+    worked = {(row["kernel"], row["level"]) for row in every if row["operations"]}
+    rows = [row for row in every if row["operations"] != 0 or (row["kernel"], row["level"]) not in worked]
     if not unused_levels:
-        first = {row[rank]: row for row in reversed(rows)}
-        known = [row for row in rows if not _not_collected(table, row)]
-        with_bytes, with_points = _moving(table), {row[rank] for row in known}
+        first = {row["kernel"]: row for row in reversed(rows)}
+        moving, known = _moving(every), {row["kernel"] for row in rows if not _not_collected(row)}
         rows = [
             row
             for row in rows
-            if (row in known and (row[table.columns.index("bytes")] != 0 or row[rank] not in with_bytes))
-            or (row[rank] not in with_points and row is first[row[rank]])
+            if (not _not_collected(row) and (row["bytes"] != 0 or row["kernel"] not in moving))
+            or (row["kernel"] not in known and row is first[row["kernel"]])
         ]
-    total = table.total_rows if table.total_rows is None else len(rows)
-    table = table.model_copy(update={"rows": rows, "total_rows": total})
-    return _shorten_table(_once(table, numbers), ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
+    _say_once(rows, numbers)
+    shown = _with_rows(table, rows, ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
+    shown.total_rows = table.total_rows if table.total_rows is None else len(rows)
+    return shown
 
 
 def notes_on_unused_levels(table: Table, numbers: dict[str, str]) -> list[str]:
     """Return notes on the levels for which a short table has no points."""
-    kernel, level, moved = (table.columns.index(name) for name in ("kernel", "level", "bytes"))
-    with_others = _moving(table)
-    none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
-    told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
-    notes = [f"No bytes moved, so no point: {', '.join(told)}."] if told else []
-    unknown: dict[str, list[str]] = {}
-    for row in table.rows:
-        if _not_collected(table, row) and row[level] not in (at := unknown.setdefault(row[kernel], [])):
-            at.append(row[level])
+    every = table.records()
+    moving = _moving(every)
+    none = dict.fromkeys((row["kernel"], row["level"]) for row in every if row["bytes"] == 0)
+    told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in moving]
+    notes = [sentence("roofline.no_bytes", told=told)] if told else []
+    unknown: dict[str, dict[str, None]] = {}
+    for row in filter(_not_collected, every):
+        unknown.setdefault(row["kernel"], {})[row["level"]] = None
     said = "; ".join(f"{numbers.get(name, name)} {', '.join(at)}" for name, at in unknown.items())
-    return [*notes, f'Bytes or time unknown: {said}. detail="full" gives the reasons.'] if said else notes
+    return [*notes, sentence("roofline.bytes_unknown", said=said)] if said else notes
 
 
-def _moving(table: Table) -> set[Any]:
+def _moving(rows: Sequence[Row]) -> set[Any]:
     """Return the kernels that move bytes at some level."""
-    kernel, moved = (table.columns.index(name) for name in ("kernel", "bytes"))
-    return {row[kernel] for row in table.rows if row[moved]}
+    return {row["kernel"] for row in rows if row["bytes"]}
 
 
-def _not_collected(table: Table, row: list[Any]) -> bool:
+def _not_collected(row: Row) -> bool:
     """Return whether a point lacks the counters for the bytes of its level."""
-    return row[table.columns.index("bytes")] is None and row[table.columns.index("status")] == "not_collected"
+    return row["bytes"] is None and row["status"] == "not_collected"
 
 
 def pipes(table: Table) -> Table:
@@ -89,54 +88,47 @@ def pipes(table: Table) -> Table:
 
     The shares are in the kernel's line of loads and the times in the points.
     """
-    bound = table.columns.index("bound")
-    obvious = all(row[bound] in ("memory", "compute") for row in table.rows)
+    rows = table.records()
+    obvious = all(row["bound"] in ("memory", "compute") for row in rows)
     said = {n for n in table.columns if n.endswith("_pct")} | {"time_ns", *(["why"] if obvious else [])}
-    rows = [[None if n in said else v for n, v in zip(table.columns, r, strict=True)] for r in table.rows]
-    return _shorten_table(table.model_copy(update={"rows": rows}), None)
+    return _with_rows(table, [row | dict.fromkeys(said) for row in rows], table.columns)
 
 
 def operations(table: Table) -> Table:
     """Return the work by data type, without the ceilings, which have their own table."""
-    left_out = [table.columns.index(name) for name in ("ceiling", "n")]
-    rows = [[None if i in left_out else v for i, v in enumerate(row)] for row in table.rows]
-    return _shorten_table(table.model_copy(update={"rows": rows}), None)
+    return _with_rows(table, [row | {"ceiling": None, "n": None} for row in table.records()], table.columns)
 
 
-def _shorten_table(table: Table, leave_out: Collection[str] | None) -> Table:
-    """Round numbers and drop empty columns: all of them if ``leave_out`` is None, else only those named."""
-    kept = [
-        i
-        for i, name in enumerate(table.columns)
-        if not ((leave_out is None or name in leave_out) and all(row[i] is None for row in table.rows))
-    ]
-    return table.model_copy(
-        update={
-            "columns": [table.columns[i] for i in kept],
-            "units": [table.units[i] for i in kept],
-            "rows": [[_number(row[i]) for i in kept] for row in table.rows],
-        }
-    )
+def _with_rows(table: Table, rows: Sequence[Row], optional: Collection[str]) -> Table:
+    """Return a table with these rows, whose numbers are rounded, without those ``optional`` columns that are empty."""
+    kept = {
+        name: unit
+        for name, unit in zip(table.columns, table.units, strict=True)
+        if name not in optional or any(row[name] is not None for row in rows)
+    }
+    update = {
+        "columns": list(kept),
+        "units": list(kept.values()),
+        "rows": [[_number(row[name]) for name in kept] for row in rows],
+    }
+    return table.model_copy(update=update)
 
 
 def _number(value: Any) -> Any:
     return round_number(value, _DIGITS) if isinstance(value, float) else value
 
 
-def _once(table: Table, numbers: dict[str, str]) -> Table:
+def _say_once(rows: Sequence[Row], numbers: dict[str, str]) -> None:
     """Keep long kernel names and reasons in their first row only."""
-    kernel, reason = table.columns.index("kernel"), table.columns.index("reason")
-    named, last, rows = set[str](), None, list[list[Any]]()
-    for row in table.rows:
-        short, name, why = list(row), row[kernel], row[reason]
-        if isinstance(name, str) and len(name) > _LONG and name in named and name in numbers:
-            short[kernel] = numbers[name]
-        if isinstance(why, str) and why == last:
-            short[reason] = ABOVE
+    named, last = set[str](), None
+    for row in rows:
+        name, why = row["kernel"], row["reason"]
+        if len(name) > _LONG and name in named and name in numbers:
+            row["kernel"] = numbers[name]
+        if why is not None and why == last:
+            row["reason"] = ABOVE
         named.add(name)
         last = why
-        rows.append(short)
-    return table.model_copy(update={"rows": rows})
 
 
 def operator_table(analysed: Operators, top_n: int) -> Table:

@@ -10,7 +10,7 @@ import tomli
 
 from ...analysis.base.notes import Note
 from ...analysis.base.text import figure
-from ...analysis.comparison.wording import Wording
+from ...analysis.base.wording import Wording
 
 
 def sentence(code: str, **values: Any) -> str:

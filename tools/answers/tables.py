@@ -32,17 +32,17 @@ def table_from(
     """
     declared = _tables()[name]
     columns = {of: declared[of] for of in only or declared if of not in without}
-    cells = [[_cell(row, column.get("of", of), column) for of, column in columns.items()] for row in rows]
+    cells = [[_cell(row, of, column) for of, column in columns.items()] for row in rows]
     made = table({of: column.get("unit") for of, column in columns.items()}, cells, limit=limit, offset=offset)
     if total is not None:
         made.total_rows, made.truncated = total, total > len(rows)
     return made
 
 
-def _cell(row: Row, path: str, column: Mapping[str, Any]) -> Any:
-    """Return the value at a path such as ``pair.share``; None if it or anything on the way is None."""
-    first, *attributes = path.split(".")
-    value = row[first]
+def _cell(row: Row, name: str, column: Mapping[str, Any]) -> Any:
+    """Return the value at a path such as ``pair.share``; None if it or anything on the way is None or missing."""
+    first, *attributes = column["of"].split(".") if "of" in column else [name]
+    value = row.get(first)
     for attribute in attributes:
         value = None if value is None else getattr(value, attribute)
     if value is None:
@@ -50,7 +50,7 @@ def _cell(row: Row, path: str, column: Mapping[str, Any]) -> Any:
     if origin := column.get("from"):
         value = 100 * value if origin == "fraction" else value / 1e6
     if "decimals" in column:
-        return round(value, column["decimals"])
+        return round(value, column["decimals"] or None)
     return float(f"{value:.{column['digits']}g}") if "digits" in column else value
 
 

@@ -16,20 +16,10 @@ from ...analysis.diagnosis.gains import ChangeGain
 from ...analysis.timeline.busy import ProgramCeiling
 from ...analysis.timeline.timeline import Application
 from ...analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
-from ..base.results import TextBlock, table
+from ..base.results import TextBlock
 from .sentences import sentence
+from .tables import table_from
 
-_COLUMNS = {
-    "number": None,
-    "kernel": None,
-    "share_pct": "%",
-    "launches": None,
-    "limited_by": None,
-    "bound": None,
-    "confidence": None,
-    "speedup_bound": "times",
-    "program_bound": "times",
-}
 _LEAST_PART_PCT, _SMALLEST_REST_PCT = 1.0, 0.05
 _MOST_CHANGES = 4
 _LEAST_SURE = threshold("diagnosis.application_first")
@@ -114,14 +104,10 @@ def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[TextBlock]:
     if not kernels:
         return []
     rows = [
-        [
-            f"#{d.number}", d.kernel, d.share_pct, d.launches,
-            limit_words(d.verdict.subsystem, d.verdict.beside), d.verdict.bound, d.verdict.confidence,
-            d.verdict.speedup_bound, d.verdict.program_bound,
-        ]
+        {**vars(d), "number": f"#{d.number}", "limited_by": limit_words(d.verdict.subsystem, d.verdict.beside)}
         for d in kernels
-    ]  # fmt: skip
-    return [TextBlock("kernels", table(_COLUMNS, rows)), *(_kernel_block(d) for d in kernels)]
+    ]
+    return [TextBlock("kernels", table_from("diagnoses", rows)), *(_kernel_block(d) for d in kernels)]
 
 
 def _kernel_block(one: Diagnosis) -> TextBlock:

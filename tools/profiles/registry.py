@@ -15,7 +15,7 @@ from typing import Any
 
 from ...analysis.base.extensions import READERS, extensions
 from ...analysis.base.problems import BadArgument, BadInput, Problem, near
-from ..base.profile_files import head
+from ..base.profile_files import head, is_inside
 from .merging.gather import RankProfile, units_of
 from .parsing.module_data import module_data
 from .reader import Profile, ProfileFiles, Reader
@@ -63,7 +63,7 @@ _ANALYSED = (b"compute_workload", b"compute_metric_definition")
 _FIRST_PAGES = 1 << 18
 _STARTS = {  # first bytes of a file -> description
     b"SQLite format 3\x00": "a SQLite database without the tables of rocpd or Nsight Systems",
-    b"PERFILE2": "samples of perf record",
+    b"PERFILE2": "samples of perf record: perf script > FILE.txt makes a text of them, which can be imported",
 }
 
 
@@ -100,7 +100,8 @@ def reader_for(path: Path, format: str) -> Format:
     for known in sorted(readers.values(), key=lambda known: folder and known.host):
         if known.detect(path):
             return known
-    readable = "Supported formats: " + "; ".join(known.files for known in readers.values())
+    listed = sorted(readers.values(), key=lambda known: known.host)
+    readable = "Supported formats: " + "; ".join(known.files for known in listed)
     if kind := _unreadable(path):
         what = f"{path.name} is {kind}" if path.is_file() else kind
         raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
@@ -116,7 +117,7 @@ def recordings_beside(path: Path, reader: Format) -> list[tuple[Format, Path]]:
     if not path.is_dir() or reader.host:
         return []
     ours = [known for known in formats().values() if known.host]
-    files = sorted(file for file in path.iterdir() if file.is_file())[:_LOOKED_AT]
+    files = sorted(file for file in path.iterdir() if file.is_file() and is_inside(file, path))[:_LOOKED_AT]
     fitting = ((next((known for known in ours if known.detect(file)), None), file) for file in files)
     return [(known, file) for known, file in fitting if known]
 

@@ -9,30 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from ...analysis.base.problems import BadArgument, NotAllowed, NotFound, command_advice, near
+from ...analysis.base.problems import NotFound, command_advice, near
+from ...analysis.catalogue import files
+from .wording import problem
 
-_PASSED = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
-    "XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROOFLENS_CATALOGUE",
-    "CC", "CXX", "CUDACXX", "HIPCXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "MAX_JOBS",
-    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
-    "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "WANDB_MODE", "TQDM_DISABLE", "MODULEPATH", "LOADEDMODULES",
-})  # fmt: skip
-_PASSED_PREFIXES = (
-    "LC_", "PYTHON",
-    "CUDA_", "NVIDIA_", "NV_", "NCCL_", "CUBLAS_", "CUDNN_",
-    "ROC", "HIP", "HSA_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "MIOPEN_", "TENSILE_",
-    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_",
-    "CONDA_", "_CE_", "MAMBA_", "PIXI_", "UV_",
-    "PYTORCH_", "TORCH", "INDUCTOR_", "HF_", "NUMBA_", "CUPY_", "VLLM_", "FLASH_ATTENTION_", "TF_CPP_", "TF_GPU_",
-    "TF_XLA_", "TF_ENABLE_", "TF_FORCE_", "XLA_", "JAX_", "TRITON_",
-    "KOKKOS_",
-    "SLURM_", "PBS_", "LSB_", "FLUX_", "OMPI_", "PMI_", "PMIX_", "MPI", "I_MPI_", "MV2_", "UCX_", "FI_",
-)  # fmt: skip
-_LOADERS = ("CUDA_INJECTION", "NVTX_INJECTION", "HSA_TOOLS_LIB", "ROCP_TOOL_LIB", "ROCPROFILER_REGISTER_LIB")
-"""Variables from which a GPU runtime loads a tool. A profiler sets them for itself; with another tool there, ncu ends
-without a result and without an error (measured with 2025.3 on an H200)."""
+_VARIABLES = files.load(Path(__file__).with_suffix(".toml"))
+_PASSED = frozenset(_VARIABLES["passed"])
+_PASSED_PREFIXES, _LOADERS = (tuple(_VARIABLES[name]) for name in ("passed_prefixes", "loaders"))
 SECRET = re.compile(
     r"TOKEN|SECRET|PASS(WORD|WD|PHRASE)?($|_)|_PW$|KEY|CREDENTIAL|COOKIE|PRIVATE|JWT|OAUTH|BEARER|SIGNATURE|^AWS_|^AZURE_|"
     r"^GITHUB_|^GITLAB_|^OPENAI_|^ANTHROPIC_|^GOOGLE_",
@@ -93,25 +76,21 @@ def check_command(command: list[str], cwd: str | None, given: Mapping[str, str],
     looked up on the PATH found in these two.
     """
     if not command or not command[0].strip():
-        raise BadArgument("The command is empty", fix='Give an argument list, such as ["./app", "--size", "1024"]')
+        raise problem("no_command")
     for text in (*command, cwd or "", *given, *given.values()):
         if "\0" in text:
-            raise BadArgument("The command, folder or environment contains a NUL character", "no system accepts one")
+            raise problem("nul_character")
     if command[0].startswith("-"):
-        raise BadArgument(
-            f"The program {command[0][:_SHOWN]!r} begins with a dash",
-            "profilers would treat it as an option",
-            "Put the program first, for example with a path: ./" + command[0][:_SHOWN],
+        raise problem(
+            "dash_program",
+            command=command[0][:_SHOWN],
+            text="Put the program first, for example with a path: ./" + command[0][:_SHOWN],
         )
     for name in given:
         if not _VARIABLE.fullmatch(name):
-            raise BadArgument(f"The variable name {name[:_SHOWN]!r} is invalid", fix="Use only letters, digits and _")
+            raise problem("bad_variable", name=name[:_SHOWN])
         if name.startswith(_LOADERS):
-            raise BadArgument(
-                f"{name[:_SHOWN]} cannot be set",
-                "it loads a tool into the program, where the profiler loads its own",
-                "Omit it, or set it in a script that is the command",
-            )
+            raise problem("loader_variable", name=name[:_SHOWN])
     folder = _folder(cwd)
     _refuse_missing(command[0], folder, {**environment, **given}.get("PATH", os.defpath))
     return str(folder)
@@ -121,18 +100,14 @@ def _folder(cwd: str | None) -> Path:
     try:
         here = Path.cwd()
     except FileNotFoundError as error:
-        raise BadArgument("The folder that the server runs in was deleted", fix="Give cwd, an absolute path") from error
+        raise problem("no_working_folder") from error
     if cwd is None:
         return here
     folder = Path(cwd).expanduser()
     if not folder.is_absolute():
-        raise BadArgument(
-            f"cwd {cwd[:_SHOWN]!r} is not an absolute path",
-            "a relative path depends on where the server was started",
-            f"The server runs in {here}; did you mean {here / cwd}?",
-        )
+        raise problem("relative_cwd", cwd=cwd[:_SHOWN], here=here, folder=here / cwd)
     if not folder.is_dir():
-        raise NotFound(f"The folder {cwd[:_SHOWN]} does not exist", near(folder.name, _names(folder.parent)))
+        raise problem("no_folder", cwd=cwd[:_SHOWN], name=near(folder.name, _names(folder.parent)))
     return folder
 
 
@@ -141,22 +116,20 @@ def _refuse_missing(program: str, folder: Path, path: str) -> None:
     if "/" in program:
         if program.startswith("~"):
             expanded = os.path.expanduser(program)  # noqa: PTH111
-            raise BadArgument(f"{program[:_SHOWN]} needs a shell to expand it", "no shell runs it", f"Write {expanded}")
+            raise problem("needs_shell", program=program[:_SHOWN], expanded=expanded)
         place = folder / program
         if not place.exists():
             beside = near(place.name, _names(place.parent))
-            raise NotFound(f"The program {program[:_SHOWN]} does not exist", f"looked for {place}. {beside}".strip())
+            raise problem("no_program", program=program[:_SHOWN], text=f"looked for {place}. {beside}".strip())
         if not (place.is_file() and os.access(place, os.X_OK)):
             fix = command_advice("Make it executable", f"chmod +x {place}")
-            raise NotAllowed(f"{place} cannot be run", "it is not an executable file", fix)
+            raise problem("not_executable", place=place, fix=fix)
         return
     places = [entry for entry in path.split(os.pathsep) if entry.startswith("/")]
     if shutil.which(program, path=os.pathsep.join(places)):
         return
     if (folder / program).is_file():
-        raise NotFound(
-            f"There is no program {program[:_SHOWN]!r} on PATH", "", f"./{program} is in {folder}: use that path"
-        )
+        raise problem("not_on_path", program=program[:_SHOWN], folder=folder)
     known = [name for place in places for name in _names(Path(place))]
     what = f"There is no program {program[:_SHOWN]!r} on PATH or in {folder}"
     spaced = "Pass each argument as its own list entry: no shell splits them" if " " in program else ""

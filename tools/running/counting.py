@@ -12,8 +12,8 @@ from typing import Any
 
 from ...analysis.base.database import column_names, sql_path
 from ...analysis.base.kernel_names import matching
-from ...analysis.base.problems import BadInput, NotFound, Problem, near
-from ...analysis.base.text import count_text, shorten
+from ...analysis.base.problems import Problem, near
+from ...analysis.base.text import shorten
 from ...analysis.catalogue.rules import library_kernel
 from ...analysis.planning.plan import plan
 from ...analysis.planning.sampling import (
@@ -41,6 +41,7 @@ from .range_filter import choose_iterations as numbers_of
 from .request import LaunchSample, ProfileRequest
 from .run_state import ProfileRun, read_record, read_state
 from .saving import import_timing
+from .wording import problem, sentence
 from .worker import CallProgress
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
@@ -142,7 +143,10 @@ def plan_counting(
         # If the program failed by itself before its first launch, it would fail again.
         if (run.request.range is not None and not unknown) or read_state(folder).fault:
             raise
-        return _without_times(driver, run, out, problem)
+        each = run.launches or USUAL_LAUNCHES
+        request = replace(run.request, sample=LaunchSample((), 0, each)) if driver.REPLAY == "kernel" else run.request
+        remark = sentence("without_times", what=problem.what, each=each)
+        return {"steps": [asdict(step) for step in _counting_steps(driver, request, run, out)], "remarks": [remark]}
     launches, remarks = _countable(launches, run)
     return _CountingPlan(driver, run, launches, took_s, out, time.monotonic() - began).answer(remarks)
 
@@ -153,7 +157,7 @@ def timed_launches(timing: Workload, within: str | None = None, took_s: float = 
     Raises BadInput if there are none, and NotFound if the range contains none.
     """
     if not timing.has("dispatches"):
-        raise BadInput("The timing run reported no launches")
+        raise problem("no_launches")
     con, folder = timing.cursor, timing.store.folder(timing.manifest)
     table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
     stated = column_names(con, table)
@@ -186,17 +190,6 @@ def timed_launches(timing: Workload, within: str | None = None, took_s: float = 
     return TimedLaunches(list(configurations.values()), numbered, readable, groups, range_filter)
 
 
-def _without_times(driver: SamplingDriver, run: ProfileRun, out: Path, problem: Problem) -> dict[str, Any]:
-    """Plan to count some launches of every configuration, because the timing run reported no launches."""
-    each = run.launches or USUAL_LAUNCHES
-    request = replace(run.request, sample=LaunchSample((), 0, each)) if driver.REPLAY == "kernel" else run.request
-    remark = (
-        f"The timing run reported no launches ({problem.what}): {count_text(each, 'launch')} of every "
-        "configuration will be counted."
-    )
-    return {"steps": [asdict(step) for step in _counting_steps(driver, request, run, out)], "remarks": [remark]}
-
-
 def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches, list[str]]:
     """Return the launches of requested kernels that can be counted, and remarks on the others."""
     kernels = list(launches.readable)
@@ -207,20 +200,12 @@ def _countable(launches: TimedLaunches, run: ProfileRun) -> tuple[TimedLaunches,
             known = list(launches.readable.values())
             longest = sorted(known, key=lambda text: -launches.time_of(text))[:_SHOWN]
             shown = ", ".join(shorten(text, _SHOWN_CHARACTERS) for text in longest)
-            raise NotFound(
-                f"No kernel of the program matches {pattern!r}",
-                near(pattern, known) or f"the longest are {shown}",
-                "The timing run, which is kept, lists them all",
-            )
+            raise problem("no_such_kernel", pattern=pattern, near=near(pattern, known) or f"the longest are {shown}")
     waiting = [name for name in kernels if _TOGETHER.search(name)]
     alone = [name for name in kernels if name not in waiting]
     if run.request.replay != "kernel" or not waiting or not alone:
         return launches.only(kernels), []
-    remark = (
-        f"{count_text(len(waiting), 'kernel')} of communication, timed but not counted: replayed alone, they would "
-        "wait for other GPUs."
-    )
-    return launches.only(alone), [remark]
+    return launches.only(alone), [sentence("waiting_kernels", kernels=len(waiting))]
 
 
 @dataclass(frozen=True)
@@ -257,8 +242,8 @@ class _CountingPlan:
             steps = self._steps(run, run.request, chosen, budget_s)
         remarks = [*remarks, *without_lines, *more, *_selection_remarks(chosen, self.launches, self.took_s, cost)]
         if chosen.estimate_s > budget_s:
-            left = f"{chosen.estimate_s:.0f} s is more than the {budget_s:.0f} s that were left"
-            remarks.append(f"{left}: the program alone takes {cost.estimate_s(0):.0f} s under the profiler.")
+            alone_s = cost.estimate_s(0)
+            remarks.append(sentence("over_budget", chosen=chosen, budget_s=budget_s, alone_s=alone_s))
         within_s = budget_s if run.budget_s is not None and run.request.replay == "application" else None
         return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
 
@@ -286,8 +271,7 @@ class _CountingPlan:
             if self._least_s(fewer) <= budget_s:
                 break
         run, more = self._fewer_runs(run, budget_s)
-        why = f"All metrics would take about {needed_s:.0f} s, more than the {budget_s:.0f} s left"
-        return run, [f"{why}: only {', '.join(words)} is counted.", *more]
+        return run, [sentence("only_decisive", needed_s=needed_s, budget_s=budget_s, words=list(words)), *more]
 
     def _least_s(self, request: ProfileRequest) -> float:
         """Return the estimated seconds for one launch of each configuration that matters."""
@@ -299,22 +283,17 @@ class _CountingPlan:
         passes, runs_s = len(request.passes), self.driver.cost(request, self.took_s).run_s
         if passes <= 1 or request.replay != "application" or runs_s <= budget_s:
             return run, []
-        why = (
-            f"{count_text(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
-            f"{budget_s:.0f} s left"
-        )
+        why = {"passes": passes, "runs_s": runs_s, "budget_s": budget_s}
         if run.may_take_turns and request.range is None:
             changed = run.model_copy(update={"request": replace(request, replay="iteration")})
-            return changed, [
-                f"{why}: counters take turns between launches in one run. Raise budget_s or use replay='application'."
-            ]
+            return changed, [sentence("turns_instead", **why)]
         if run.budget_s is None:
-            return run, [f"{why}; set budget_s to limit them."]
+            return run, [sentence("set_budget", **why)]
         fewer = max(1, int(passes * budget_s / runs_s))
         planned = plan(request.target, run.metrics, max_passes=fewer)
         lost = ", ".join(list(planned.left_out)[:8]) + " ..." * (len(planned.left_out) > 8)
         changed = run.model_copy(update={"request": replace(request, passes=planned.passes)})
-        return changed, [f"{why}: only {len(planned.passes)} of them will run, without {lost}."]
+        return changed, [sentence("fewer_runs", **why, runs=len(planned.passes), lost=lost)]
 
     def _steps(self, run: ProfileRun, request: ProfileRequest, chosen: CountingChoice, budget_s: float) -> list[Step]:
         """Return the steps that count the chosen launches; a program whose launches are known ends after the last."""
@@ -340,11 +319,8 @@ class _CountingPlan:
 
 def _no_lines_remark(lines: CountingChoice | None) -> str:
     if lines is None:
-        return "Hot lines were not collected, because the kernels that matter most belong to libraries."
-    return (
-        "Hot lines were not collected, because the counters need the time; metrics=['hotspots'] collects them in about "
-        f"{math.ceil(lines.estimate_s + _AROUND_S)} s."
-    )
+        return sentence("lines_of_libraries")
+    return sentence("lines_need_time", seconds=math.ceil(lines.estimate_s + _AROUND_S))
 
 
 def _sample(
@@ -390,15 +366,14 @@ def _selection_remarks(chosen: CountingChoice, launches: TimedLaunches, took_s: 
     """Describe what is counted, unless that is everything."""
     if chosen.counted == sum(c.launches for c in launches.configurations):
         return []
-    share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
-    of_range = " of the range in" if launches.within else " of"
-    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches{of_range} a timing run of {took_s:.1f} s"
-    more = "Change this with budget_s, launches or kernel."
+    least = ""
     if chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
         least_s = took_s + least_choice(launches.configurations, cost).estimate_s + _AROUND_S
-        more += f" Covering {ENOUGH_PCT:.0f} % of the time takes budget_s={math.ceil(least_s)}."
+        least = sentence("least_budget", enough_pct=ENOUGH_PCT, least_s=math.ceil(least_s))
+    share = "" if chosen.time_pct is None else sentence("counted_share", chosen=chosen)
+    within = " of the range in" if launches.within else " of"
+    kernels = len(chosen.kernels)
     return [
-        f"Counted: {count_text(chosen.counted, 'launch')}, up to {chosen.launches} of each of "
-        f"{chosen.configurations} launch configurations of {count_text(len(chosen.kernels), 'kernel')}, which make up "
-        f"{of_all}. Estimate: {chosen.estimate_s:.0f} s ({cost.known_by}). {more}"
+        sentence("counted", chosen=chosen, kernels=kernels, share=share, within=within, took_s=took_s, cost=cost)
+        + least
     ]

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ...analysis.base.problems import NotAllowed
 from ...analysis.base.text import count_text
+from .wording import problem
 
 
 def lock_folder() -> str:
@@ -28,11 +28,7 @@ def lock_folder() -> str:
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & 0o022:
-        raise NotAllowed(
-            f"{folder} cannot be used for this user's locks",
-            "it is not a folder that only this user can write to",
-            "Remove it, or set XDG_RUNTIME_DIR to your own folder",
-        )
+        raise problem("foreign_lock_folder", folder=folder)
     return str(folder)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from ...analysis.base.problems import BadArgument, MissingTool, Problem
-from ...analysis.base.text import count_text, first_few
+from ...analysis.base.problems import MissingTool, Problem
+from ...analysis.base.text import first_few
 from ...analysis.catalogue.metrics import without_metrics
 from ...analysis.planning.plan import PassPlan
 from ...analysis.store.manifest import Binary
@@ -34,6 +34,7 @@ from .profiler_choice import DeviceChoice
 from .program_revision import identify_binary, revision
 from .request import ProfileRequest, collects_of
 from .run_state import CHECK, OUT, ProfileRun
+from .wording import problem, sentence
 
 _HELP_S = 20.0
 _NAMED = 8
@@ -211,11 +212,7 @@ def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> N
     a timing run."""
     if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
         return
-    raise BadArgument(
-        f"{driver.NAME} cannot restrict counting to a range like this",
-        "it requires ncu, or rocprofv3 with one run for each pass and no launches=[first, last]",
-        "Omit range and select after the profile: dispatches.range_id names the range of every launch",
-    )
+    raise problem("no_range_filter", driver=driver)
 
 
 def _with_usual_extras(driver: Driver, features: Any, request: ProfileRequest) -> ProfileRequest:
@@ -242,14 +239,8 @@ def _features(driver: Driver, path: str, *, lines: bool) -> Any:
 
 def _attached_notes(request: ProfileRequest) -> list[str]:
     """Return notes on what happens to a process that is attached to."""
-    pid = request.pid or 0
-    notes = [f"rocprofv3 is attached to process {pid} for {request.attached_s:g} s; budget_s sets how long."]
-    if not listens(pid):
-        notes.append(
-            f"Process {pid} has no thread rocp-bg-attach, through which newer versions attach: if there are no "
-            "results, it was started without ROCP_TOOL_ATTACH=1."
-        )
-    return notes
+    codes = ["attaching"] if listens(request.pid or 0) else ["attaching", "not_listening"]
+    return [sentence(code, request=request) for code in codes]
 
 
 def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
@@ -263,12 +254,12 @@ def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
 
 
 def _notes(planned: PassPlan, steps: Sequence[Step], choice: DeviceChoice) -> list[str]:
-    runs = f"{count_text(len(steps), 'run')} of the program under {choice.profiler.name}"
-    notes = [f"{runs} on {choice.target}: {', '.join(step.name for step in steps[:20])}.", *choice.warnings]
+    names = [step.name for step in steps[:20]]
+    notes = [sentence("runs", runs=len(steps), choice=choice, names=names), *choice.warnings]
     if planned.split:
-        notes.append(f"Computed from counters of different runs: {first_few(planned.split, _NAMED)}.")
+        notes.append(sentence("split", split=first_few(planned.split, _NAMED)))
     if len(choice.locks) > 1:
-        notes.append(f"The run has all {len(choice.locks)} GPUs to itself; gpu= with an index selects one of them.")
+        notes.append(sentence("all_gpus", gpus=len(choice.locks)))
     return notes
 
 
@@ -277,8 +268,7 @@ def _sampling_notes(
 ) -> list[str]:
     """Return notes on a run that counts a sample after its timing run."""
     what = "its times and timeline" if request.timeline else "its times"
-    notes = [f"First {first.name}: the program runs on {choice.target} for {what}."]
+    notes = [sentence("first_times", first=first, choice=choice, what=what)]
     if planned.passes or request.hotspots:
-        notes[0] += f" Then {choice.profiler.name} counts a representative sample of launches."
-        notes += of_driver
+        notes = [notes[0] + sentence("then_counted", choice=choice), *of_driver]
     return [*notes, *_notes(planned, [], choice)[1:]]

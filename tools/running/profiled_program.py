@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analysis.base.problems import BadArgument, NotAllowed, NotFound
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.planning.plan import PassPlan, plan
 from ..base.untrusted_text import plain_text
 from ..device.machine.sysfs import listing, read
 from .command import check_command
+from .wording import problem
 
 _PROC = Path("/proc")
 _NAME = 60
@@ -51,14 +51,10 @@ def subject(
     """Return the subject that a call names; raise BadArgument, NotFound or NotAllowed if it cannot be profiled."""
     if pid is None:
         if command is None:
-            raise BadArgument("There is nothing to profile", fix='Give command, an argument list: ["./app", "-n", "8"]')
+            raise problem("nothing_to_profile")
         return ProfileSubject(tuple(command), check_command(command, cwd, given, inherited), given)
     if stated := [n for n, value in (("command", command), ("cwd", cwd), ("env", given)) if value]:
-        raise BadArgument(
-            f"pid cannot be combined with {' and '.join(stated)}",
-            "a running process already has its command, folder and variables",
-            "Omit one of them",
-        )
+        raise problem("pid_with_command", stated=" and ".join(stated))
     return ProfileSubject((), "/", {}, pid, _process(pid))
 
 
@@ -68,13 +64,9 @@ def _process(pid: int) -> str:
         owner = (_PROC / str(pid)).stat().st_uid
         name = (_PROC / str(pid) / "comm").read_bytes().decode("utf-8", "replace").strip()
     except OSError as error:
-        raise NotFound(
-            f"There is no process {pid}", "it ended, or runs in another container", "Look up its pid again"
-        ) from error
+        raise problem("no_process", pid=pid) from error
     if os.geteuid() not in (0, owner):
-        raise NotAllowed(
-            f"Process {pid} belongs to another user", "only its user or root may attach to it", "Run there as that user"
-        )
+        raise problem("foreign_process", pid=pid)
     return plain_text(name, _NAME) or "process"
 
 
@@ -117,7 +109,7 @@ class ProfileContents:
         if (uncounted and not self.metrics) or (self.usual and target not in catalog.targets_with_metrics()):
             return PassPlan(target, (), (), (), {}, {}, 0, {})
         if unknown and targets.vendor_of(target):
-            raise NotFound(f"No metrics are known for {target}", "it has no file", catalog.how_to_add(target))
+            raise problem("no_metrics", target=target, how=catalog.how_to_add(target))
         return plan(target, self.metrics, max_passes=max_passes)
 
 
@@ -134,9 +126,5 @@ def parse_run_metrics(metrics: Sequence[str] | None) -> ProfileContents:
     """Split requested metrics like parse_metrics; raise BadArgument for counters over time, which are never run."""
     asked = parse_metrics(metrics)
     if asked.counter_samples:
-        raise BadArgument(
-            "Counters over time are not collected by this tool",
-            "AMD warns that SPM, a beta feature, may reboot the machine",
-            'plan_profile with metrics ["counter_samples"] states the command to run by hand, and what it needs',
-        )
+        raise problem("counter_samples_not_run")
     return asked

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...analysis.base.problems import BadArgument, MissingTool, NotFound, join_sentences
+from ...analysis.base.problems import MissingTool, Problem, join_sentences
 from ...analysis.catalogue import targets
 from ..device.machine.host_settings import HostSetting
 from ..device.machine.model import Device, InstalledProfiler
 from .drivers import registry
+from .wording import problem
 
 if TYPE_CHECKING:
     from ..device.machine.survey import Machine
@@ -86,21 +87,16 @@ def _find_gpu(machine: Machine, gpu: str, vendor: str | None) -> Device:
         raise _no_gpu(machine, vendor)
     if not fitting:
         here = machine.gpu_names()
-        raise NotFound(f"There is no GPU {gpu!r}", f"this machine has {here}", 'Give an index, a uuid or "cpu"')
+        raise problem("no_such_gpu", gpu=gpu, here=here)
     if len({d.vendor for d in fitting}) > 1:
-        raise BadArgument(f"GPU {gpu} is ambiguous: each vendor has one", fix="Give its uuid, or name the profiler")
+        raise problem("ambiguous_gpu", gpu=gpu)
     return fitting[0]
 
 
-def _no_gpu(machine: Machine, vendor: str | None) -> MissingTool:
+def _no_gpu(machine: Machine, vendor: str | None) -> Problem:
     kind = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(vendor or "", "GPU")
     why = machine.notes[0] if machine.notes else "neither sysfs nor a driver lists one"
-    return MissingTool(
-        f"No {kind} is visible here",
-        why,
-        'gpu="cpu" profiles the processor; plan_profile gives commands for a machine with a GPU, and import_profile '
-        "reads their results",
-    )
+    return problem("no_visible_gpu", kind=kind, why=why)
 
 
 def _visible_gpus(devices: list[Device], environment: Mapping[str, str]) -> list[Device]:

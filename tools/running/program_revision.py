@@ -15,23 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ...analysis.catalogue import files
 from ...analysis.store.manifest import Binary, read_small
 from ..base.untrusted_text import plain_text
 
 RECORD = "ROOFLENS_RECORD_COMMIT"
 """Environment variable that disables the recording of commit and branch when set to 0."""
-_VARIABLES = (
-    ("GITHUB_SHA", ("GITHUB_HEAD_REF", "GITHUB_REF_NAME")),
-    ("CI_COMMIT_SHA", ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME")),
-    ("BUILDKITE_COMMIT", ("BUILDKITE_BRANCH",)),
-    ("CIRCLE_SHA1", ("CIRCLE_BRANCH",)),
-    ("BUILD_SOURCEVERSION", ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCH")),
-    ("GIT_COMMIT", ("CHANGE_BRANCH", "GIT_LOCAL_BRANCH", "BRANCH_NAME", "GIT_BRANCH")),
-)
-"""For GitHub, GitLab, Buildkite, CircleCI, Azure Pipelines and Jenkins: the variable with the commit, and those with
-the branch; for a pull request, its source branch."""
-_REMOTE = {"GIT_BRANCH": "origin/"}
-"""Variables whose value starts with the name of the remote, as written by the Git plugin of Jenkins."""
+_DATA = files.load(Path(__file__).with_suffix(".toml"))
 _HEADS = "refs/heads/"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _HEAD, _PACKED = 4096, 16 << 20
@@ -59,9 +49,9 @@ def revision(folder: str | Path | None = None) -> Revision:
 
 
 def _of_job() -> Revision:
-    for commit, branches in _VARIABLES:
+    for commit, branches in _DATA["commits"].items():
         if _COMMIT.fullmatch(value := os.environ.get(commit, "").strip().lower()):
-            named = (os.environ.get(name, "").strip().removeprefix(_REMOTE.get(name, "")) for name in branches)
+            named = (os.environ.get(name, "").strip().removeprefix(_DATA["remotes"].get(name, "")) for name in branches)
             return Revision(value, _branch(next((name for name in named if name), "")))
     return Revision()
 
@@ -108,20 +98,6 @@ def _branch(name: str) -> str | None:
 
 _MOST_HASHED = 1 << 30
 _ELF = b"\x7fELF"
-_INTERPRETERS = (
-    "python",
-    "bash",
-    "sh",
-    "perl",
-    "ruby",
-    "julia",
-    "node",
-    "torchrun",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "env",
-)
 
 
 def identify_binary(command: Sequence[str], folder: str, path: str) -> Binary | None:
@@ -130,7 +106,7 @@ def identify_binary(command: Sequence[str], folder: str, path: str) -> Binary | 
     ``path`` is the PATH to search. Returns None if there is no such file or it cannot be read.
     """
     program = _place(command[0], folder, path)
-    if program is not None and program.name.rstrip("0123456789.").startswith(_INTERPRETERS):
+    if program is not None and program.name.rstrip("0123456789.").startswith(tuple(_DATA["interpreters"])):
         files = [place for word in command[1:] if not word.startswith("-") and _is_file(place := Path(folder, word))]
         program = files[0] if files else program
     return _read(program) if program and _is_file(program) else None

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis.base.database import column_names, sql_literal, sql_path
-from ...analysis.base.problems import BadArgument, NotFound, near
-from ...analysis.base.text import count_text
+from ...analysis.base.problems import NotFound, near
 from ..base.untrusted_text import plain_text
+from .wording import problem
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,11 +67,7 @@ def range_filter_of_recording(con: duckdb.DuckDBPyConnection, folder: Path, text
     rows = con.execute(f"FROM {named} WHERE {ends} ORDER BY ALL LIMIT {_NAMES}").fetchall()
     chains = dict.fromkeys(_range_path(con, named, row, text) for row in rows)
     if len(chains) > _MOST_CHAINS:
-        raise BadArgument(
-            f"{count_text(len(chains), 'range')} of different names end in {plain_text(text, 80)!r}",
-            f"a profiler accepts {_MOST_CHAINS} names at most",
-            "Give the full name of one of them",
-        )
+        raise problem("too_many_ranges", chains=len(chains), text=plain_text(text, 80), most_chains=_MOST_CHAINS)
     threads = f"SELECT max(n) FROM (SELECT count(DISTINCT thread) AS n FROM {table} GROUP BY pid)"
     return RangeFilter(tuple(chains), con.execute(threads).fetchone() == (1,))
 
@@ -107,10 +103,10 @@ def range_condition(con: duckdb.DuckDBPyConnection, folder: Path, name: str) -> 
     ranges_inside = f"(SELECT range_id FROM read_parquet({sql_path(ranges)}) WHERE {inside})"
     if not con.execute(f"FROM {ranges_inside} LIMIT 1").fetchone():
         rows = con.execute(f"SELECT DISTINCT name FROM read_parquet({sql_path(ranges)}) LIMIT {_NAMES}").fetchall()
-        raise NotFound(f"The program has no range {shown!r}", near(name, [str(row[0]) for row in rows]), _MARKERS)
+        raise problem("no_such_range", shown=shown, name=near(name, [str(row[0]) for row in rows]))
     in_range = f"range_id IN {ranges_inside}"
     if not con.execute(f"SELECT 1 FROM read_parquet({sql_path(dispatches)}) WHERE {in_range} LIMIT 1").fetchone():
-        raise NotFound(f"No kernel was launched in range {shown!r}", "", "A range covers only launches of its thread")
+        raise problem("empty_range", shown=shown)
     return in_range
 
 

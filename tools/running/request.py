@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...analysis.base.notes import Note
-from ...analysis.base.problems import BadArgument
-from ...analysis.base.text import count_text
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.counter_names import EVERY_INSTANCE, block_of, events_of, level_of
 from ...analysis.catalogue.targets import products
 from .known_failures import Collects
 from .range_filter import RangeFilter
+from .wording import note, problem
 
 Replay = Literal["application", "kernel", "iteration"]
 
@@ -106,21 +105,13 @@ def checked_pattern(request: ProfileRequest, profiler: str) -> str | None:
     if pattern is None:
         return None
     if not pattern or len(pattern) > _LONGEST or not pattern.isprintable():
-        raise BadArgument(
-            f"kernel={pattern[:80]!r} cannot be used",
-            f"it must be printable text of 1 to {_LONGEST} characters",
-            "Omit kernel to count every kernel",
-        )
+        raise problem("unusable_pattern", pattern=pattern[:80], longest=_LONGEST)
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise BadArgument(f"kernel={pattern[:80]!r} is not a valid regular expression", str(error)) from error
+        raise problem("bad_pattern", pattern=pattern[:80], error=str(error)) from error
     if foreign := _PYTHON_ONLY.search(pattern):
-        raise BadArgument(
-            f"{profiler} does not understand {foreign[0]!r} in kernel={pattern[:80]!r}",
-            "it uses ECMAScript regular expressions",
-            "Avoid inline flags, named groups, look-behind and possessive quantifiers",
-        )
+        raise problem("foreign_pattern", profiler=profiler, foreign=foreign[0], pattern=pattern[:80])
     return pattern
 
 
@@ -130,11 +121,7 @@ def name_parts(request: ProfileRequest, profiler: str) -> list[str]:
     if pattern is None:
         return []
     if not _PARTS.fullmatch(pattern):
-        raise BadArgument(
-            f"{profiler} cannot filter by kernel={pattern[:80]!r}",
-            "it matches parts of names, not regular expressions",
-            "Give one word, or words joined by |, or omit kernel and select kernels after the import",
-        )
+        raise problem("pattern_not_parts", profiler=profiler, pattern=pattern[:80])
     return pattern.split("|")
 
 
@@ -146,22 +133,26 @@ def launch_range(given: int | list[int] | None) -> tuple[int, int] | None:
     if given is None or isinstance(given, int):
         return None
     if len(given) != 2 or not 1 <= given[0] <= given[1] < 2**31:
-        raise BadArgument(
-            f"launches={given} is not a valid range",
-            "launches count from 1, and the last must not be before the first",
-            "Give [first, last], such as [2, 4]",
-        )
+        raise problem("bad_launches", given=given)
     return given[0], given[1]
 
 
-def refuse(request: ProfileRequest, profiler: str, *fields: str) -> None:
-    """Raise BadArgument if the request uses one of ``fields``, which this profiler does not support."""
-    if stated := " and ".join(name for name in fields if getattr(request, name) is not None):
-        raise BadArgument(
-            f"{profiler} cannot restrict a profile by {stated}",
-            "it has no such option",
-            f"Omit {stated} and select after the import",
-        )
+def refuse_unsupported(
+    request: ProfileRequest,
+    profiler: str,
+    replays: Sequence[Replay],
+    lacking: Sequence[Collects],
+    filters: Sequence[str] = (),
+) -> None:
+    """Raise BadArgument if the request needs a replay mode that is not one of ``replays``, collects something that this
+    profiler is ``lacking``, or has one of the ``filters`` that it does not support."""
+    if stated := " and ".join(name for name in filters if getattr(request, name) is not None):
+        raise problem("no_such_filter", profiler=profiler, stated=stated)
+    if request.replay not in replays:
+        raise problem(f"no_{request.replay}_replay", profiler=profiler, known=" and ".join(replays))
+    for what in lacking:
+        if what in collects_of(request):
+            raise problem(f"{profiler}_{what}")
 
 
 def refuse_dash(command: Sequence[str], profiler: str) -> None:
@@ -170,46 +161,16 @@ def refuse_dash(command: Sequence[str], profiler: str) -> None:
     Steps that are planned later have no command yet; the one that the run started with was checked.
     """
     if command and command[0].startswith("-"):
-        raise BadArgument(f"{profiler} would treat {command[0][:80]!r} as an option", "", "Give its path")
+        raise problem("command_like_option", profiler=profiler, command=command[0][:80])
 
 
-def refuse_unsupported(
-    request: ProfileRequest, profiler: str, what: Collects, why: str, fix: str = "Give the command to start instead"
-) -> None:
-    """Raise BadArgument if the request collects something that this profiler (version) cannot collect."""
-    if what in collects_of(request):
-        raise BadArgument(f"{profiler} {_LACKING[what]}", why, fix)
-
-
-def refuse_replay(request: ProfileRequest, profiler: str, *known: Replay) -> None:
-    """Raise BadArgument if the requested replay mode is not one of those that this profiler supports."""
-    if request.replay not in known:
-        raise BadArgument(
-            f"{profiler} cannot {_REPLAYS[request.replay]}", f"it supports only {' and '.join(known)}", "Omit replay"
-        )
-
-
-_LACKING: dict[Collects, str] = {
-    "attach": "cannot attach to a running process",
-    "timeline": "records no timeline here",
-    "hotspots": "takes no samples of instructions",
-}
-_REPLAYS: dict[Replay, str] = {
-    "application": "run the whole program once for each pass",
-    "kernel": "replay single kernels",
-    "iteration": "let groups of counters take turns between launches",
-}
-
-SERIALISED = Note(
-    "serialised",
-    "Counters are collected one kernel at a time, so durations come from the run 'timing', which has no counters.",
-)
+SERIALISED = note("serialised")
 
 
 def left_out_notes(left: dict[str, str]) -> list[Note]:
     """Return one note per reason for the counters that are skipped."""
     return [
-        Note("left_out", f"Skipped: {', '.join(c for c, r in left.items() if r == reason)}: {reason}.")
+        note("left_out", counters=[c for c, r in left.items() if r == reason], reason=reason)
         for reason in dict.fromkeys(left.values())
     ]
 
@@ -222,23 +183,17 @@ def check_limits(request: ProfileRequest) -> None:
     """
     for counter in (c for counters in request.passes for c in counters):
         if not _COUNTER.fullmatch(counter):
-            raise BadArgument(
-                f"{counter[:80]!r} is not a counter", "names consist of letters, digits and underscores", "Correct it"
-            )
+            raise problem("bad_counter", counter=counter[:80])
     limits = targets.gpu(request.target).counter_limits if request.target and request.passes else {}
     for number, counters in enumerate(request.passes, 1):
         over = {b: n for b, n in block_use(counters).items() if limits and n > limits.get(b, 0)}
         if over:
             block, used = next(iter(over.items()))
-            raise BadArgument(
-                f"Pass {number} takes {count_text(used, 'counter')} of block {block}",
-                f"{request.target} has {count_text(limits.get(block, 0), 'register')} for it",
-                "Split the pass; plan_profile packs counters into passes that fit",
+            raise problem(
+                "pass_takes_block", number=number, used=used, block=block, request=request, limits=limits.get(block, 0)
             )
         if limits and sum(1 for c in counters if level_of(c)) > 1:
-            raise BadArgument(
-                f"Pass {number} uses more than one level counter", "the hardware has one accumulator", "Split the pass"
-            )
+            raise problem("several_level_counters", number=number)
 
 
 def block_use(counters: tuple[str, ...]) -> dict[str, int]:

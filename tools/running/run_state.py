@@ -14,13 +14,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from ...analysis.base.problems import NotAllowed, NotFound, Problem, StoreProblem, near
+from ...analysis.base.problems import Problem, StoreProblem, near
 from ...analysis.store.manifest import Binary, PcieLink
 from ...analysis.store.store import Store, write_atomically
 from ..base.progress import report
 from .known_failures import KINDS
 from .processes import ProcessId, alive, end_all, host, this_process
 from .request import ProfileRequest
+from .wording import problem
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINAL = ("done", "failed", "cancelled")
@@ -206,9 +207,7 @@ def write(folder: Path, content: Record | RunState) -> None:
     try:
         write_atomically(folder / name, json.dumps(content.model_dump(mode="json"), indent=1))
     except OSError as error:
-        raise StoreProblem(
-            f"{name} of {folder.name} cannot be written", error.strerror or str(error), "Free space on the store's disk"
-        ) from error
+        raise problem("run_not_writable", name=name, folder=folder, strerror=error.strerror or str(error)) from error
 
 
 def _read(path: Path, parse: Callable[[bytes], _Loaded]) -> _Loaded:
@@ -216,22 +215,22 @@ def _read(path: Path, parse: Callable[[bytes], _Loaded]) -> _Loaded:
         return parse(path.read_bytes())
     except (OSError, pydantic.ValidationError) as error:
         why = (os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)).splitlines()[0]
-        raise StoreProblem(f"{path.parent.name} cannot be read", f"{path.name}: {why}", "Start another run") from error
+        raise problem("run_not_readable", path=path, why=why) from error
 
 
 def find(store: Store, reference: str) -> Path:
     """Return the folder of a run, given its id, a unique prefix or ``latest``; raise NotFound with similar ids."""
     known = _ids(store)
     if not known:
-        raise NotFound(f"There is no run {reference!r}", "the store contains no runs", "profile_command starts one")
+        raise problem("no_runs", reference=reference)
     if reference == "latest":
         return store.run_folder(known[-1])
     fitting = [run for run in known if reference and run.startswith(reference)]
     if len(fitting) == 1:
         return store.run_folder(fitting[0])
     if fitting:
-        raise NotFound(f"{reference!r} is not unique", f"it matches {', '.join(fitting[-6:])}", "Give more of the id")
-    raise NotFound(f"There is no run {reference!r}", near(reference, known), f"The newest is {known[-1]}")
+        raise problem("ambiguous_run", reference=reference, fitting=", ".join(fitting[-6:]))
+    raise problem("no_such_run", reference=reference, near=near(reference, known), known=known[-1])
 
 
 def inspect_run(store: Store, folder: Path) -> tuple[Record, RunState]:
@@ -287,11 +286,11 @@ def folders(store: Store) -> list[Path]:
 def cancel(store: Store, folder: Path) -> None:
     """Request cancellation of a run. The results of its finished steps are kept."""
     if store.read_only:
-        raise NotAllowed("A read-only server cannot cancel runs", fix="Start the server without --read-only")
+        raise problem("read_only_runs")
     try:
         (folder / CANCEL).touch()
     except OSError as error:
-        raise StoreProblem(f"{folder.name} cannot be cancelled", error.strerror or str(error)) from error
+        raise problem("run_not_cancellable", folder=folder, strerror=error.strerror or str(error)) from error
 
 
 def sweep_old(store: Store) -> None:

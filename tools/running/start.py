@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from ...analysis.base.problems import MissingTool, StoreProblem
+from ...analysis.base.problems import StoreProblem
 from ...analysis.store.store import Store, new_id
 from .command import inherited_environment, secrets
 from .device_queue import lock_folder
 from .job import Job
 from .run_state import FINAL, LOGS, OUT, SUPERVISOR_LOG, RunState, read_state, recover, sweep_old, write
+from .wording import problem
 
 _END_S = 10.0
 """How long supervisors may take to end everything when the server stops."""
@@ -50,9 +51,7 @@ def start(store: Store, job: Job) -> None:
         try:
             process = start_fresh(log, job.inherited)
         except OSError as error:
-            raise MissingTool(
-                "The run's supervisor could not start", error.strerror or str(error), "Try again"
-            ) from error
+            raise problem("supervisor_not_started", strerror=error.strerror or str(error)) from error
     _live[run_id] = process
     assert process.stdin
     # If the supervisor died at once, the thread below notices.

@@ -18,7 +18,6 @@ from typing import Any
 import pydantic
 
 from ...analysis.base.text import count_text
-from ...analysis.catalogue import files
 from ...analysis.store.store import Store
 from ..device.machine.sensors import SensorSampler
 from ..isolation.child import function_named
@@ -43,6 +42,7 @@ from .run_state import (
     left_behind,
     write,
 )
+from .wording import problem, sentence
 from .worker import ANSWER, PROGRESS, CallTask
 
 
@@ -78,9 +78,7 @@ def stop_problem(reason: StopReason, job: Job) -> ProblemText:
 
 
 def _problem(code: str, **facts: object) -> ProblemText:
-    """The problem that endings.toml states for how a run or one of its steps ended."""
-    stated = files.load(Path(__file__).with_name("endings.toml"))[code]
-    return ProblemText(**{part: text.format(**facts) for part, text in stated.items()})
+    return ProblemText.of(problem(code, **facts))
 
 
 _POLL_S = 0.1
@@ -203,13 +201,9 @@ class Supervisor:
         took_s = next((self.state.took_s[name] for name in reversed(before) if name in self.state.took_s), None)
         if self.until is None or took_s is None or time.monotonic() + took_s <= self.until:
             return False
-        names = ", ".join(step.name for step in later_steps)
-        left_s = max(0.0, self.until - time.monotonic())
-        remark = (
-            f"Skipped because of budget_s: {names}. A run of the program took {took_s:.0f} s under the profiler, and "
-            f"{left_s:.0f} s were left; the counters of these runs are not collected."
-        )
-        self._save(skipped=[step.name for step in later_steps], remarks=[*self.state.remarks, remark])
+        names, left_s = [step.name for step in later_steps], max(0.0, self.until - time.monotonic())
+        remark = sentence("skipped", names=names, took_s=took_s, left_s=left_s)
+        self._save(skipped=names, remarks=[*self.state.remarks, remark])
         return True
 
     def _activity_of(self, number: int, count: int, step: Step | CallStep) -> str:
@@ -227,9 +221,7 @@ class Supervisor:
         if has_results:
             self.state.cut.append(step.name)
         if isinstance(step, Step) and has_results and outcome.stopped == "budget":
-            self.state.remarks.append(
-                f"{step.name} was ended after {step.within_s:.0f} s; its measurements up to then are kept."
-            )
+            self.state.remarks.append(sentence("cut", step=step))
             return True
         failure = problem or step_failure(step, outcome, self.job)
         if isinstance(step, Step) and step.extra and not outcome.stopped:
@@ -298,7 +290,11 @@ class Supervisor:
 
     def _command(self, step: Step) -> tuple[ProgramOutcome, ProblemText | None]:
         """Run a program; it is a problem if a profiler ended well without any results."""
-        self._write_inputs(step)
+        (self.out / step.name).mkdir(parents=True, exist_ok=True)
+        for name, text in step.files.items():
+            path = self.out / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         own = without_prefixes({**self.job.inherited, **self.job.variables}, step.unset)
         env = {**step.defaults, **own, **step.env}
         profiler = Path(step.argv[0]).name if step.gentle else ""
@@ -356,13 +352,6 @@ class Supervisor:
 
         log = registry.profiler(self.job.run.profiler).LOG
         return {self.out / step.name / log} if log else set()
-
-    def _write_inputs(self, step: Step) -> None:
-        (self.out / step.name).mkdir(parents=True, exist_ok=True)
-        for name, text in step.files.items():
-            path = self.out / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
 
     def _call(self, step: CallStep) -> tuple[ProgramOutcome, ProblemText | None]:
         """Call a rooflens function; its result is stored in the state, and its Problem is returned."""
@@ -431,14 +420,9 @@ class Supervisor:
         self._end(final_state, failure)
 
     def _remark(self, name: str, outcome: ProgramOutcome) -> None:
-        if outcome.left_behind:
-            self.state.warnings.append(
-                f"{name}: ended {count_text(outcome.left_behind, 'process')} still running after the program."
-            )
-        if outcome.stuck:
-            self.state.warnings.append(
-                f"{name}: {count_text(outcome.stuck, 'process')} could not be ended; a driver may hang (see dmesg)."
-            )
+        for code in ("left_behind", "stuck"):
+            if count := getattr(outcome, code):
+                self.state.warnings.append(sentence(code, name=name, count=count))
 
     def _end_stopped(self, reason: StopReason) -> None:
         self._end("cancelled" if reason == "cancelled" else "failed", stop_problem(reason, self.job))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...base.problems import BadArgument
+from ..wording import problem
 
 S3, DUCKLAKE = "s3://", "ducklake:"
 _POSTGRES = "postgres:"
@@ -46,12 +46,7 @@ class Lake:
 def parse_address(text: str) -> Bucket | Lake:
     """Parse an address. Raises BadArgument if it is invalid or contains a password."""
     if len(text) > _LONGEST or mask_secrets(text) != text:
-        raise BadArgument(
-            f"The store {mask_secrets(text)[:200]} contains a password, or is not a valid address",
-            "addresses are shown, logged and stored",
-            "Omit it: S3 uses AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws, PostgreSQL uses PGPASSWORD "
-            "or ~/.pgpass",
-        )
+        raise problem("address_with_password", text=mask_secrets(text)[:200])
     if text.startswith(S3):
         return bucket(text)
     connection_text = text.removeprefix(DUCKLAKE)
@@ -60,11 +55,7 @@ def parse_address(text: str) -> Bucket | Lake:
     if connection_text.startswith(_POSTGRES) and not is_uri and not _URI.match(connection):
         return Lake(connection, postgres=True)
     if is_uri or not connection_text or connection_text.startswith((_POSTGRES, "sqlite:", "mysql:", "duckdb:")):
-        raise BadArgument(
-            f"The store {text[:200]} is not the address of a catalogue",
-            "a catalogue is in PostgreSQL or in a DuckDB file",
-            "Write ducklake:postgres:dbname=NAME host=HOST, or for a trial on one machine ducklake:FILE.ducklake",
-        )
+        raise problem("bad_catalogue_address", text=text[:200])
     return Lake(str(Path(connection_text).expanduser().absolute()), postgres=False)
 
 
@@ -73,11 +64,7 @@ def bucket(text: str) -> Bucket:
     name, _, prefix = text.removeprefix(S3).partition("/")
     prefix = prefix.strip("/")
     if not text.startswith(S3) or not _BUCKET.fullmatch(name) or (prefix and not _PREFIX.fullmatch(prefix)):
-        raise BadArgument(
-            f"{mask_secrets(text)[:200]} is not a valid place in a bucket",
-            "a bucket's name has lower-case letters, digits, dots and dashes; a prefix letters, digits and -_.=+/",
-            "Write s3://BUCKET or s3://BUCKET/PREFIX; the endpoint goes into AWS_ENDPOINT_URL",
-        )
+        raise problem("bad_bucket_address", text=mask_secrets(text)[:200])
     return Bucket(name, f"{prefix}/" if prefix else "")
 
 

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.database import column_names, open_own_database, sql_literal, sql_name
-from ...base.problems import BadArgument, StoreProblem, Unreachable
+from ...base.problems import BadArgument, Unreachable
 from ...base.temporary_files import mark
 from ..manifest import PREFIX, Manifest
 from ..schema import columns, manifest_rows, schema
 from ..store import TABLES
+from ..wording import problem
 from .address import S3, Lake, bucket, mask_secrets
 from .extensions import load
 from .objects import Folder
@@ -66,10 +67,7 @@ class Catalogue:
         if self._path.startswith(S3):
             return S3Objects(bucket(self._path))
         if not self._path.startswith("/"):
-            raise StoreProblem(
-                f"The catalogue keeps its files at {mask_secrets(self._path)[:200]}",
-                "rooflens supports only S3 and folders",
-            )
+            raise problem("unsupported_data_path", path=mask_secrets(self._path)[:200])
         return Folder(Path(self._path))
 
     def manifest_versions(self, id: str | None = None) -> dict[str, str]:
@@ -114,7 +112,7 @@ class Catalogue:
         """
         path = f"{bucket(data)}/" if data.startswith(S3) else f"{Path(data).expanduser().absolute()}/"
         if mask_secrets(data) != data:
-            raise BadArgument("The data path contains a password", "it is stored in the catalogue", "Omit it")
+            raise problem("data_path_with_password")
         with closing(self._plain_connection()) as con:
             before = self._find_data_path(con)
         if before is not None:
@@ -261,17 +259,13 @@ class Catalogue:
             query = f"SELECT lower(view_name) FROM duckdb_views() WHERE database_name = '{_LAKE}'"
             views = {str(view) for (view,) in con.execute(query).fetchall()}
         except duckdb.Error as error:
-            raise StoreProblem(
-                f"The catalogue {mask_secrets(str(self.place))} cannot be opened",
-                mask_secrets(str(error).splitlines()[0])[:300],
-                "If another version of DuckLake wrote it, install the same version of the extension everywhere",
+            raise problem(
+                "catalogue_unreadable",
+                place=mask_secrets(str(self.place)),
+                error=mask_secrets(str(error).splitlines()[0])[:300],
             ) from None
         if clashing_views := sorted(views & {*_ROWS, *TABLES}):
-            raise StoreProblem(
-                f"{clashing_views[0]} of the catalogue {mask_secrets(str(self.place))} is a view",
-                "rooflens creates only tables; a view could read any file of this machine",
-                "Check who can write to the catalogue, and set it up again",
-            )
+            raise problem("catalogue_with_view", clashing_views=clashing_views[0], place=mask_secrets(str(self.place)))
         return con
 
     def _plain_connection(self) -> duckdb.DuckDBPyConnection:
@@ -284,17 +278,9 @@ class Catalogue:
     def _require_data_path(self, con: duckdb.DuckDBPyConnection) -> str:
         if (path := self._find_data_path(con)) is None:
             shown = mask_secrets(str(self.place))
-            raise StoreProblem(
-                f"There is no catalogue at {shown}",
-                "nothing was set up there",
-                f"Set it up once: rooflens init --store '{shown}' --data PLACE",
-            )
+            raise problem("no_catalogue", shown=shown)
         if not path.startswith(S3) and _is_private(Path(path)):
-            raise StoreProblem(
-                f"The catalogue keeps its files at {mask_secrets(path)[:200]}",
-                "this folder contains more than a shared store, and anyone who can run SQL here could read it",
-                "Set up a catalogue whose files are in a separate folder",
-            )
+            raise problem("shared_data_path", path=mask_secrets(path)[:200])
         return path
 
     def _find_data_path(self, con: duckdb.DuckDBPyConnection) -> str | None:

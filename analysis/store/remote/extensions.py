@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ...base.database import sql_literal
 from ...base.extensions import install_command, packages_of
-from ...base.problems import MissingTool, command_advice
+from ...base.problems import Problem, command_advice
+from ..wording import problem
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,10 +56,10 @@ def _packaged_file(name: str) -> Path | None:
     return None
 
 
-def _missing(name: str, why: str = "it is not installed") -> MissingTool:
+def _missing(name: str, why: str = "it is not installed") -> Problem:
     import duckdb
 
     version = duckdb.__version__
     words = f"Set {INSTALL}=1 to let DuckDB download it from its own server, or install it with DuckDB {_PACKAGED}"
-    return MissingTool(f"A DuckLake store needs DuckDB's extension {name}", f"DuckDB is {version} here, and {why}",
-                       command_advice(words, install_command(*packages_of("team"))))  # fmt: skip
+    advice = command_advice(words, install_command(*packages_of("team")))
+    return problem("missing_extension", name=name, version=version, why=why, advice=advice)

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ...base.problems import BadInput
 from ..manifest import MANIFEST_BYTES, Manifest
 from ..store import DistantWorkloads, Store
+from ..wording import problem
 from .address import Bucket, Lake, parse_address
 from .catalogue import Catalogue
 from .remote_store import RemoteStore, StoredWorkload, cache_folder, marker, parse_manifest
@@ -44,11 +44,7 @@ class LakeStore(RemoteStore):
 
     def _check_marker(self, content: bytes, version: str, id: str) -> None:
         if hashlib.sha256(content).hexdigest() != version:
-            raise BadInput(
-                f"the manifest of {id} is not the one that was stored",
-                "its SHA-256 differs from the catalogue's",
-                f"{marker(id)} was changed there: restore it, and check who can write",
-            )
+            raise problem("replaced_manifest", id=id, place=marker(id))
 
     def _announce(self, stored: Sequence[StoredWorkload]) -> list[bool]:
         return self.catalogue.add({one.version: one.manifest for one in stored}, self.objects)

@@ -7,29 +7,21 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...base.problems import StoreProblem, Unreachable
+from ...base.problems import Problem, Unreachable
 from ...base.temporary_files import mark
-from ...base.text import count_text
 from ..manifest import read_small, refuse_unusual_table
 from ..store import sha256_of
+from ..wording import problem
 
 
-def missing(key: str) -> StoreProblem:
+def missing(key: str) -> Problem:
     """The error for an object that a manifest lists but that does not exist."""
-    return StoreProblem(
-        f"{key} is missing",
-        "the workload is being deleted, or part of it was deleted",
-        "Try again; if this persists, delete its manifest there and push the workload again from a store that has it",
-    )
+    return problem("object_missing", key=key)
 
 
-def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
+def wrong_size(key: str, actual: int, size: int) -> Problem:
     """The error for an object whose size does not match its manifest."""
-    return StoreProblem(
-        f"{key} has {count_text(actual, 'byte')} instead of {size}",
-        "it was changed after it was stored, or its manifest was",
-        "Try again; if this persists, delete its manifest there and push the workload again from a store that has it",
-    )
+    return problem("object_changed", key=key, actual=actual, size=size)
 
 
 class Folder:

@@ -41,6 +41,7 @@ from ..manifest import (
     refuse_unusual_table,
 )
 from ..store import ProgressListener, Store, quiet, refuse_other_workload, sha256_of, write_atomically
+from ..wording import problem
 from .s3 import Objects
 
 MARKERS = "manifests"
@@ -128,7 +129,7 @@ class RemoteStore(Store):
             if not isinstance(error, StoreProblem):
                 raise
             fix = f"{error.fix}. Or store it in a folder now (--store DIR), and upload it later with rooflens push"
-            raise StoreProblem(f"{error.what}; nothing was stored", error.why, fix) from error
+            raise problem("nothing_stored", error=error, fix=fix) from error
         return read_manifest(local)
 
     def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
@@ -269,11 +270,7 @@ class RemoteStore(Store):
                 }
             for name, future in downloads.items():
                 if future.result() != manifest.sha256[name]:
-                    raise StoreProblem(
-                        f"{name} of workload {manifest.id} does not match its manifest",
-                        "its SHA-256 differs: it was damaged in transfer, or changed in the shared store",
-                        "Try again; if this persists, push the workload again from a store that has it",
-                    )
+                    raise problem("wrong_checksum", name=name, manifest=manifest)
                 refuse_unusual_table(draft / name)
             (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
             target = self._folder_of(manifest.id)
@@ -345,7 +342,7 @@ def parse_manifest(content: bytes, id: str) -> Manifest:
             what, "it is not a manifest", f"Delete {marker(id)} there, and push the workload again"
         ) from error
     if manifest.id != id or not ID.fullmatch(id):
-        raise StoreProblem(f"the manifest of {id} belongs to another workload")
+        raise problem("other_shared_manifest", id=id)
     check_manifest(manifest)
     return manifest
 
@@ -353,14 +350,10 @@ def parse_manifest(content: bytes, id: str) -> Manifest:
 def check_manifest(manifest: Manifest) -> None:
     """Raise StoreProblem for a manifest that lists files that are not tables, or lacks a checksum."""
     if manifest.layout > LAYOUT:
-        raise StoreProblem(
-            f"layout {manifest.layout} of {manifest.id} is newer than this version of rooflens", fix="Update rooflens"
-        )
+        raise problem("newer_shared_layout", manifest=manifest)
     check_table_names(manifest)
     if manifest.files.keys() != manifest.sha256.keys():
-        raise StoreProblem(
-            f"the manifest of {manifest.id} contains no checksums", "it was not stored by rooflens push or import"
-        )
+        raise problem("no_checksums", manifest=manifest)
 
 
 def marker(id: str) -> str:
@@ -382,4 +375,4 @@ def _limit() -> int:
     try:
         return int(float(text))
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"{CACHE_BYTES} is not a number of bytes", fix="For example 20e9") from error
+        raise problem("bad_cache_size", cache_bytes=CACHE_BYTES) from error

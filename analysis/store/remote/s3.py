@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.extensions import install_command, packages_of
-from ...base.problems import MissingTool, StoreProblem, Unreachable, command_advice
-from ...base.text import count_text
+from ...base.problems import Problem, Unreachable, command_advice
+from ..wording import WORDINGS, problem
 from .address import Bucket
 from .objects import Folder, missing, wrong_size
 
@@ -32,20 +32,6 @@ _UNCONDITIONAL = ("NotImplemented", "501")
 """Error codes of servers without conditional writes."""
 _ABSENT = ("NoSuchKey", "404", "NotFound")
 _KEYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with ~/.aws"
-_REASONS = {
-    "NoSuchBucket": ("the bucket does not exist", "Create it, or correct the name; AWS_ENDPOINT_URL sets the server"),
-    "AccessDenied": ("the credentials do not permit it", "Ask for s3:ListBucket, s3:GetObject, and to write "
-                     "s3:PutObject and s3:DeleteObject; see docs/how-to/team_store.md"),
-    "InvalidAccessKeyId": ("the server does not know the access key", _KEYS),
-    "SignatureDoesNotMatch": ("the secret key does not match the access key", _KEYS),
-    "ExpiredToken": ("the credentials have expired", "Log in again"),
-    "RequestTimeTooSkewed": ("the clock of this machine differs too much from the server's", "Set the clock (NTP)"),
-    "AuthorizationHeaderMalformed": ("the bucket is in another region", "Set AWS_REGION to the bucket's region"),
-    "PermanentRedirect": ("the bucket is in another region", "Set AWS_REGION to the bucket's region"),
-    "SlowDown": ("the server limits the request rate", "Try again later"),
-}  # fmt: skip
-"""S3 error code -> the reason, and what to do."""
-_SAME = {"403": "AccessDenied", "301": "PermanentRedirect", "IllegalLocationConstraintException": "PermanentRedirect"}
 
 
 class S3Objects:
@@ -61,7 +47,7 @@ class S3Objects:
             import boto3
         except ImportError as error:
             fix = command_advice("Install it", install_command(*packages_of("s3")))
-            raise MissingTool("Stores in S3 need the package boto3", "it is not installed", fix) from error
+            raise problem("no_boto3", fix=fix) from error
         return boto3.Session(region_name=os.environ.get("AWS_REGION"))  # boto3 reads AWS_DEFAULT_REGION alone
 
     @cached_property
@@ -88,7 +74,7 @@ class S3Objects:
             pages = self._client.get_paginator("list_objects_v2")
             for number, page in enumerate(pages.paginate(Bucket=self.bucket.name, Prefix=self._key(prefix))):
                 if number >= _MOST_LISTINGS:
-                    raise StoreProblem(f"The listing of {self.bucket} has no end", fix="Check AWS_ENDPOINT_URL")
+                    raise problem("endless_listing", bucket=self.bucket)
                 for entry in page.get("Contents", ()):
                     key = str(entry["Key"]).removeprefix(self.bucket.prefix)
                     versions[key] = str(entry["ETag"])
@@ -100,7 +86,7 @@ class S3Objects:
             with closing(answer["Body"]) as body:
                 content = bytes(body.read(most + 1))
                 if len(content) > most:
-                    raise StoreProblem(f"{key} is too large", f"at most {count_text(most, 'byte')} are allowed")
+                    raise problem("object_too_large", key=key, most=most)
                 return content
         return None
 
@@ -221,9 +207,9 @@ class S3Objects:
             why = f"boto3 could not use its settings ({type(error).__name__})"
             raise Unreachable(self._unreachable, why, "Check AWS_ENDPOINT_URL and AWS_REGION") from None
 
-    def _refusal(self, code: str) -> Unreachable:
-        why, fix = _REASONS.get(_SAME.get(code, code), (f"the server answered {code[:60]}", ""))
-        return Unreachable(f"The bucket {self.bucket.name} cannot be used", why, fix)
+    def _refusal(self, code: str) -> Problem:
+        known = f"s3_{code}" if f"s3_{code}" in WORDINGS.entries else "s3_refused"
+        return WORDINGS.problem(known, bucket=self.bucket.name, code=code[:60])
 
     @property
     def _unreachable(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
@@ -15,13 +15,11 @@ from ....analysis.catalogue.targets import find_target, holds
 from ....analysis.catalogue.thresholds import threshold, thresholds
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
+from ..merging.contract import Connection
 from ..merging.merge import MergedPass, StoredProfile
 from ..parsing.module_data import module_data
 from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, TableCheck, launched_waves, some_names
 from .impossible_values import JUDGES, cause_of_cycles, contradictions
-
-if TYPE_CHECKING:
-    import duckdb
 
 _WARP = 32
 _DOUBT_EVERYTHING = {"xcds_missing": "some launches lack XCDs: sums over XCDs are too low"}
@@ -35,9 +33,7 @@ _ROUNDING = 1e-3
 """ncu computes some metrics as a difference, which may be below zero by a small share of the maximum."""
 
 
-def faults(
-    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile
-) -> list[CheckResult]:
+def faults(con: Connection, folder: Path, manifest: Manifest, merged: StoredProfile) -> list[CheckResult]:
     """Run all checks on the tables written to ``folder`` and return what looks wrong."""
     results = [one for item in merged.passes for one in _of_pass(item, manifest)]
     if manifest.vendor == "amd":
@@ -47,20 +43,15 @@ def faults(
         checks = [TableCheck(**entry) for entry in module_data(__file__, "checks.toml")["check"]]
         of_vendor = [check for check in checks if not check.vendors or manifest.vendor in check.vendors]
         results += [one for check in of_vendor for one in _evaluate(tables, check)]
-    results = _summarise_contradictions(_drop_contradictions_of_uncounted(results))
+    # Another check already reports counters that were not counted.
+    doubts = [d for one in results if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None]
+    uncounted = {c for d in doubts for c in d.counters}
+    results = _summarise_contradictions(
+        [one for one in results if one.code != "identity" or all(uncounted.isdisjoint(d.counters) for d in one.doubts)]
+    )
     if merged.dispatches and merged.counters:
         results += _contradictions(folder, manifest, merged, [d for one in results for d in one.doubts])
     return results
-
-
-def _drop_contradictions_of_uncounted(results: list[CheckResult]) -> list[CheckResult]:
-    """Drop contradictions of counters that another check already reports as not counted."""
-    uncounted = {
-        c for one in results if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None for c in d.counters
-    }
-    return [
-        one for one in results if one.code != "identity" or all(uncounted.isdisjoint(d.counters) for d in one.doubts)
-    ]
 
 
 def _summarise_contradictions(results: list[CheckResult]) -> list[CheckResult]:
@@ -77,11 +68,8 @@ def _summarise_contradictions(results: list[CheckResult]) -> list[CheckResult]:
 
 def doubts_of_readers(warnings: list[Note]) -> list[Doubt]:
     """Return the doubts that follow from the warnings of a reader."""
-    return [
-        Doubt(code, text, (EVERY_COUNTER,))
-        for code, text in _DOUBT_EVERYTHING.items()
-        if any(w.code == code for w in warnings)
-    ]
+    codes = {w.code for w in warnings}
+    return [Doubt(code, text, (EVERY_COUNTER,)) for code, text in _DOUBT_EVERYTHING.items() if code in codes]
 
 
 def _of_pass(item: MergedPass, manifest: Manifest) -> CheckResults:
@@ -119,33 +107,28 @@ def _known_defects(manifest: Manifest) -> CheckResults:
 
 
 class _Instance(NamedTuple):
-    """What a check is made of: words for texts, the same for SQL, and what else is doubted."""
+    """What a check is made of: words for texts and SQL, and what else is doubted."""
 
-    words: dict[str, Any]
-    sql: dict[str, str]
+    words: dict[str, str]
     counters: tuple[str, ...] = ()
     times: bool = False
 
 
-def _instance(names: Mapping[str, str]) -> _Instance:
-    return _Instance(dict(names), {placeholder: sql_name(name) for placeholder, name in names.items()})
-
-
 def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
     """Evaluate a check with one query, and say what is wrong."""
-    names = {placeholder: tables.first_collected(*known) or "" for placeholder, known in check.names.items()}
+    names = {placeholder: next(filter(tables.has, known), "") for placeholder, known in check.names.items()}
     if "" in names.values() or (check.fact and check.fact not in tables.facts):
         return
     if check.gpus and not (find_target(tables.arch) and holds(check.gpus, tables.arch or "")):
         return
-    numbers, sql = _numbers(tables), _instance(names).sql
+    numbers = _numbers(tables)
     if check.judge:
-        yield from JUDGES[check.judge](tables, check, numbers | sql)
+        yield from JUDGES[check.judge](tables, check, numbers | names)
         return
     asked, picks = list[tuple[_Instance, str]](), list[str]()
     for one in _instances(tables, check, names):
         wrong, found, figure = (
-            text.format_map(numbers | sql | one.sql) for text in (check.wrong, check.found, check.figure)
+            text.format_map(numbers | names | one.words) for text in (check.wrong, check.found, check.figure)
         )
         asked.append((one, wrong))
         picks += [f"count(CASE WHEN {wrong} THEN 1 END)", f"count(({wrong}))"] if wrong else [found, "NULL"]
@@ -158,7 +141,7 @@ def _evaluate(tables: ImportedTables, check: TableCheck) -> CheckResults:
         words["figure"], times = figured, one.times
         if check.causes:
             clock = numbers["clock"]
-            cause, more = cause_of_cycles(tables, f"{sql['name']} / {numbers['num_xcd']!r}", clock, figured)
+            cause, more = cause_of_cycles(tables, f"{sql_name(names['name'])} / {numbers['num_xcd']!r}", clock, figured)
             words |= {word: text.format_map(more) for word, text in check.causes[cause].items()}
             times = cause == "absurd"
         counters = one.counters or [name.format_map(words) for name in check.counters]
@@ -182,20 +165,20 @@ def _numbers(tables: ImportedTables) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _instances(tables: ImportedTables, check: TableCheck, names: Mapping[str, str]) -> Iterable[_Instance]:
+def _instances(tables: ImportedTables, check: TableCheck, names: dict[str, str]) -> Iterable[_Instance]:
     """Return what a check is repeated for; once unless it states ``each``."""
     if not check.each:
-        return [_instance(names)]
+        return [_Instance(names)]
     if listed := _LISTS.get(check.each):
         return listed(tables)
-    return [_instance({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
+    return [_Instance({"name": c}) for c in tables.merged.counters if re.fullmatch(check.each, c)]
 
 
 def _dead_counters(tables: ImportedTables) -> Iterator[_Instance]:
     target = find_target(tables.arch)
     for dead in target.dead if target else []:
         if tables.has(dead.counter, dead.although):
-            yield _instance({"name": dead.counter, "although": dead.although})
+            yield _Instance({"name": dead.counter, "although": dead.although})
 
 
 def _identities(tables: ImportedTables) -> Iterator[_Instance]:
@@ -203,20 +186,15 @@ def _identities(tables: ImportedTables) -> Iterator[_Instance]:
     for one in counter_names.identities_of(known, tables.facts) if known else []:
         if tables.has(*one.counters):
             names = " and ".join([*one.counters, *(["the time"] if one.times else [])][:2])
-            words = {"names": names, "relation": one.text}
-            yield _Instance(words, {"contradicted": one.wrong}, tuple(one.counters), one.times)
+            words = {"names": names, "relation": one.text, "contradicted": one.wrong}
+            yield _Instance(words, tuple(one.counters), one.times)
 
 
 def _passes(tables: ImportedTables) -> Iterator[_Instance]:
     times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
     if len(times) > 1:
-        yield _Instance(
-            {"replays": count_text(len(times), "replay")},
-            {
-                "durations": ", ".join(times),
-                "counted": str(bool(tables.merged.passes[0].counters)),
-            },
-        )
+        replays, counted = count_text(len(times), "replay"), str(bool(tables.merged.passes[0].counters))
+        yield _Instance({"replays": replays, "durations": ", ".join(times), "counted": counted})
 
 
 _LISTS: dict[str, Callable[[ImportedTables], Iterator[_Instance]]] = {

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import first_few
 from ....analysis.store.doubts import Doubt
 from ....analysis.store.store import Manifest
-from ..merging.contract import one_row, parquet
+from ..merging.contract import Connection, all_rows, one_row, parquet
 from ..merging.merge import StoredProfile
-
-if TYPE_CHECKING:
-    import duckdb
 
 WAVE = 64
 """Work-items of a wave, for profiles that do not state it."""
@@ -82,13 +78,20 @@ class TableCheck:
 class ImportedTables:
     """The counters (alias c) joined with the dispatches (alias d), as written."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: StoredProfile) -> None:
+    def __init__(self, con: Connection, folder: Path, manifest: Manifest, merged: StoredProfile) -> None:
         self.con, self.facts, self.merged, self.arch = con, manifest.facts, merged, manifest.arch
         counted, dispatches = (parquet([folder / f"{name}.parquet"]) for name in ("counters", "dispatches"))
         for name in manifest.replayed[:1]:
             # Counters of replayed kernels go with the duration of their replays.
             counted = f"(SELECT * REPLACE ({sql_name(f'duration_ns@{name}')} AS duration_ns) FROM {counted})"
         self.relation = f"{counted} c JOIN {dispatches} d USING (dispatch_id)"
+        self.bounds = {
+            name: item.bounds[read]
+            for item in merged.passes
+            for read, name in item.counters.items()
+            if read in item.bounds
+        }
+        """Minimum and maximum of every counter that has values."""
 
     def ask(self, *picks: str) -> list[float]:
         """Return one row of numbers; NULL counts as 0."""
@@ -97,34 +100,21 @@ class ImportedTables:
 
     def kernels_where(self, condition: str) -> tuple[str, ...] | None:
         """Return the kernels with a dispatch for which a condition holds; None if it holds for all kernels."""
-        rows = self.con.execute(
-            f"SELECT DISTINCT c.kernel FROM {self.relation} WHERE {condition} ORDER BY ALL"
-        ).fetchall()
+        rows = all_rows(self.con, f"SELECT DISTINCT c.kernel FROM {self.relation} WHERE {condition} ORDER BY ALL")
         return tuple(str(name) for (name,) in rows) if len(rows) < self.merged.kernels else None
 
     def highest_by_kernel(self, figure: str, limit: float) -> dict[str, float]:
         """Return the kernels for which a figure exceeds a limit, with its maximum, the highest first."""
-        rows = self.con.execute(
+        rows = all_rows(
+            self.con,
             f"SELECT c.kernel, max({figure}) AS most FROM {self.relation} GROUP BY ALL HAVING most > {limit!r} "
-            "ORDER BY 2 DESC, 1"
-        ).fetchall()
+            "ORDER BY 2 DESC, 1",
+        )
         return {str(name): float(value) for name, value in rows}
 
     def has(self, *counters: str) -> bool:
         """Return whether all of these counters were collected."""
         return set(counters) <= set(self.merged.counters)
-
-    def first_collected(self, *counters: str) -> str | None:
-        """Return the first of these counters that was collected."""
-        return next((c for c in counters if self.has(c)), None)
-
-    def bounds(self, counter: str) -> tuple[float, float] | None:
-        """Return the minimum and maximum of a counter in the pass that has it under this name; None without values."""
-        for item in self.merged.passes:
-            for read, name in item.counters.items():
-                if name == counter:
-                    return item.bounds.get(read)
-        return None
 
 
 def launched_waves(wave: int) -> str:

@@ -34,12 +34,7 @@ _Numbers = Mapping[str, Any]
 
 def _repeated(tables: ImportedTables, check: TableCheck, _: _Numbers) -> CheckResults:
     """Report counters with one value for all launches of kernels of different sizes: one row was copied to all."""
-    level = [
-        name
-        for item in tables.merged.passes
-        for read, name in item.counters.items()
-        if (bounds := item.bounds.get(read)) and 0 < bounds[0] == bounds[1]
-    ]
+    level = [name for name, (low, high) in tables.bounds.items() if 0 < low == high]
     if len(level) < _REPEATED or tables.merged.kernels < _KINDS:
         return
     launches, sizes, *counted = tables.ask(
@@ -53,9 +48,9 @@ def _repeated(tables: ImportedTables, check: TableCheck, _: _Numbers) -> CheckRe
 
 def _above_whole(tables: ImportedTables, check: TableCheck, _: _Numbers) -> CheckResults:
     """Report shares of a whole that exceed the whole."""
-    shares = {c: bounds for c in tables.merged.counters if _SHARE.fullmatch(c) and (bounds := tables.bounds(c))}
-    if high := [c for c, bounds in shares.items() if bounds[1] > _WHOLE_PCT]:
-        words = {"names": some_names(high), "top": max(bounds[1] for bounds in shares.values())}
+    shares = {c: most for c, (_, most) in tables.bounds.items() if _SHARE.fullmatch(c)}
+    if high := [c for c, most in shares.items() if most > _WHOLE_PCT]:
+        words = {"names": some_names(high), "top": max(shares.values())}
         seen = tables.kernels_where(" OR ".join(f"{sql_name(c)} > {_WHOLE_PCT}" for c in high))
         beside = tuple(c for c in same_block(tables.arch, high, tables.merged.counters) if c not in high)
         doubts = [Doubt(check.code, check.beside.format_map(words), beside, kernels=seen)] if beside else []

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
@@ -18,12 +18,11 @@ from ...base import progress
 from ...base.profile_files import open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
+from ..merging.contract import Connection
 from ..merging.ranks import rank_number, sql_value
+from ..merging.wording import note, refusal
 from ..parsing.json_stream import LARGEST, JsonCut, elements, number, whole_ns, whole_number
 from ..parsing.spool import NumberedTexts
-
-if TYPE_CHECKING:
-    import duckdb
 
 LAYOUT = EventLayout(__file__)
 ROLES: list[str] = LAYOUT.stated["roles"]
@@ -54,7 +53,7 @@ _LONGEST_ARGUMENTS = 4000
 class Traces:
     """The spools with the events of several files."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+    def __init__(self, con: Connection, work: Path) -> None:
         self.spools = {
             name: LAYOUT.spool(con, work, f"chrome_{name}") for name in ("events", "spans", "marks", "flows")
         }
@@ -88,7 +87,7 @@ class Traces:
         except (BadInput, LimitExceeded) as problem:
             self.damaged.add(len(self.facts))
             self.facts.append({})
-            return Note("damaged", f"{problem.text} It was skipped.")
+            return note("damaged.one", problem=problem)
         return None
 
     def lane_rows(self, *, merged: bool) -> str:
@@ -111,14 +110,14 @@ class Traces:
     def skipped_notes(self) -> list[Note]:
         """Return notes on events that a timeline has no place for."""
         return [
-            Note("not_read", f"{names.total()} {what} of the trace were skipped: {listed(names)}.")
+            note("not_read.trace", total=names.total(), what=what, names=listed(names))
             for what, names in self.left_out.items()
         ]
 
     def unused_notes(self) -> list[Note]:
         """Return warnings about values that are no numbers, or too large."""
         return [
-            Note("not_a_number", f"{count_text(values.total(), 'value')} of {field} cannot be used: {listed(values)}.")
+            note("not_a_number.events", total=values.total(), field=field, values=listed(values))
             for field, values in self.strange.items()
         ]
 
@@ -169,13 +168,9 @@ class _TraceReader:
                 while text.read(_BLOCK):  # to the end, which shows whether a compressed file is complete
                     pass
             except JsonCut as error:
-                raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
+                raise refusal("damaged", file=file, why=str(error)) from error
         if not count:
-            raise BadInput(
-                f"{file.name} is a trace without events",
-                "its list traceEvents is missing or empty",
-                "Check that the profiler was active while the program ran, and profile again",
-            )
+            raise refusal("empty_trace", file=file)
         self.traces.facts.append(self.facts)
 
     def _fact(self, name: str, value: Any) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
-from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ....analysis.store.store import write_table
-from ...base.profile_files import files_below, head
+from ...base.profile_files import files_below, files_of_format, head
 from ...base.untrusted_text import plain_text
 from ..host.py_spy import PY_SPY
-from ..merging.contract import PassTable, count_rows, launch_pass, one_row, parquet, write_relation
+from ..merging.contract import PassTable, all_rows, count_rows, launch_pass, one_row, parquet, write_relation
 from ..merging.ranks import (
     PID_DISTANCE,
     ProcessPlace,
@@ -30,6 +29,7 @@ from ..merging.ranks import (
     sql_value,
     successive_runs,
 )
+from ..merging.wording import note, refusal
 from ..reader import Profile, ProfileFiles
 from ..rocprof import read as rocprof
 from ..timelines.call_kinds import direction_of, is_call, is_pinned, vendor_of
@@ -38,6 +38,7 @@ from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .collect import LAYOUT, ROLES, Traces, listed
 
 _SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
+_ENDS = r"(\.pt\.trace|\.trace)?(\.json)?(\.gz)?$"
 _HEAD = 1 << 18
 _EVENTS, _PHASE = b'"traceEvents"', re.compile(rb'"ph"\s*:\s*"')
 _NOTHING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{(?:[^\[\]{}]{0,1000},)?\s*"traceEvents"\s*:\s*\[\s*\]')
@@ -45,7 +46,6 @@ _TORCH = (b'"deviceProperties"', b'"PyTorch Profiler', b'"cpu_op"', b'"schemaVer
 _V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|COPY|GPU\d+)')
 _OTHERS = b'"rocprofiler-sdk-tool"'
 _MOST_FILES = 1024
-_NAMED = 4
 _ROCPROF = "rocprof"
 _UNSTATED = "chrome"
 """Source of ranges from other programs."""
@@ -53,7 +53,11 @@ _UNSTATED = "chrome"
 
 def detect(path: Path) -> bool:
     """Return whether ``path`` is such a trace, even without events, or a folder with traces at most one level deep."""
-    return bool(_files(path, None)) or (path.is_file() and _is_empty(path))
+
+    def is_empty(file: Path) -> bool:
+        return bool(_NOTHING.match(head(file, _HEAD)))
+
+    return bool(_files(path, None)) or (path.is_file() and bool(files_of_format(path, _SUFFIXES, is_empty)))
 
 
 def detect_torch(path: Path) -> bool:
@@ -87,14 +91,6 @@ def _dialect(file: Path) -> str | None:
     return "rocprof-trace" if _V1.search(start) else "chrome"
 
 
-def _is_empty(file: Path) -> bool:
-    """Return whether a file is a trace in which nothing was recorded."""
-    try:
-        return bool(_NOTHING.match(head(file, _HEAD)))
-    except Problem:
-        return False
-
-
 def read(files: ProfileFiles) -> Profile:
     """Return the trace at ``files.path``, or the traces of all ranks in a folder.
 
@@ -103,16 +99,16 @@ def read(files: ProfileFiles) -> Profile:
     path = files.path
     sources = files.or_itself(_files(path, None))
     if not sources:
-        raise BadInput(f"{path.name} contains no trace in Chrome's format", "no file in it has traceEvents")
+        raise refusal("no_trace", path=path)
     if len(sources) > _MOST_FILES:
-        raise BadInput(f"{path.name} contains more than {_MOST_FILES:,} traces", fix="Import fewer of them")
+        raise refusal("too_many_traces", path=path, most=_MOST_FILES)
     traces, damaged = Traces(files.con, files.work), list[Note]()
     if len(sources) == 1:
         traces.read(sources[0])
     else:
         damaged = [note for file in sources if (note := traces.read_of_many(file))]
     if len(damaged) == len(sources):
-        raise BadInput(f"No trace in {path.name} could be read", " ".join(n.text for n in damaged[:4]))
+        raise refusal("no_readable_trace", path=path, problems=damaged[:4])
     return _ChromeTables(files, sources, traces).profile(damaged)
 
 
@@ -153,11 +149,10 @@ class _ChromeTables:
         """Return the profile; ``damaged`` are warnings about files that were skipped."""
         con = self.con
         con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self.traces.lane_rows(merged=bool(self.fused))}")
-        con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
-        self._fill_in_processes()
+        con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files(self._pids())}")
         self.decided = write_relation(con, self._classified_events(), self.work / "chrome_decided.parquet")
         format, tool = self._tool()
-        table = self._rocprof_table() if tool == _ROCPROF else None
+        table = self._rocprof_table() if tool == _ROCPROF else Profile("amd", ())
         launches = self._launches(self.work / "chrome_launches.parquet", table)
         ranges, notes = self._ranges()
         sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
@@ -169,7 +164,7 @@ class _ChromeTables:
         ranks = [place.rank for place in self.places if place.rank is not None]
         several = bool(self._processes)
         return Profile(
-            name=self.path.name if self.path.is_dir() else _stem(self.path),
+            name=self.path.name if self.path.is_dir() else re.sub(_ENDS, "", self.path.name) or self.path.name,
             format=format,
             vendor=vendor,
             arch=target_of_device(
@@ -178,12 +173,12 @@ class _ChromeTables:
                 (device.get("computeMajor", device.get("major")), device.get("computeMinor", device.get("minor"))),
                 facts,
             )
-            or (table.arch if table else None),
-            device=name or (table.device if table else None),
+            or table.arch,
+            device=name or table.device,
             tool=tool,
             host=only_value(place.host for place in self.places),
             rank=ranks[0] if len(self.files) == len(ranks) == 1 and not self.fused else None,
-            facts=facts or (table.facts if table else {}),
+            facts=facts or table.facts,
             passes=[launches],
             unix_shift=-bases[0] if (bases := self._bases()) else None,
             timeline=TimelineQueries(
@@ -196,18 +191,15 @@ class _ChromeTables:
 
     def _unknown_categories(self) -> list[Note]:
         """Return a warning about events that may be device work, if their category is unknown."""
-        rows = self.con.execute(
+        rows = all_rows(
+            self.con,
             f"SELECT c.text, count(*) FROM {self.decided} e JOIN {self.names} c ON c.number = e.category "
-            f"WHERE what = {sql_literal(_UNSTATED)} GROUP BY 1 ORDER BY 2 DESC, 1"
-        ).fetchall()
+            f"WHERE what = {sql_literal(_UNSTATED)} GROUP BY 1 ORDER BY 2 DESC, 1",
+        )
         categories = Counter({plain_text(name, 80): count for name, count in rows})
         if not categories:
             return []
-        text = (
-            f"{count_text(categories.total(), 'event')} of unknown categories may be work of a device, because of "
-            f"their stream or correlation: {listed(categories)}. Only ranges (source {_UNSTATED}) hold them."
-        )
-        return [Note("unknown_category", text)]
+        return [note("unknown_category", total=categories.total(), categories=listed(categories), source=_UNSTATED)]
 
     def _tool(self) -> tuple[str, str | None]:
         """Return the format and the program that wrote the traces."""
@@ -222,69 +214,59 @@ class _ChromeTables:
 
     def _refusal(self, warnings: Sequence[Note]) -> BadInput:
         """Return the error for traces without a usable time."""
-        what = f"{self.path.name} contains no event with a usable time"
         if self.traces.beyond is not None:
-            stated = plain_text(self.traces.beyond, 40)
-            return BadInput(
-                what,
-                f"ts {stated} is impossible in us, the unit of ts and dur in this format; it looks like ns",
-                "Divide ts and dur by 1000, or fix the program that writes the trace to write us",
-            )
-        why = " ".join(w.text for w in [*warnings, *self.traces.skipped_notes()][:3]) or "it has no complete events"
-        return BadInput(what, why, "Profile again")
+            return refusal("times_in_ns", path=self.path, stated=plain_text(self.traces.beyond, 40))
+        why = [one.text for one in (*warnings, *self.traces.skipped_notes())] or ["it has no complete events"]
+        return refusal("no_times", path=self.path, why=why)
 
     def _bases(self) -> list[int]:
         """Return the Unix times in ns of the zero of each file's clock, for the files that state it."""
         bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
         return [b for b in bases if type(b) is int and abs(b) < 1 << 61]
 
-    def _of_files(self) -> str:
-        """Return SQL for file, rank, host, and the offset of the file's clock from that of the first file."""
-        known = self._bases()
-        shifts = [b - known[0] for b in known] if len(known) == len(self.traces.facts) else [0] * len(self.traces.facts)
-        rows = [f"({i}, {s}, {sql_place(p)})" for i, (p, s) in enumerate(zip(self.places, shifts, strict=True))]
-        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift"))
-        return (
-            f"SELECT {columns}, host::VARCHAR AS host, NULL::BIGINT AS alone, 0::BIGINT AS apart "
-            f"FROM (VALUES {', '.join(rows)}) v(file, shift, rank, host, pid)"
-        )
-
-    def _fill_in_processes(self) -> None:
-        """Set the process of each of several files in which only one made calls, since device work states none."""
-        if not self._several:
-            return
-        call = ROLES.index("call")
-        rows = self.con.execute(
-            f"SELECT file, any_value(pid) FROM {self.spooled} WHERE role = {call} AND pid IS NOT NULL GROUP BY file "
-            "HAVING count(DISTINCT pid) = 1"
-        ).fetchall()
-        pids: dict[int, int] = dict(rows)
+    def _of_files(self, pids: Mapping[int, int]) -> str:
+        """Return SQL for file, rank, host, the only process with calls, and what makes ids and clocks comparable."""
         self.places = [ProcessPlace(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
-        apart = places_of_pids(self.places)
-        self._check_related()
-        self.con.executemany(
-            "UPDATE chrome_files SET alone = ?, apart = ? WHERE file = ?",
-            [[pids.get(n), number * PID_DISTANCE, n] for n, number in enumerate(apart)],
+        known = self._bases()
+        shifts = [base - known[0] for base in known] if len(known) == len(self.files) else [0] * len(self.files)
+        if self._several:
+            self._check_related(shifts)
+        apart = places_of_pids(self.places) if self._several else [0] * len(self.files)
+        rows = [
+            f"({n}, {shift}, {sql_place(place)}, {sql_value(pids.get(n))}, {number * PID_DISTANCE})"
+            for n, (place, shift, number) in enumerate(zip(self.places, shifts, apart, strict=True))
+        ]
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift", "alone", "apart"))
+        return (
+            f"SELECT {columns}, host::VARCHAR AS host FROM (VALUES {', '.join(rows)}) "
+            "v(file, shift, rank, host, pid, alone, apart)"
         )
 
-    def _check_related(self) -> None:
+    def _pids(self) -> dict[int, int]:
+        """Return the process of each of several files in which only one made calls, since device work states none."""
+        if not self._several:
+            return {}
+        call = ROLES.index("call")
+        rows = all_rows(
+            self.con,
+            f"SELECT file, any_value(pid) FROM {self.spooled} WHERE role = {call} AND pid IS NOT NULL GROUP BY file "
+            "HAVING count(DISTINCT pid) = 1",
+        )
+        return dict(rows)
+
+    def _check_related(self, shifts: list[int]) -> None:
         """Raise BadInput if files without ranks are from several runs of a program, one after the other."""
         if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
             return  # clocks of different hosts are not comparable
-        rows = self.con.execute(
-            f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM {self.spooled} JOIN chrome_files USING "
-            "(file) GROUP BY file ORDER BY 2, 3"
-        ).fetchall()
+        rows = all_rows(
+            self.con,
+            f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM (SELECT *, {shifts}[file + 1] AS "
+            f"shift FROM {self.spooled}) GROUP BY file ORDER BY 2, 3",
+        )
         runs = successive_runs(rows, [place.pid for place in self.places])
         if len(runs) > 1:
-            names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
-            raise BadInput(
-                f"{self.path.name} contains traces of {len(runs)} runs, one after the other, and none states a rank",
-                f"one workload would mix their times; one file of each run: {names}",
-                "Import each file separately; ranks come from the traces themselves or from names such as rank0",
-            )
-        text = f"{len(rows)} traces without ranks are treated as one program: import them separately if they are not."
-        self.doubts.append(Note("taken_as_one", text))
+            raise refusal("several_runs", path=self.path, count=len(runs), files=[self.files[run[0]] for run in runs])
+        self.doubts.append(note("taken_as_one", count=len(rows)))
 
     def _classified_events(self) -> str:
         """Return SQL for all events with their role as text; lane and name decide if the category does not."""
@@ -305,23 +287,23 @@ class _ChromeTables:
             "LEFT JOIN chrome_lanes l USING (file, lane)"
         )
 
-    def _rocprof_table(self) -> Profile | None:
-        """Return the table of launches beside the only trace."""
+    def _rocprof_table(self) -> Profile:
+        """Return the table of launches beside the only trace; without passes if there is none."""
+        table = None
         try:
-            return (
-                rocprof.read_beside(ProfileFiles(self.files[0], self.con, self.work)) if len(self.files) == 1 else None
-            )
+            if len(self.files) == 1:
+                table = rocprof.read_beside(ProfileFiles(self.files[0], self.con, self.work))
         except Problem as problem:
-            self.doubts.append(Note("left_out", f"{problem.text} It was skipped."))
-            return None
+            self.doubts.append(note("left_out.one", problem=problem))
+        return table or Profile("amd", ())
 
-    def _launches(self, path: Path, table: Profile | None) -> PassTable:
+    def _launches(self, path: Path, table: Profile) -> PassTable:
         """Return the kernels as launches, in the order of their start, with what ``table`` states about them."""
         rows = (
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
             f"(coalesce(device, device_id) AS device_id) FROM {self.decided} WHERE what = 'kernel'"
         )
-        if table:
+        if table.passes:
             rows, notes = rocprof.with_sizes(self.con, rows, table)
             self.doubts += notes
         count = write_table(self.con, rows, path)
@@ -398,15 +380,10 @@ class _ChromeTables:
         spans, notes = pair(con, work, ordered, "chrome")
         lost = count_rows(con, f"{self.marks} WHERE time_ns IS NULL")
         if lost:
-            notes.append(Note("events_left_out", f"{lost} begins or ends have no time, so they were skipped."))
+            notes.append(note("events_left_out.timeless", lost=lost))
         rows["begun"] = (
             f"(SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone FROM {marks} m "
             f"JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 JOIN {self.names} n ON n.number = m.name "
             "JOIN chrome_files f ON f.file = m.file)"
         )
         return LAYOUT.select("ranges", RANGE, rows), notes
-
-
-def _stem(path: Path) -> str:
-    name = path.name.removesuffix(".gz").removesuffix(".json")
-    return name.removesuffix(".pt.trace").removesuffix(".trace") or path.name

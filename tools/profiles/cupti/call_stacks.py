@@ -15,7 +15,7 @@ from ....analysis.store.store import write_table
 from ...base.untrusted_text import plain_text
 from ...code_objects.host_code import host_sources
 from ...code_objects.lines import NAME_LIMIT, PATH_LIMIT
-from ..merging.contract import parquet, write_relation
+from ..merging.contract import all_rows, parquet, write_relation
 from ..merging.demangled_names import demangle_name
 from ..parsing.spool import write_rows
 from .records import CuptiRecording, Stage
@@ -77,24 +77,21 @@ def call_stacks(stage: Stage, recordings: Sequence[CuptiRecording]) -> CallStack
     return CallStacks(f"SELECT * FROM {frames}", f"SELECT * FROM {calls}")
 
 
-def _module_file(recording: Path | None, number: int, module: str) -> str:
-    """Return the file with the code of a module: the copy that the recorder made, or else the module itself."""
-    kept = recording and recording.with_suffix(f".{number}.module")
-    return str(kept) if kept and kept.is_file() else module
-
-
 def _write_frames(stage: Stage, recordings: Mapping[int, Path], path: Path) -> None:
     """Write file, id, function, source, line and module of the frames."""
     texts = f"SELECT file, id, any_value(text) AS text FROM {stage.relation('NAME')} GROUP BY file, id"
-    if not stage.parts["NAME"]:
-        texts = "SELECT 0 AS file, 0 AS id, '' AS text LIMIT 0"
     joined = "".join(f"LEFT JOIN texts {c} ON {c}.file = r.file AND {c}.id = r.{n} " for c, n in _TEXTS.items())
-    rows = stage.con.execute(
+    rows = all_rows(
+        stage.con,
         f"WITH texts AS MATERIALIZED ({texts}) SELECT r.file, r.id, f.text, s.text, r.line, m.text, r.address, r.kind, "
         f"r.module "
-        f"FROM {stage.relation('FRAM')} r {joined} ORDER BY r.row LIMIT {_MOST_FRAMES}"
-    ).fetchall()
-    kept = {(r[0], r[8]): _module_file(recordings.get(r[0]), r[8], r[5]) for r in rows if r[7] == _NATIVE and r[5]}
+        f"FROM {stage.relation('FRAM')} r {joined} ORDER BY r.row LIMIT {_MOST_FRAMES}",
+    )
+    kept = {}
+    for file, module, number in {(r[0], r[5], r[8]) for r in rows if r[7] == _NATIVE and r[5]}:
+        # The copy that the recorder made, or else the module itself.
+        copy = recordings[file].with_suffix(f".{number}.module") if file in recordings else None
+        kept[file, number] = str(copy) if copy and copy.is_file() else module
     native = dict.fromkeys((kept[r[0], r[8]], r[6] - 1) for r in rows if (r[0], r[8]) in kept and 0 < r[6] < 1 << 63)
     found = host_sources(list(native)[:_MOST_ADDRESSES])
     made = []

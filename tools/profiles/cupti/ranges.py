@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
-from ..merging.contract import count_rows, one_row, parquet
+from ..merging.contract import all_rows, count_rows, one_row, parquet
 from ..merging.ranks import ProcessPlace, sql_place
+from ..merging.wording import note
 from ..parsing.spool import Spool
 from .records import Stage
 
@@ -119,7 +119,15 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         Spool(con, stage.folder / f"cupti_{name}", {c: "VARCHAR" if c in _TEXTS else "BIGINT" for c in columns})
         for name, columns in (("ranges", _RANGE), ("steps", _STEP))
     )
-    unfinished = _sweep(stage, ranges, steps)
+    first, unfinished = 1, 0
+    for (file,) in all_rows(con, f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1"):
+        sweep = _NvtxSweep(file, first, _names(stage, file), ranges, steps)
+        for mark in _marks(stage, file):
+            sweep.mark(*mark)
+        times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
+        (last,) = one_row(con, f"SELECT coalesce(max(end_ns), 0) FROM {times}")
+        unfinished += sweep.finish(last)
+        first += sweep.count
     if not ranges.rows:
         return NvtxRanges()
     processes = ", ".join(f"({file}, {sql_place(place)})" for file, place in places.items())
@@ -129,11 +137,9 @@ def nvtx_ranges(stage: Stage, places: Mapping[int, ProcessPlace]) -> NvtxRanges:
         f"p.host::VARCHAR AS host FROM {parquet(ranges.close())} JOIN (VALUES {processes}) p(file, rank, host, pid) "
         "USING (file) ORDER BY start_ns, range_id"
     )
-    count = count_rows(con, f"({table})")
-    notes = [Note("ranges", f"The table ranges contains {count_text(count, 'range')} (NVTX).")]
+    notes = [note("ranges.nvtx", count=count_rows(con, f"({table})"))]
     if unfinished:
-        text = f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end and were closed with the "
-        notes.append(Note("ranges", text + "recording."))
+        notes.append(note("ranges.unfinished", unfinished=unfinished))
     return NvtxRanges(table, parquet(steps.close()), notes)
 
 
@@ -151,22 +157,8 @@ def ranges_of_launches(calls: str, steps: str) -> str:
     return query + f"ASOF LEFT JOIN {alone} a ON o.file = a.file AND o.host_ns >= a.time_ns"
 
 
-def _sweep(stage: Stage, ranges: Spool, steps: Spool) -> int:
-    """Write the ranges and steps of all processes; return the number of ranges that never ended."""
-    first, unfinished = 1, 0
-    for (file,) in stage.con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
-        sweep = _NvtxSweep(file, first, _names(stage, file), ranges, steps)
-        for mark in _marks(stage, file):
-            sweep.mark(*mark)
-        unfinished += sweep.finish(_last_time(stage, file))
-        first += sweep.count
-    return unfinished
-
-
 def _names(stage: Stage, file: int) -> dict[int, str]:
     """Return the names of ranges, safe to show."""
-    if not stage.parts["NAME"]:
-        return {}
     marks = f"FROM {stage.relation('MARK')} WHERE file = {file}"
     used = f"SELECT name {marks} UNION SELECT domain {marks}"
     rows = stage.con.execute(f"SELECT id, text FROM {stage.relation('NAME')} WHERE file = {file} AND id IN ({used})")
@@ -183,12 +175,3 @@ def _marks(stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int, i
     while batch := rows.fetchmany(10_000):
         yield from batch
     cursor.close()
-
-
-def _last_time(stage: Stage, file: int) -> int:
-    """Return the last time in the recording of a process."""
-    if not stage.parts["LNCH"]:
-        return 0
-    times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
-    (last,) = one_row(stage.con, f"SELECT max(end_ns) FROM {times}")
-    return int(last or 0)

@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
-from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, step_of
 from ...base.untrusted_text import plain_text
+from ..event_layout import EventLayout
 from ..host.recording import HostRecording
-from ..merging.contract import LAUNCH, PassTable, one_row, parquet, row_of, write_relation
+from ..merging.contract import LAUNCH, Connection, PassTable, all_rows, one_row, parquet, write_relation
 from ..merging.ranks import only_value, sql_place
-from ..parsing.module_data import module_data
+from ..merging.wording import note, refusal
 from ..reader import Profile, ProfileFiles
 from ..timelines.call_kinds import HOST, cuda_copy, cuda_pinned
 from ..timelines.timeline_tables import EVENT, TimelineQueries
@@ -27,19 +25,14 @@ from .call_stacks import CallStacks, call_stacks
 from .ranges import nvtx_ranges, ranges_of_launches
 from .records import SUFFIX, CuptiDevice, CuptiRecording, Stage, is_record
 
-if TYPE_CHECKING:
-    import duckdb
-
 _NAMED = 4
-_OVERHEADS: dict[str, str] = module_data(__file__, "overheads.toml")
-_VERSION = r"(_pt(sz|ds))?(_v\d+)?$"
-"""Suffixes that distinguish variants and versions of a function."""
+_LAYOUT = EventLayout(__file__)
 _NO_STACKS = "SELECT NULL AS file, NULL AS correlation, NULL::BIGINT AS stack LIMIT 0"
 _OF_TIMELINE = ("CALL", "COPY", "FILL", "OVHD")
 _TIMED = "{0}.start_ns > 0 AND {0}.end_ns >= {0}.start_ns AND {0}.end_ns < 4611686018427387904"
 
 
-_PROCESS = {"pid": "r.pid", "rank": "r.rank", "host": "r.host"}
+_PROCESS = ("pid", "rank", "host")
 """Columns that identify the process of an event."""
 
 
@@ -70,8 +63,7 @@ class RecordedRun:
             known = write_relation(con, ranged, work / "cupti_known.parquet")
             table = replace(table, more_columns=f"SELECT * FROM {known}")
             inside, total = one_row(con, f"SELECT count(range_id), count(*) FROM {known}")
-            belong = count_text(total, "launch belongs", "launches belong")
-            notes.append(Note("ranges", f"{inside} of {belong} to a range (range_id)."))
+            notes.append(note("ranges.belonging", inside=inside, launches=total))
         timeline = stacks = None
         if any(self.stage.parts[kind] for kind in _OF_TIMELINE):  # more than kernels and their launches
             stacks = call_stacks(self.stage, self.processes)
@@ -101,10 +93,6 @@ class RecordedRun:
 
     def _calls(self) -> str:
         """Return SQL for the thread and time of each launch. A graph launches all of its kernels at once."""
-        if not self.stage.parts["LNCH"]:
-            return (
-                "(SELECT NULL::BIGINT AS dispatch_id, NULL AS file, NULL AS thread, NULL::UBIGINT AS host_ns LIMIT 0)"
-            )
         calls = "SELECT file, correlation, min(start_ns) AS host_ns, first(thread ORDER BY start_ns) AS thread "
         calls += f"FROM {self.stage.relation('LNCH')} GROUP BY file, correlation"
         return (
@@ -126,71 +114,32 @@ class CuptiTimeline:
     stacks: CallStacks | None
 
     def queries(self, steps: str) -> TimelineQueries:
-        """Return the events; ``steps`` (from nvtx_ranges) gives the range of a thread over time."""
-        ranges_of_events = partial(self._ranges_of_events, steps) if steps else None
-        return TimelineQueries(" UNION ALL ".join(self._events(self._outermost())), ranges_of_events=ranges_of_events)
+        """Return the events, without the driver calls that runtime functions make.
 
-    def _events(self, inner: str) -> list[str]:
-        """Return SELECTs with the columns EVENT, without the driver calls that runtime functions make."""
+        ``steps`` (from nvtx_ranges) gives the range of a thread over time.
+        """
+        inner = self._outermost()
         lifted = f"SELECT file, correlation, min(outer_correlation) AS outer_correlation FROM {inner}"
         outer = f"LEFT JOIN ({lifted} GROUP BY ALL) i ON i.file = r.file AND i.correlation = r.correlation"
-        linked = {"correlation": "coalesce(i.outer_correlation, r.correlation)", **_PROCESS}
-        # CUPTI writes zero for an unknown time.
-        times = {c: f"TRY_CAST(nullif(r.{c}, 0) AS BIGINT)" for c in ("start_ns", "end_ns")}
-        kernel = {"kind": "'kernel'", "name": "r.kernel", "device_id": "r.device_id", "stream": "r.queue_id"}
-        kernels = row_of(EVENT, times | linked | kernel | {"row": "r.row"})
-        selects = [f"SELECT {kernels} FROM (SELECT * FROM {self.launches}) r {outer}"]
-        device = (
-            times
-            | linked
-            | {
-                "device_id": "coalesce(d.number, r.device)",
-                "stream": "r.stream",
-                "bytes": "TRY_CAST(r.bytes AS BIGINT)",
-            }
+        device = f"LEFT JOIN {self.devices} ON d.file = r.file AND d.device = r.device {outer}"
+        known = self.stacks.calls if self.stacks else _NO_STACKS
+        called = (
+            f"LEFT JOIN {self.stage.names} n ON n.file = r.file AND n.id = r.name LEFT JOIN ({known}) k "
+            f"ON k.file = r.file AND k.correlation = r.correlation ANTI JOIN {inner} i ON i.call = r.row"
         )
-        if self.stage.parts["COPY"]:
-            way = cuda_copy("r.way")
-            pinned = cuda_pinned("r.way", "r.source", "r.target")
-            copy = device | {"kind": "'copy'", "name": way, "direction": way, "pinned": pinned}
-            selects.append(f"SELECT {row_of(EVENT, copy)} FROM {self._rows('COPY', of_device=True)} {outer}")
-        if self.stage.parts["FILL"]:
-            fill = device | {"kind": "'fill'", "name": "'fill'"}
-            selects.append(f"SELECT {row_of(EVENT, fill)} FROM {self._rows('FILL', of_device=True)} {outer}")
-        if self.stage.parts["CALL"]:
-            stripped = f"regexp_replace(n.text, {sql_literal(_VERSION)}, '')"
-            call = times | linked | {
-                "name": f"regexp_replace({stripped}, '^__cudaLaunch', 'cudaLaunch')", "thread": "r.thread",
-                "correlation": "r.correlation", "stack": "k.stack",
-            }  # fmt: skip
-            calls = f"{self._rows('CALL')} LEFT JOIN {self.stage.names} n ON n.file = r.file AND n.id = r.name"
-            known = self.stacks.calls if self.stacks else _NO_STACKS
-            calls += f" LEFT JOIN ({known}) k ON k.file = r.file AND k.correlation = r.correlation"
-            nested = f"{inner} i ON i.call = r.row"
-            selects.append(f"SELECT {row_of(EVENT, call)} FROM {calls} ANTI JOIN {nested}")
-        if self.stage.parts["OVHD"]:
-            names = " ".join(f"WHEN {kind} THEN {sql_literal(name)}" for kind, name in _OVERHEADS.items())
-            own = times | {
-                "kind": "'api'", "category": "'profiler'", "name": f"CASE r.kind {names} END", **_PROCESS,
-                "thread": "CASE WHEN r.object = 1 THEN r.thread END",
-            }  # fmt: skip
-            of_cupti = f"WHERE r.kind IN ({', '.join(_OVERHEADS)})"
-            selects.append(f"SELECT {row_of(EVENT, own)} FROM {self._rows('OVHD')} {of_cupti}")
-        return selects
-
-    def _rows(self, kind: str, *, of_device: bool = False) -> str:
-        """Return a FROM item r: the records of a kind with their process; and d, the number of their device."""
-        rows = f"(SELECT * FROM {self.stage.relation(kind)} JOIN {self.processes} USING (file)) r"
-        return f"{rows} LEFT JOIN {self.devices} ON d.file = r.file AND d.device = r.device" if of_device else rows
+        rows = {"kernels": f"(SELECT * FROM {self.launches}) r {outer}"}
+        for kind, joins in {"COPY": device, "FILL": device, "CALL": called, "OVHD": ""}.items():
+            if self.stage.parts[kind]:
+                rows[kind] = f"(SELECT * FROM {self.stage.relation(kind)} JOIN {self.processes} USING (file)) r {joins}"
+        pinned = cuda_pinned("r.way", "r.source", "r.target")
+        events = _LAYOUT.select("events", EVENT, rows, COPY=cuda_copy("r.way"), PINNED=pinned)
+        return TimelineQueries(events, ranges_of_events=partial(self._ranges_of_events, steps) if steps else None)
 
     def _outermost(self) -> str:
         """Return a FROM item with the driver calls inside a runtime call of their thread, and its correlation.
 
         Depending on the version of CUPTI, both have the same correlation or not; device work belongs to the outer call.
         """
-        if not self.stage.parts["CALL"]:
-            nothing = "NULL::BIGINT AS call, NULL::BIGINT AS correlation, NULL::BIGINT AS outer_correlation"
-            return f"(SELECT 0 AS file, {nothing} LIMIT 0)"
         calls = f"SELECT * FROM {self.stage.relation('CALL')} c WHERE {_TIMED.format('c')}"
         return write_relation(
             self.stage.con,
@@ -240,11 +189,11 @@ def read(files: ProfileFiles) -> Profile:
     """Return the recordings at ``files.path``; BadInput names the faulty file."""
     recorded = files_of(files.path)
     if not recorded:
-        raise BadInput(f"{files.path.name} contains no file of the recorder", "no file starts with its signature")
+        raise refusal("no_record", path=files.path)
     return replace(stage(files.con, recorded, files.work).profile(), name=files.path.name.removesuffix(SUFFIX))
 
 
-def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> RecordedRun:
+def stage(con: Connection, files: list[Path], work: Path) -> RecordedRun:
     """Stage the recordings of one run; BadInput if no kernel ran in any of them."""
     staged = Stage(con, work)
     recordings = [staged.read(file, number) for number, file in enumerate(files)]
@@ -256,13 +205,14 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
         reason = reason or (
             "no kernel ran, or the program profiles itself (torch.profiler, JAX): CUPTI then delivers the records to it"
         )
-        fix = "Make it use the GPU, disable its own profiler, or import what that writes (prof.export_chrome_trace)"
-        raise BadInput(f"{source.name} contains no launches", reason, fix)
+        raise refusal("nothing_recorded", file=source, why=reason)
     used = [r for r in recordings if r.counts["KERN"]]
     ranks = [r.rank for r in used]
     by_rank = None not in ranks and len(set(ranks)) == len(ranks)
     used.sort(key=lambda r: (r.rank if by_rank and r.rank is not None else 0, r.began, r.pid or 0, r.file.name))
-    devices = _used_devices(con, staged, used)
+    order = {r.number: i for i, r in enumerate(used)}
+    pairs = all_rows(con, f"SELECT DISTINCT file, device FROM {staged.relation('KERN')} ORDER BY ALL")
+    devices = sorted(pairs, key=lambda pair: (order[pair[0]], pair[1]))
     numbers = _device_numbers(used, devices)
     launches = work / "cupti_launches.parquet"
     table = PassTable(
@@ -276,13 +226,6 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
     )
     first = next((d for r in used for d in r.devices if (r.number, d.id) in devices), None)
     return RecordedRun(staged, used, recordings, table, numbers, first)
-
-
-def _used_devices(con: duckdb.DuckDBPyConnection, staged: Stage, used: list[CuptiRecording]) -> list[tuple[int, int]]:
-    """Return (recording, device in it) of all launches, in the order of the processes."""
-    pairs = con.execute(f"SELECT DISTINCT file, device FROM {staged.relation('KERN')} ORDER BY ALL").fetchall()
-    order = {r.number: i for i, r in enumerate(used)}
-    return sorted(pairs, key=lambda pair: (order[pair[0]], pair[1]))
 
 
 def _device_numbers(used: list[CuptiRecording], devices: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -337,14 +280,9 @@ def _warnings(recordings: list[CuptiRecording]) -> list[Note]:
     """Return warnings about data that is missing from the recordings."""
     notes = []
     if lost := sum(r.lost for r in recordings):
-        notes.append(Note("records_lost", f"CUPTI dropped {count_text(lost, 'record')}: launches are missing."))
+        notes.append(note("records_lost", lost=lost))
     if failures := list(dict.fromkeys(f for r in recordings for f in r.failures)):
-        text = f"These calls failed while recording: {'; '.join(failures[:_NAMED])}."
-        notes.append(Note("recorder_failed", text))
+        notes.append(note("recorder_failed", failures=failures[:_NAMED]))
     if dead := [r for r in recordings if not r.ended and r.counts["KERN"]]:
-        text = (
-            f"{len(dead)} of {count_text(len(recordings), 'process was', 'processes were')} ended without their "
-            "exit handlers, for example by a signal: "
-        )
-        notes.append(Note("not_ended", text + "their launches of about the last 0.2 s are missing."))
+        notes.append(note("not_ended", dead=len(dead), recordings=recordings))
     return notes

@@ -6,20 +6,18 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import head, open_regular
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import parquet
+from ..merging.contract import Connection, parquet
 from ..merging.ranks import ProcessPlace, host_name
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
-
-if TYPE_CHECKING:
-    import duckdb
+from ..parsing.spool import Spool
 
 TIMING = "timing"
 """The step of a run in which the program was recorded for times only, and the name of its folder."""
@@ -37,7 +35,6 @@ _LONGEST = 1 << 16
 """Maximum bytes of a record."""
 _TEXTS = 256 << 20
 """Maximum bytes of one chunk of texts: a buffer of 1 MiB cannot refer to more."""
-_NAMED_AT_ONCE = 20_000
 _MOST_DEVICES, _MOST_FAILURES = 4096, 20
 
 
@@ -104,13 +101,13 @@ def is_record(file: Path) -> bool:
 class Stage:
     """Tables of the records of all files: Parquet files for each kind of record, and the texts."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    def __init__(self, con: Connection, folder: Path) -> None:
         self.con, self.folder = con, folder
         self.rows = 0
         """Number of rows of all files and kinds; the column ``row`` preserves their order."""
-        self.parts: dict[str, list[Path]] = {kind: [] for kind in (*STAGED, "NAME")}
+        self.parts: dict[str, list[Path]] = {kind: [] for kind in STAGED}
         self._waiting: dict[str, list[Any]] = {kind: [] for kind in STAGED}
-        self._texts: list[tuple[int, str]] = []
+        self._texts = Spool(con, folder / "cupti_texts", {"file": "BIGINT", "id": "BIGINT", "text": "VARCHAR"})
 
     def read(self, file: Path, number: int) -> CuptiRecording:
         """Stage the records of one file; BadInput if it is damaged. Killed programs may leave an incomplete end."""
@@ -118,7 +115,7 @@ class Stage:
         size = file.stat().st_size
         with open_regular(file) as stream:
             if stream.read(len(MAGIC)) != MAGIC:
-                raise BadInput(f"{file.name} is not a file of the recorder", "it does not start with its signature")
+                raise refusal("not_a_record", file=file)
             while start := stream.read(_CHUNK.size):
                 if len(start) < _CHUNK.size:
                     recording.cut = True
@@ -128,25 +125,27 @@ class Stage:
                     recording.cut = True
                     length = size - stream.tell()
                 self._chunk(recording, kind.decode("latin-1"), record, _blocks(stream, length, record))
-        self._flush(recording)
+        for kind in STAGED:
+            self._write(recording, kind)
+        self.parts["NAME"] = self._texts.close()
+        progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {file.name}")
         return recording
 
     def relation(self, kind: str) -> str:
-        """Return a FROM item with the records of a kind, which must not be empty."""
+        """Return a FROM item with the records of a kind, also if there are none."""
+        if not self.parts[kind]:
+            columns = ", ".join(f"NULL::BIGINT AS {name}" for name in ("file", "row", *_LAYOUTS[kind]))
+            return f"(SELECT {columns} LIMIT 0)"
         return parquet(self.parts[kind])
 
     @property
     def names(self) -> str:
-        """FROM item with file, id and text of the texts as names, also if there are none."""
-        if not self.parts["NAME"]:
-            return "(SELECT NULL AS file, NULL AS id, NULL::VARCHAR AS text LIMIT 0)"
+        """FROM item with file, id and text of the texts as names."""
         text = f"any_value({bounded_name('text')}) AS text"
         return f"(SELECT file, id, {text} FROM {self.relation('NAME')} GROUP BY file, id)"
 
     def text(self, recording: CuptiRecording, number: int) -> str:
         """Return the text with a number in a recording; empty if there is no such text."""
-        if not self.parts["NAME"]:
-            return ""
         row = self.con.execute(
             f"SELECT any_value(text) FROM {self.relation('NAME')} WHERE file = ? AND id = ?", [recording.number, number]
         ).fetchone()
@@ -177,8 +176,7 @@ class Stage:
         fields = list(_LAYOUTS[kind].items())
         size = numpy.dtype(fields).itemsize
         if not size <= record <= _LONGEST:
-            what = f"records of {kind!r} have {count_text(record, 'byte')}, not {size}"
-            raise BadInput(f"{recording.file.name} is damaged", what)
+            raise refusal("wrong_records", file=recording.file, kind=kind, record=record, size=size)
         # Fields that a later recorder appends to a record are skipped.
         dtype = numpy.dtype([*fields, ("appended", f"V{record - size}")])
         for block in blocks:
@@ -198,15 +196,7 @@ class Stage:
             at += _NAME.size + length
             if at > len(payload):
                 break
-            self._texts.append((number, payload[at - length : at].decode("utf-8", "replace")))
-            if len(self._texts) >= _NAMED_AT_ONCE:
-                self._write_texts(recording)
-
-    def _flush(self, recording: CuptiRecording) -> None:
-        for kind in STAGED:
-            self._write(recording, kind)
-        self._write_texts(recording)
-        progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {recording.file.name}")
+            self._texts.append((recording.number, number, payload[at - length : at].decode("utf-8", "replace")))
 
     def _write(self, recording: CuptiRecording, kind: str) -> None:
         """Write the waiting records as one Parquet file with a column for each number."""
@@ -223,18 +213,6 @@ class Stage:
             columns |= {f"{name}_{axis}": side for axis, side in sides} or {name: values}
         records.clear()
         columns["row"] = numpy.arange(first, self.rows, dtype="<i8")
-        self._add(recording, kind, columns)
-
-    def _write_texts(self, recording: CuptiRecording) -> None:
-        import numpy
-
-        if self._texts:
-            numbers, texts = zip(*self._texts, strict=True)
-            self._texts.clear()
-            columns = {"id": numpy.array(numbers, "<u4"), "text": numpy.array(texts, object)}
-            self._add(recording, "NAME", columns)
-
-    def _add(self, recording: CuptiRecording, kind: str, columns: dict[str, Any]) -> None:
         path = self.folder / f"cupti_{kind}_{len(self.parts[kind])}.parquet"
         cursor = self.con.cursor()  # separate, since a registration invalidates open results
         cursor.register("cupti_columns", columns)
@@ -259,7 +237,7 @@ def _check_text_size(file: Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         total += len(block)
         if total > _TEXTS:
-            raise BadInput(f"{file.name} is damaged", f"it has more than {_TEXTS >> 20} MiB of texts in one chunk")
+            raise refusal("too_many_texts", file=file, most=_TEXTS >> 20)
         yield block
 
 

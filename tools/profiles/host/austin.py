@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ....analysis.base.problems import BadInput
 from ...base.profile_files import files_of_format, head, open_text
@@ -22,9 +22,16 @@ from .recording import HostFrame
 _SUFFIXES = (".mojo", ".austin", ".bin", ".dat")
 _MAGIC = b"MOJ"
 _HEX = re.compile(r"[0-9a-f]{1,15}")
-_NEWEST, _WITH_COLUMNS, _WITH_INTERPRETER = 4, 2, 3
-_METADATA, _STACK, _FRAME, _INVALID, _FRAME_REF, _KERNEL, _GC, _IDLE, _TIME, _MEMORY, _STRING = range(1, 12)
-_STRING_REF, _REPEAT, _TASK, _WAITER = range(12, 16)
+_NEWEST = 4
+_EVENTS = (
+    ("reserved", ""), ("metadata", "ss"), ("stack", "ips"), ("frame", "iiiiccc"), ("invalid", ""), ("frame_ref", "i"),
+    ("kernel", "s"), ("gc", ""), ("idle", ""), ("time", "i"), ("memory", "i"), ("string", "is"), ("string_ref", "i"),
+    ("repeat", ""), ("task", "ii"), ("waiter", "ii"),
+)  # fmt: skip
+"""Events by number, with their fields: s is a string, the others are integers; columns of source lines (c) and the
+interpreter (p) came later."""
+_SINCE = {"i": 1, "s": 1, "c": 2, "p": 3}
+_NO_FRAME = HostFrame("?")
 _BLOCK, _LONGEST, _DEEPEST, _MOST = 1 << 20, 1 << 16, 10_000, 1_000_000
 
 
@@ -131,48 +138,40 @@ class _Mojo:
         except EOFError:  # the recording was interrupted
             return
 
-    def _event(self, event: int, stream: _Stream) -> None:
-        sample = self._sample
-        if event == _METADATA:
-            fact = stream.text(), stream.text()
-            self.is_wall_clock = self.is_wall_clock and fact != ("mode", "cpu")
-        elif event == _STRING:
-            key = stream.integer()
-            self._strings[key] = stream.text()
-        elif event == _FRAME:
-            key, file, name, line = (stream.integer() for _ in range(4))
-            for _ in range(3 if self._version >= _WITH_COLUMNS else 0):
-                stream.integer()
-            self._frames[key] = HostFrame(self._strings.get(name, "?"), self._strings.get(file, ""), max(line, 0))
-        elif event == _STACK:
-            pid = stream.integer()
-            if self._version >= _WITH_INTERPRETER:
-                stream.integer()
-            self._sample, self._in_task = _Sample(pid, stream.text()), False
-        elif event in (_FRAME_REF, _KERNEL, _INVALID):
-            frame = HostFrame("?")
-            if event == _FRAME_REF:
-                frame = self._frames.get(stream.integer(), frame)
-            elif event == _KERNEL:
-                frame = HostFrame(stream.text(), module="[kernel]")
-            if sample and not self._in_task and len(sample.frames) < _DEEPEST:
-                sample.frames.append(frame)
-        elif event == _REPEAT:
-            if sample:
-                sample.repeats = True
-        elif event == _TASK:
-            stream.integer(), stream.integer()
-            self._in_task = True
-        elif event == _WAITER:
-            stream.integer(), stream.integer()
-        elif event == _TIME:
-            self._end_sample(stream.integer())
-        elif event in (_MEMORY, _STRING_REF):
-            stream.integer()
-        elif event not in (_GC, _IDLE):
-            raise ValueError(f"event {event} is unknown")
+    def _event(self, number: int, stream: _Stream) -> None:
+        name, fields = _EVENTS[number] if 0 < number < len(_EVENTS) else ("unknown", "")
+        present = (field for field in fields if self._version >= _SINCE[field])
+        values: list[Any] = [stream.text() if field == "s" else stream.integer() for field in present]
+        match name, values:
+            case "metadata", [*fact]:
+                self.is_wall_clock = self.is_wall_clock and fact != ["mode", "cpu"]
+            case "string", [key, text]:
+                self._strings[key] = text
+            case "frame", [key, file, function, line, *_]:
+                place = self._strings.get(file, ""), max(line, 0)
+                self._frames[key] = HostFrame(self._strings.get(function, "?"), *place)
+            case "stack", [pid, *_, thread]:
+                self._sample, self._in_task = _Sample(pid, thread), False
+            case "frame_ref", [key]:
+                self._add(self._frames.get(key, _NO_FRAME))
+            case "invalid", _:
+                self._add(_NO_FRAME)
+            case "kernel", [function]:
+                self._add(HostFrame(function, module="[kernel]"))
+            case "repeat", _ if self._sample:
+                self._sample.repeats = True
+            case "task", _:
+                self._in_task = True
+            case "time", [elapsed]:
+                self._end_sample(elapsed)
+            case "unknown", _:
+                raise ValueError(f"event {number} is unknown")
         if len(self._strings) + len(self._frames) > _MOST:
             raise ValueError(f"it defines more than {_MOST:,} strings and frames")
+
+    def _add(self, frame: HostFrame) -> None:
+        if self._sample and not self._in_task and len(self._sample.frames) < _DEEPEST:
+            self._sample.frames.append(frame)
 
     def _end_sample(self, time_us: int) -> None:
         """Store the sample that a time ends, unless it is that of a suspended task."""

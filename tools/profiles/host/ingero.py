@@ -26,7 +26,7 @@ from ..parsing.sqlite_database import MAGIC, Database, open_database
 from ..reader import Profile, ProfileFiles
 from ..timelines.timeline_tables import EVENT, TimelineQueries
 from .files import host_profile, one_file
-from .recording import HostFrame, HostRecording, StackSpool
+from .recording import SAMPLES, HostFrame, HostRecording, StackSpool
 
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _TABLES = ("events", "ops", "stack_traces")
@@ -37,6 +37,7 @@ _CALLS = "source IN (1, 4)" + "".join(
 _CALL = dict.fromkeys(("start_ns", "duration", "pid", "thread", "stack"), "BIGINT") | {"name": "VARCHAR"}
 _NAMES = {"cudaStreamSync": "cudaStreamSynchronize", "cudaDeviceSync": "cudaDeviceSynchronize"}
 """Operations that ingero abbreviates -> function."""
+_END = "start_ns + duration"
 _OFFSET = re.compile(r"\+0x[0-9a-f]{1,16}$")
 
 
@@ -76,15 +77,20 @@ def read(files: ProfileFiles) -> Profile:
             progress.report(f"read {count_text(calls.rows, 'call')} of {file.name}")
     if not calls.rows:
         raise BadInput(f"{file.name} contains no calls of CUDA", "ingero stored none of them")
+    rows = parquet(calls.close())
+    samples = row_of(
+        SAMPLES, {**{c: c for c in ("start_ns", "pid", "thread", "stack")}, "end_ns": _END, "time_ns": "duration"}
+    )
+    spent = f"SELECT {samples} FROM {rows} WHERE stack > 0 AND duration > 0"
     event = {
-        "name": "name", "start_ns": "start_ns", "end_ns": "start_ns + duration", "pid": "pid", "thread": "thread",
+        "name": "name", "start_ns": "start_ns", "end_ns": _END, "pid": "pid", "thread": "thread",
         "stack": "nullif(stack, 0)",
     }  # fmt: skip
     limits = ["host_calls_only", *([] if has_lines else ["host_functions_only"])]
     return replace(
-        host_profile(file, HostRecording("ingero", stacks.close(), limits=limits)),
+        host_profile(file, HostRecording("ingero", stacks.close(), spent, limits=limits)),
         vendor="nvidia",
-        timeline=TimelineQueries(f"SELECT {row_of(EVENT, event)} FROM {parquet(calls.close())}"),
+        timeline=TimelineQueries(f"SELECT {row_of(EVENT, event)} FROM {rows}"),
         unix_shift=0,
     )
 

@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ....analysis.base.database import sql_literal, sql_name, sql_path
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ..parsing.module_data import module_data
 from .ranks import ProcessPlace
+from .wording import note, refusal
 
 if TYPE_CHECKING:
     import duckdb
 
+Connection: TypeAlias = "duckdb.DuckDBPyConnection"
 LAUNCH: dict[str, str] = module_data(__file__)["launch"]
 """Column of launches -> SQL type."""
 SIZES: list[str] = module_data(__file__)["sizes"]
@@ -75,30 +76,30 @@ class CounterColumns:
         value = prefix + name
         return f"CASE WHEN isfinite({value}) THEN {value} END" if name in self.infinite else value
 
-    def measure(self, con: duckdb.DuckDBPyConnection, names: set[str], source: Path, rows: int) -> list[Note]:
+    def measure(self, con: Connection, names: set[str], source: Path, rows: int) -> list[Note]:
         """Record the bounds of numeric columns and return warnings; infinities and NaN become NULL.
 
         Parquet states the bounds of a column unless it contains infinities or NaN, so only those columns are read.
         """
-        statistics = con.execute(
+        statistics = all_rows(
+            con,
             "SELECT path_in_schema, min(TRY_CAST(stats_min_value AS DOUBLE)), max(TRY_CAST(stats_max_value AS DOUBLE)),"
             " bool_or((stats_min_value IS NULL OR stats_max_value IS NULL) AND coalesce(stats_null_count, 0) < "
-            f"num_values) FROM parquet_metadata([{', '.join(map(sql_path, self.files))}]) GROUP BY path_in_schema"
-        ).fetchall()
+            f"num_values) FROM parquet_metadata([{', '.join(map(sql_path, self.files))}]) GROUP BY path_in_schema",
+        )
         for header, low, high, _ in statistics:
             if header in names and low is not None:
                 self.bounds[header] = (low, high)
         doubtful = sorted(header for header, *_, doubt in statistics if doubt and header in names)
-        infinite: list[tuple[str, int]] = []
+        infinite = []
         for start in range(0, len(doubtful), _CHUNK):
             infinite += self._measure_values(con, doubtful[start : start + _CHUNK])
         notes = [not_a_number(source, header, (count, rows)) for header, count in infinite[: size_limits.NAMED_COLUMNS]]
         if more := infinite[size_limits.NAMED_COLUMNS :]:
-            text = f"{source.name}: {len(more)} more columns (such as {more[0][0]}) contain infinite values or NaN"
-            notes.append(Note("not_a_number", f"{text}; those cells are treated as not collected."))
+            notes.append(note("not_a_number.columns", file=source, count=len(more), column=more[0][0]))
         return notes
 
-    def _measure_values(self, con: duckdb.DuckDBPyConnection, headers: list[str]) -> list[tuple[str, int]]:
+    def _measure_values(self, con: Connection, headers: list[str]) -> list[tuple[str, int]]:
         """Record the bounds of some columns from their values; return those with infinities or NaN, with the count."""
         columns = [sql_name(header) for header in headers]
         finite = ", ".join(f"CASE WHEN isfinite({c}) THEN {c} END AS v{i}" for i, c in enumerate(columns))
@@ -150,7 +151,7 @@ class PassTable:
         low, high = self.sizes.get(column, (0, 0))
         return low != high
 
-    def prepare(self, con: duckdb.DuckDBPyConnection, work: Path) -> PassTable:
+    def prepare(self, con: Connection, work: Path) -> PassTable:
         """Return the pass with measured launches, and with values that are rows as one column per counter.
 
         The columns are written to files below ``work``.
@@ -174,27 +175,21 @@ class PassTable:
                     f"sorted the counters of {count_text(high - values.keys[0] + 1, 'launch')} of {self.source.name}"
                 )
         if repeated:
-            text = f"{self.source.name}: {count_text(repeated, 'counter is', 'counters are')} stated several times for "
-            text += "one launch; the values were added up, like those of instances."
-            warnings.append(Note("counters_repeated", text))
+            warnings.append(note("counters_repeated", file=self.source, repeated=repeated))
         warnings += wide.measure(con, set(columns), self.source, self.rows)
         return replace(self, sizes=sizes, wide=wide, warnings=warnings)
 
-    def _check_filled(self, con: duckdb.DuckDBPyConnection, columns: int) -> None:
+    def _check_filled(self, con: Connection, columns: int) -> None:
         """Raise BadInput if columns per counter would be almost empty, and so far larger than the file."""
         if self.rows * columns <= size_limits.EMPTY_CELLS:
             return
         files = dict.fromkeys(file for values in self.values for file in values.files)
         count = count_rows(con, parquet(files))
         if self.rows * columns > size_limits.EMPTY_CELLS + size_limits.SPARSE * count:
-            raise BadInput(
-                f"{self.source.name} names {count_text(columns, 'counter')}, but its launches have almost no values",
-                f"{count_text(count, 'value')} for {count_text(self.rows, 'launch')}",
-                "Check that it is the file that the profiler wrote",
-            )
+            raise refusal("almost_empty", file=self.source, columns=columns, count=count, rows=self.rows)
 
 
-def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[int, int]]:
+def _slices(con: Connection, values: CounterRows) -> list[tuple[int, int]]:
     """Return ranges of keys with about as many values as fit comfortably in memory."""
     low, high = values.keys
     if not values.counters:
@@ -205,7 +200,7 @@ def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[i
 
 
 def _write_counter_columns(
-    con: duckdb.DuckDBPyConnection, values: CounterRows, keys: tuple[int, int], columns: list[str], path: Path
+    con: Connection, values: CounterRows, keys: tuple[int, int], columns: list[str], path: Path
 ) -> int:
     """Write the values of a range of launches with one column per counter; return the number of repeated values."""
     low, high = keys
@@ -251,19 +246,24 @@ def launch_pass(source: Path, rows: str, count: int, columns: Mapping[str, str])
     return PassTable("main", source, count, f"(SELECT {picks} FROM {rows})", frozenset(columns))
 
 
-def one_row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
+def one_row(con: Connection, sql: str) -> tuple[Any, ...]:
     """Return the only row of an aggregate over all rows."""
-    (row,) = con.execute(sql).fetchall()
+    (row,) = all_rows(con, sql)
     return row
 
 
-def count_rows(con: duckdb.DuckDBPyConnection, rows: str) -> int:
+def all_rows(con: Connection, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """Return all rows of a query with few rows."""
+    return con.execute(sql, *parameters).fetchall()
+
+
+def count_rows(con: Connection, rows: str) -> int:
     """Return the number of rows of a FROM item, which a WHERE clause may follow."""
     (count,) = one_row(con, f"SELECT count(*) FROM {rows}")
     return int(count)
 
 
-def write_relation(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> str:
+def write_relation(con: Connection, select: str, path: Path) -> str:
     """Write the rows of a SELECT to a Parquet file; return a FROM item with them."""
     write_table(con, select, path)
     return parquet([path])
@@ -281,5 +281,4 @@ def not_a_number(source: Path, header: str, cells: tuple[int, int], instance: st
     ``cells`` are how many, and of how many.
     """
     what, more = ("text", f" (for instance {instance})") if instance else ("infinite values or NaN", "")
-    text = f"{source.name}: column {header} contains {what} in {cells[0]} of {count_text(cells[1], 'row')}{more}"
-    return Note("not_a_number", f"{text}; those cells are treated as not collected.")
+    return note("not_a_number.cells", file=source, header=header, what=what, cells=cells[0], rows=cells[1], more=more)

@@ -6,15 +6,12 @@ import ctypes
 import hashlib
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.untrusted_text import KERNEL_LIMIT, bounded_name, plain_kernel_name, visible_name
-from .contract import parquet
-
-if TYPE_CHECKING:
-    import duckdb
+from .contract import Connection, all_rows, parquet
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib")
 _MANGLED = re.compile(r"_Z[0-9A-Za-z_.$]+( #[0-9a-f]{12})?")
@@ -44,10 +41,10 @@ def demangle_name(name: str) -> str:
     return text if len(text) <= KERNEL_LIMIT else _shorten_name(name)
 
 
-def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
+def with_readable(con: Connection, select: str) -> str:
     """Return a FROM item with the rows of ``select``, in which mangled names in the column ``kernel`` are demangled."""
     con.execute(f"CREATE OR REPLACE TABLE mangled_rows AS {select}")
-    names = con.execute("SELECT DISTINCT kernel FROM mangled_rows WHERE starts_with(kernel, '_Z')").fetchall()
+    names = all_rows(con, "SELECT DISTINCT kernel FROM mangled_rows WHERE starts_with(kernel, '_Z')")
     con.execute("CREATE OR REPLACE TABLE demangled_names (kernel VARCHAR, readable VARCHAR)")
     if names:
         con.executemany("INSERT INTO demangled_names VALUES (?, ?)", [[name, demangle_name(name)] for (name,) in names])
@@ -57,7 +54,7 @@ def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
     )
 
 
-def kernel_names(con: duckdb.DuckDBPyConnection, out: Path, names: str) -> str:
+def kernel_names(con: Connection, out: Path, names: str) -> str:
     """Return SQL for name and shown of the kernels in the SELECT ``names``: shown as in the table dispatches, if there.
 
     The table is that below ``out``, if the profile has launches.
@@ -75,7 +72,7 @@ def _shorten_name(name: str) -> str:
     at = 2
     nested = name.startswith("N", at)
     at += nested
-    parts: list[str] = []
+    parts = []
     while length := _LENGTH.match(name, at):
         at = length.end() + int(length[0])
         part = name[length.end() : at]
@@ -108,24 +105,21 @@ def _library() -> Callable[[str], str | None] | None:
     """Return the demangling function of the C++ library, or None if there is no library."""
     for file in _LIBRARIES:
         try:
-            return _function(ctypes.CDLL(file).__cxa_demangle, ctypes.CDLL(None).free)
+            demangle, free = ctypes.CDLL(file).__cxa_demangle, ctypes.CDLL(None).free
         except (OSError, AttributeError):
             continue
+        demangle.restype = ctypes.c_void_p
+        demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+        free.restype, free.argtypes = None, [ctypes.c_void_p]
+        return partial(_demangle, demangle, free)
     return None
 
 
-def _function(demangle: Any, free: Any) -> Callable[[str], str | None]:
-    demangle.restype = ctypes.c_void_p
-    demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
-    free.restype, free.argtypes = None, [ctypes.c_void_p]
-
-    def take_apart(name: str) -> str | None:
-        text = demangle(name.encode("ascii"), None, None, ctypes.byref(ctypes.c_int()))
-        if not text:
-            return None
-        try:
-            return ctypes.string_at(text).decode("utf-8", "replace")
-        finally:
-            free(text)
-
-    return take_apart
+def _demangle(demangle: Any, free: Any, name: str) -> str | None:
+    text = demangle(name.encode("ascii"), None, None, ctypes.byref(ctypes.c_int()))
+    if not text:
+        return None
+    try:
+        return ctypes.string_at(text).decode("utf-8", "replace")
+    finally:
+        free(text)

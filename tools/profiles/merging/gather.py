@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import column_names, sql_name, sql_path
 from ....analysis.base.notes import Note
@@ -23,14 +22,13 @@ from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK
-from .contract import CounterColumns, PassTable, count_rows, one_row, parquet
+from ..samples.sample_tables import take_table
+from .contract import Connection, CounterColumns, PassTable, count_rows, one_row, parquet
 from .merge import MergedPass, StoredProfile, write_passes
 from .ranks import ProcessPlace, in_sequence, only_value, place_of_name, ranks_in_words, sql_value
+from .wording import note, refusal
 
-if TYPE_CHECKING:
-    import duckdb
-
-ReadInto = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, StoredProfile]]
+ReadInto = Callable[[Connection, Path, Path], tuple[Manifest, StoredProfile]]
 _AT_ONCE = 32
 """Number of ranks whose files are joined at once."""
 _MOST = 8192
@@ -42,8 +40,6 @@ _ENDS = (*_NUMBERED_ENDS, ".csv", ".txt")
 """Suffixes of files that may each contain one rank; if a rank has several files, the first suffix counts."""
 _FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
 """Tables that are taken from the first rank that has them, because they are the same on all ranks or do not add up."""
-_OF_LAUNCHES = ("samples", "instructions")
-"""Tables of ``_FIRST_ONLY`` that refer to launches and configurations, which are renumbered over all ranks."""
 
 
 @dataclass(frozen=True)
@@ -115,13 +111,14 @@ class _ReadRank:
 class _RankTables:
     """The tables of the ranks read so far."""
 
-    con: duckdb.DuckDBPyConnection
+    con: Connection
     work: Path
     parts: dict[str, list[Path]] = field(default_factory=dict)
     """Table -> files of ranks that were joined."""
     first: dict[str, int] = field(default_factory=dict)
     """Column -> first number of the next rank's dispatches, events or ranges."""
-    kept_tables: set[str] = field(default_factory=set)
+    kept: dict[str, tuple[Path, int]] = field(default_factory=dict)
+    """Table of ``_FIRST_ONLY`` -> the folder of its rank, and by how much the ids of dispatches there are shifted."""
 
     def add(self, ranks: Sequence[_ReadRank]) -> None:
         """Join the tables of some ranks, and remove the folders they were read into."""
@@ -138,25 +135,10 @@ class _RankTables:
                 write_table(self.con, " UNION ALL BY NAME ".join(selects), path)
                 self.parts.setdefault(table, []).append(path)
         for rank, start in zip(ranks, starts, strict=True):
-            for table in _FIRST_ONLY:
-                own = rank.folder / f"{table}.parquet"
-                if own.exists() and table not in self.kept_tables:
-                    self.kept_tables.add(table)
-                    self._keep_table(own, table, rank.folder / "dispatches.parquet", start["dispatch_id"])
-            shutil.rmtree(rank.folder)
-
-    def _keep_table(self, own: Path, table: str, dispatches: Path, by: int) -> None:
-        """Keep a table of one rank, with dispatch ids shifted by ``by``; ``of`` is a launch of that configuration."""
-        target = self.work / f"first_{table}.parquet"
-        if table not in _OF_LAUNCHES or not dispatches.exists():
-            own.rename(target)
-            return
-        columns = column_names(self.con, parquet([own]))
-        moved = f"REPLACE (dispatch_id + {by} AS dispatch_id)" if "dispatch_id" in columns else ""
-        first = f"SELECT kernel, launch, min(dispatch_id) + {by} AS of FROM {parquet([dispatches])} GROUP BY ALL"
-        write_table(
-            self.con, f"SELECT * {moved} FROM {parquet([own])} LEFT JOIN ({first}) USING (kernel, launch)", target
-        )
+            new = [t for t in _FIRST_ONLY if t not in self.kept and (rank.folder / f"{t}.parquet").exists()]
+            self.kept |= dict.fromkeys(new, (rank.folder, start["dispatch_id"]))
+            if not new:
+                shutil.rmtree(rank.folder)
 
     def _start(self, rank: _ReadRank, name: str) -> int:
         """Return the offset of this rank's numbers in a column, so that no number repeats."""
@@ -196,27 +178,13 @@ class _RankTables:
             write_table(self.con, rows, out / f"{table}.parquet")
             for file in files:
                 file.unlink()
-        for table in self.kept_tables:
-            file_of_first = self.work / f"first_{table}.parquet"
-            if table in _OF_LAUNCHES and (stored := out / "dispatches.parquet").exists():
-                self._renumber(file_of_first, stored, out / f"{table}.parquet")
-            else:
-                file_of_first.rename(out / f"{table}.parquet")
-
-    def _renumber(self, kept: Path, dispatches: Path, to: Path) -> None:
-        """Write a kept table with the launch configurations as they are numbered over all ranks."""
-        stated = column_names(self.con, parquet([kept]))
-        if "of" not in stated:  # the rank has no launches
-            kept.rename(to)
-            return
-        numbers = f"LEFT JOIN (SELECT dispatch_id AS of, launch AS now FROM {parquet([dispatches])}) USING (of)"
-        write_table(
-            self.con,
-            f"SELECT * EXCLUDE (of, now) REPLACE (now AS launch) FROM {parquet([kept])} {numbers} "
-            'ORDER BY kernel, launch, code_object, "offset"',
-            to,
-        )
-        kept.unlink()
+        for table, (folder, by) in self.kept.items():
+            theirs, ours = folder / "dispatches.parquet", parquet([out / "dispatches.parquet"])
+            pairs = (
+                "SELECT t.dispatch_id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+                f"FROM {parquet([theirs])} t JOIN {ours} o ON o.dispatch_id = t.dispatch_id + {by}"
+            )
+            take_table(self.con, folder / f"{table}.parquet", out, pairs if theirs.exists() else "")
 
 
 _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ranges"}
@@ -224,7 +192,7 @@ _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ran
 
 
 def gather(
-    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[RankProfile], read: ReadInto
+    con: Connection, folder: Path, out: Path, units: Sequence[RankProfile], read: ReadInto
 ) -> tuple[Manifest, StoredProfile]:
     """Read the profile of each rank and write them as one workload below ``out``.
 
@@ -234,8 +202,15 @@ def gather(
     work = out / WORK
     tables, waiting = _RankTables(con, work), list[_ReadRank]()
     merged_ranks, warnings = list[tuple[ProcessPlace, StoredProfile]](), list[Note]()
-    first: Manifest | None = None
-    arch, failed = _usual_arch(con, units, work, read), list[str]()
+    first = None
+    # The most frequent target among a sample of the readable ranks becomes that of the workload.
+    seen, failed = Counter[str | None](), list[str]()
+    for unit in units[:: -(-len(units) // _SAMPLE)]:
+        own = work / "rank_sample"
+        with suppress(BadInput, LimitExceeded):  # the error is reported when the rank is read below
+            seen[_read_rank(con, unit, own, read).manifest.arch] += 1
+        shutil.rmtree(own, ignore_errors=True)
+    arch = max(seen, key=lambda target: seen[target], default=None)
     others: dict[str | None, list[ProcessPlace]] = {}
     for number, unit in enumerate(units):
         own = work / f"rank_{number}"
@@ -257,44 +232,30 @@ def gather(
             waiting.clear()
         progress.report(f"read {number + 1:,} of {count_text(len(units), 'rank')}")
     if first is None:
-        raise BadInput(f"No rank of {folder.name} could be read", "; ".join(failed[:4]))
+        raise refusal("no_rank", folder=folder, failed=failed[:4])
     tables.add(waiting)
     tables.write(out)
     if others:
-        each = ", ".join(f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
+        each = [
+            f"{of[0].words if len(of) == 1 else ranks_in_words(sorted(p.rank for p in of if p.rank is not None))} "
+            f"ran on {own or _NO_ARCH}"
+            for own, of in others.items()
+        ][:_FAILED]
         left = "it was skipped. Import it" if sum(map(len, others.values())) == 1 else "they were skipped. Import them"
-        warnings.append(Note("ranks_other_device", f"{each}, the others on {arch or _NO_ARCH}: {left} separately."))
+        warnings.append(note("ranks_other_device.gathered", each=each, arch=arch or _NO_ARCH, left=left))
     for text in failed[:_FAILED]:
-        warnings.append(Note("damaged", f"{text} It was skipped."))
+        warnings.append(note("damaged.one", problem=text))
     if failed[_FAILED:]:
-        warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were skipped."))
+        warnings.append(note("damaged.ranks", count=len(failed) - _FAILED))
     merged = _merge_results(con, out, merged_ranks, warnings)
     host = only_value(place.host for place, _ in merged_ranks)
     return first.model_copy(update={"name": folder.name, "rank": None, "host": host}), merged
 
 
-def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: ReadInto) -> str | None:
-    """Return the most frequent target among a sample of the readable ranks, which becomes that of the workload."""
-    seen: Counter[str | None] = Counter()
-    for unit in units[:: -(-len(units) // _SAMPLE)]:
-        own = work / "rank_sample"
-        with suppress(BadInput, LimitExceeded):  # the error is reported when the rank is read below
-            seen[_read_rank(con, unit, own, read).manifest.arch] += 1
-        shutil.rmtree(own, ignore_errors=True)
-    return seen.most_common(1)[0][0] if seen else None
-
-
 _SAMPLE, _NO_ARCH = 33, "an unknown GPU"
 
 
-def _ranks_text(places: Sequence[ProcessPlace]) -> str:
-    """Return one rank with its host, or several ranks by their numbers."""
-    return (
-        places[0].words if len(places) == 1 else ranks_in_words(sorted({p.rank for p in places if p.rank is not None}))
-    )
-
-
-def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, read: ReadInto) -> _ReadRank:
+def _read_rank(con: Connection, unit: RankProfile, own: Path, read: ReadInto) -> _ReadRank:
     (own / WORK).mkdir(parents=True)
     manifest, merged = read(con, unit.path, own)
     stated = merged.places[0] if len(merged.places) == 1 else ProcessPlace(manifest.rank, manifest.host)
@@ -302,7 +263,7 @@ def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, rea
 
 
 def _merge_results(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     out: Path,
     merged_ranks: Sequence[tuple[ProcessPlace, StoredProfile]],
     warnings: list[Note],
@@ -317,7 +278,7 @@ def _merge_results(
     if (stored := out / "events.parquet").exists():
         events = count_rows(con, parquet([stored]))
     samples = next((part.samples for part in parts if part.samples), 0)
-    of_one = [Note("samples_of_one", "Program counter samples are those of the first rank only.")] if samples else []
+    of_one = [note("samples_of_one")] if samples else []
     return StoredProfile(
         dispatches,
         kernels,
@@ -337,8 +298,8 @@ def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, StoredProfile]], what
     """Merge the notes of all ranks: a note that several ranks share appears once, with the number of other ranks."""
     by_code: dict[str, list[tuple[ProcessPlace, Note]]] = {}
     for place, merged in merged_ranks:
-        for note in getattr(merged, what):
-            by_code.setdefault(note.code, []).append((place, note))
+        for one in getattr(merged, what):
+            by_code.setdefault(one.code, []).append((place, one))
     notes = []
     for code, of in by_code.items():
         texts = dict.fromkeys(note.text for _, note in of)

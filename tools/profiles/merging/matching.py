@@ -23,18 +23,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text, first_few
+from ....analysis.base.text import first_few
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
-from .contract import PassTable, count_rows, one_row
+from .contract import Connection, PassTable, all_rows, count_rows, one_row
 from .demangled_names import with_readable
 from .ranks import ProcessPlace
-
-if TYPE_CHECKING:
-    import duckdb
-
+from .wording import note
 
 SAMPLE = "sample.json"
 _LEVELS = 3
@@ -100,13 +96,13 @@ class LaunchMatching:
     """For every pass, the number of launches that match a launch of the first pass."""
     sampled: bool = False
     """Whether a pass counted only some launches of each launch configuration."""
-    pids: list[int | None] = field(default_factory=list)
-    """Ids of the main pass's processes in the order of their numbers, if ids and devices identify the processes."""
+    places: dict[int, ProcessPlace] = field(default_factory=dict)
+    """The place of each process of the main pass, by the numbers of processes in ``keys``."""
     warnings: list[Note] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
 
-def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> LaunchMatching:
+def match(con: Connection, tables: Sequence[PassTable]) -> LaunchMatching:
     """Match the launches of every pass with those of the first pass, the main one.
 
     Launches match by device, kernel, grid and ordinal, in the order of their ids, and by process if there are several,
@@ -131,9 +127,8 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
             joined = f"SELECT l.*, nth_process FROM {rows} l JOIN {ranked} r ON l.pid IS NOT DISTINCT FROM r.pid"
             rows, process = f"({joined})", "nth_process"
         con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
-    if by_id:
-        ordered = con.execute(f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process").fetchall()
-        result.pids = [pid for (pid,) in ordered]
+    ordered = all_rows(con, f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process") if by_id else []
+    result.places = _places(tables, [pid for (pid,) in ordered])
     _number_dispatches(con, main, result)
     filtered: dict[tuple[str, int], list[str]] = {}
     for index, table in enumerate(tables[1:], 1):
@@ -146,24 +141,21 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
         missing = main.rows - matched
         if sample:
             if lost := table.rows - matched:
-                text = f"Pass {table.name}: {lost} of {table.rows} counted launches have configurations that do not "
-                result.warnings.append(Note("unmatched", f"{text}occur in the timing run, and were skipped."))
+                result.warnings.append(note("unmatched.sampled", name=table.name, lost=lost, rows=table.rows))
         elif matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
             filtered.setdefault((kernels, missing), []).append(table.name)
         elif matched < table.rows or missing:
             result.warnings.append(
-                Note(
-                    "unmatched",
-                    f"Pass {table.name}: {count_text(matched, 'dispatch')} matched by device, kernel, grid and "
-                    f"ordinal, {table.rows - matched} only in this pass (skipped), {missing} of the main pass "
-                    "without it "
-                    "(NULL).",
+                note(
+                    "unmatched.launches",
+                    name=table.name,
+                    matched=matched,
+                    only_here=table.rows - matched,
+                    missing=missing,
                 )
             )
     for (kernels, missing), names in filtered.items():
-        listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
-        text = f"Only launches of {kernels} were counted in {listed}: {count_text(missing, 'launch')} of other kernels "
-        result.notes.append(Note("filtered", f"{text}have times but no counters."))
+        result.notes.append(note("filtered.passes", kernels=kernels, passes=names, missing=missing))
     return result
 
 
@@ -171,7 +163,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Launch
 class _Pairing:
     """Two passes to match, given by their tables of keys; the result is the table ``pairs``."""
 
-    con: duckdb.DuckDBPyConnection
+    con: Connection
     names: str
     main: str
     other: str
@@ -183,7 +175,10 @@ class _Pairing:
         kernel = "process, device_id, kernel_id, grid" if both_grids else "process, device_id, kernel_id"
         turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
         matched = self._pair_by(turn)
-        if matched < main.rows and self._is_partial(kernel):
+        # With some but not all launches of a kernel and size, ordinals are misleading.
+        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
+        partial = f"{launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n"
+        if matched < main.rows and count_rows(self.con, partial):
             by_id = self._pair_by_id(kernel, other.rows)
             matched = by_id if by_id == other.rows else self._pair_by(turn)
         return matched
@@ -222,11 +217,8 @@ class _Pairing:
             paired = self._pair_by_id(_SAME, rows)
         else:
             return self._pair_sampled(sample.skip)
-        return self._pair_remaining(paired, rows)
-
-    def _pair_remaining(self, paired: int, rows: int) -> int:
-        """Pair every counted launch that has no pair yet with the first free launch of its configuration."""
         if paired < rows:
+            # Every counted launch that has no pair yet with the first free launch of its configuration.
             left, free = (
                 f"SELECT row, {_SAME}, duration_ns, {_TURN} AS n "
                 f"FROM {table} WHERE row NOT IN (SELECT {column} FROM {self.pairs})"
@@ -261,23 +253,18 @@ class _Pairing:
         self.con.execute(f"CREATE OR REPLACE TABLE {self.pairs} AS {select}", parameters)
         return count_rows(self.con, self.pairs)
 
-    def _is_partial(self, kernel: str) -> bool:
-        """Return whether a pass has some but not all launches of a kernel and size, so that ordinals are misleading."""
-        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
-        return count_rows(self.con, f"{launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
-
     def only_kernels(self, missing: int) -> str:
         """Return the kernels of the pass if it lacks only launches of other kernels; else an empty text."""
         own = f"SELECT kernel_id FROM {self.other}"
         if count_rows(self.con, f"{self.main} WHERE kernel_id NOT IN ({own})") != missing:
             return ""
-        kernels = self.con.execute(
-            f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
-        ).fetchall()
+        kernels = all_rows(
+            self.con, f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
+        )
         return first_few([plain_text(kernel, 60) for (kernel,) in kernels], _LISTED)
 
 
-def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], names: str) -> list[Note]:
+def _write_names(con: Connection, tables: Sequence[PassTable], names: str) -> list[Note]:
     """Write the table of distinct kernel names, cleaned; rows of all passes refer to it by number."""
     texts = " UNION ".join(f"SELECT DISTINCT kernel AS text FROM {t.launches}" for t in tables)
     visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
@@ -292,14 +279,13 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     )
     warnings = []
     if unclean:
-        text = f"{unclean} kernel names contained control or invisible characters, which were removed."
-        warnings.append(Note("unclean_names", text))
+        warnings.append(note("unclean_names", count=unclean))
     if unnamed:
-        warnings.append(Note("no_name", "Some dispatches have no kernel name; they appear as '(no name)'."))
+        warnings.append(note("no_name"))
     return warnings
 
 
-def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:
+def _places(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:
     """Return the place of each process of the main pass, by the numbers that ``match`` gave them."""
     stated = dict(tables[0].places)
     if all("process" in t.stated for t in tables):
@@ -307,7 +293,7 @@ def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[i
     by_id = {place.pid: place for place in stated.values() if place.pid is not None}
     if len(by_id) != len(stated):
         return {}
-    ordered: Sequence[int | None] = pids or sorted(by_id)
+    ordered = pids or sorted(by_id)
     return {number: by_id[pid] for number, pid in enumerate(ordered, 1) if pid in by_id}
 
 
@@ -328,7 +314,7 @@ def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
     )
 
 
-def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: LaunchMatching) -> None:
+def _number_dispatches(con: Connection, main: PassTable, result: LaunchMatching) -> None:
     """Renumber the launches of the main pass if their ids are not unique."""
     keys = result.keys[0]
     total, distinct = one_row(con, f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}")
@@ -336,16 +322,9 @@ def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: 
         return
     con.execute(f"UPDATE {keys} SET dispatch_id = row")
     if main.differs_in("process"):
-        text = "Every process numbers its own dispatches, so they were renumbered from 0."
-        result.notes.append(Note("renumbered", text))
+        result.notes.append(note("renumbered.processes"))
         return
-    result.warnings.append(
-        Note(
-            "renumbered",
-            f"{main.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
-            "so dispatches were numbered from 0 in file order.",
-        )
-    )
+    result.warnings.append(note("renumbered.repeated", file=main.source))
 
 
 _ALIKE = ("kernel", "grid", "workgroup_size")

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal, sql_name
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import find_target
 from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
 from ..host.recording import HostRecording
 from ..parsing.module_data import module_data
-from .contract import PassTable, count_rows, one_row, parquet
-from .matching import LaunchMatching, match, places_of
+from .contract import Connection, PassTable, count_rows, one_row, parquet
+from .matching import LaunchMatching, match
 from .ranks import ProcessPlace, sql_place
-
-if TYPE_CHECKING:
-    import duckdb
+from .wording import note
 
 ACCUMULATE = "SQ_ACCUM_PREV_HIRES"
 _LAUNCH: dict[str, str] = module_data(__file__, "contract.toml")["dispatches"]
@@ -84,7 +80,7 @@ class StoredProfile:
 
 def name_counters(tables: Sequence[PassTable]) -> list[MergedPass]:
     """Name the counters of all passes: the first pass with a counter keeps its name, later ones get ``NAME@PASS``."""
-    used_names: set[str] = set()
+    used_names = set()
     passes = []
     for table in tables:
         counters = dict(table.names)
@@ -109,7 +105,7 @@ def _integral_name(table: PassTable, position: int) -> str | None:
 
 
 def write_launches(
-    con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], folder: Path, *, instances_per_xcd: int
+    con: Connection, tables: Sequence[PassTable], folder: Path, *, instances_per_xcd: int
 ) -> StoredProfile:
     """Write the tables passes, dispatches, counters and counter_instances of one workload into ``folder``.
 
@@ -119,21 +115,18 @@ def write_launches(
     prepared = [table.prepare(con, folder / WORK) for table in tables]
     matching = match(con, prepared)
     passes = [replace(p, matched=n) for p, n in zip(name_counters(prepared), matching.matched, strict=True)]
-    warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings, *_impossible_sizes(passes[0].table)]
+    warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings]
+    for name, kind in _LAUNCH.items():
+        low, high = prepared[0].sizes.get(name, (0, 0))
+        if low < 0 or high > _LARGEST[kind]:
+            warnings.append(note("impossible_size", file=prepared[0].source, name=name, low=low, high=high))
     write_table(con, _dispatches(passes, matching), folder / "dispatches.parquet")
     no_time, total, kernels = one_row(
         con,
         f"SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM {matching.keys[0]}",
     )
     if no_time:
-        warnings.append(
-            Note(
-                "no_timing",
-                f"{no_time} of {count_text(total, 'dispatch has', 'dispatches have')} no usable timing (start and "
-                "end are missing, equal, zero "
-                "or rounded): their durations and every rate are empty.",
-            )
-        )
+        warnings.append(note("no_timing", no_time=no_time, total=total))
     columns = _write_counters(con, passes, matching, folder)
     _write_instances(con, passes, matching, folder, instances_per_xcd)
     write_passes(con, passes, folder)
@@ -156,7 +149,7 @@ def channels_per_xcd(facts: Mapping[str, float], arch: str | None, instances: li
     return max(CHANNELS, max(instances, default=0) + 1)
 
 
-def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], folder: Path) -> None:
+def write_passes(con: Connection, passes: Sequence[MergedPass], folder: Path) -> None:
     """Write the table passes."""
     con.execute(
         "CREATE OR REPLACE TABLE pass_rows (pass_id INT, name VARCHAR, tool VARCHAR, source VARCHAR, dispatches INT, "
@@ -180,19 +173,24 @@ def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], f
     write_table(con, "FROM pass_rows", folder / "passes.parquet")
 
 
-def _write_counters(
-    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path
-) -> list[str]:
+def _write_counters(con: Connection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path) -> list[str]:
     """Write counters.parquet in the order of the main pass, and return its counter columns.
 
     A hash join would keep the columns of every pass in memory or spill them. Files whose rows are in the same order are
     joined by position instead, which streams. Passes in another order are sorted first, one at a time.
     """
     identity = folder / WORK / "identity.parquet"
-    places = places_of([p.table for p in passes], matching.pids)
-    _write_identity(con, matching, places, identity)
+    where, placed = _place_columns(matching.places)
+    others = list(enumerate(matching.pairs))[1:]
+    times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
+    joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
+    write_table(
+        con,
+        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times}{where} FROM {matching.keys[0]} k "
+        f"JOIN {matching.names} n USING (name_id){joins}{placed} ORDER BY k.row",
+        identity,
+    )
     sources = {"k": [identity]}
-    where = _place_columns(places)[0]
     columns, picks = [], ["k.dispatch_id", "k.kernel", "k.duration_ns"]
     picks += [f"k.{c}" for c in ("rank", "host") if f" AS {c}" in where]
     for index, item in enumerate(passes):
@@ -211,22 +209,6 @@ def _write_counters(
     return columns
 
 
-def _write_identity(
-    con: duckdb.DuckDBPyConnection, matching: LaunchMatching, places: Mapping[int, ProcessPlace], path: Path
-) -> None:
-    """Write the id, kernel, rank and host of every launch, and its duration in each pass."""
-    others = list(enumerate(matching.pairs))[1:]
-    times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
-    joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
-    where, placed = _place_columns(places)
-    write_table(
-        con,
-        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times}{where} FROM {matching.keys[0]} k "
-        f"JOIN {matching.names} n USING (name_id){joins}{placed} ORDER BY k.row",
-        path,
-    )
-
-
 def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
     """Return SQL for the columns rank and host, if any is known, and the join that provides them."""
     if not (any(p.rank is not None for p in places.values()) or len(places) > 1):
@@ -241,7 +223,7 @@ def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
 
 
 def _align_counters(
-    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, index: int, path: Path
+    con: Connection, passes: Sequence[MergedPass], matching: LaunchMatching, index: int, path: Path
 ) -> list[Path]:
     """Return the counters of a pass with one row per dispatch of the main pass, in its order."""
     item, pairs = passes[index], matching.pairs[index]
@@ -279,7 +261,7 @@ def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
             )
         picks.append(f"TRY_CAST({value} AS {kind}) AS {name}")
     rows = f"SELECT row, {', '.join(picks)} FROM {passes[0].table.launches} launch{joins}"
-    where, placed = _place_columns(places_of([p.table for p in passes], matching.pids))
+    where, placed = _place_columns(matching.places)
     launches = (
         "SELECT row, k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         f"launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns{where} "
@@ -291,22 +273,8 @@ def _dispatches(passes: Sequence[MergedPass], matching: LaunchMatching) -> str:
     return f"SELECT * EXCLUDE (row) FROM {numbered} ORDER BY row"
 
 
-def _impossible_sizes(main: PassTable) -> list[Note]:
-    """Return warnings about sizes that no launch can have."""
-    return [
-        Note(
-            "impossible_size",
-            f"{main.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
-            "values that do not fit are NULL.",
-        )
-        for name, kind in _LAUNCH.items()
-        for low, high in [main.sizes.get(name, (0, 0))]
-        if low < 0 or high > _LARGEST[kind]
-    ]
-
-
 def _write_instances(
-    con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
+    con: Connection, passes: Sequence[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
 ) -> None:
     """Write per-instance values as rows; ``instance`` counts within its XCD. The first pass with a value counts."""
     selects, seen = [], set()

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_text
 from ..parsing.module_data import module_data
+from .wording import note
 
 T = TypeVar("T")
 LARGEST = (1 << 31) - 1
@@ -139,10 +139,7 @@ def settle_ranks(places: Sequence[ProcessPlace]) -> tuple[list[ProcessPlace], li
     all have rank 0, their ranks are unknown.
     """
     if len(places) > 1 and {p.rank for p in places} == {0} and len({(p.host, p.pid) for p in places}) > 1:
-        text = (
-            f"All {count_text(len(places), 'process is', 'processes are')} called rank 0, so their ranks are unknown."
-        )
-        return [replace(p, rank=None) for p in places], [Note("ranks_unknown", text)]
+        return [replace(p, rank=None) for p in places], [note("ranks_unknown.zero", count=len(places))]
     return list(places), []
 
 
@@ -177,16 +174,13 @@ def rank_notes(places: Iterable[ProcessPlace], size: int | None = None) -> tuple
     hosts = {p.host for p in known if p.host is not None}
     where = f" on {len(hosts):,} host{'s' if len(hosts) != 1 else ''}" if hosts else "; their hosts are unknown"
     of_all = f" of {size:,}" if size and size != len(ranks) else ""
-    notes, warnings = [Note("ranks", f"One workload of {len(ranks):,}{of_all} ranks{where}.")], []
+    notes, warnings = [note("ranks", count=len(ranks), of_all=of_all, where=where)], []
     if missing := sorted(set(range(size or max(ranks) + 1)) - ranks.keys()) if (size or max(ranks)) < 1 << 20 else []:
-        text = f"{_ranks_clause(missing)} missing: sums and balance exclude {'it' if len(missing) == 1 else 'them'}."
-        warnings.append(Note("ranks_missing", text))
+        warnings.append(note("ranks_missing", ranks=_ranks_clause(missing), them="it" if len(missing) == 1 else "them"))
     if twice := sorted(rank for rank, n in ranks.items() if n > 1):
-        text = f"{_ranks_clause(twice)} there more than once, from different processes; pid and host distinguish them."
-        warnings.append(Note("ranks_repeated", text))
+        warnings.append(note("ranks_repeated", ranks=_ranks_clause(twice)))
     if unknown := sum(p.rank is None for p in known):
-        text = f"{unknown} of {count_text(len(known), 'process states', 'processes state')} no rank, so it is NULL."
-        warnings.append(Note("ranks_unknown", text))
+        warnings.append(note("ranks_unknown.some", unknown=unknown, count=len(known)))
     return notes, warnings
 
 

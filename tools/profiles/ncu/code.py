@@ -9,24 +9,23 @@ import io
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from ....analysis.base.problems import BadInput, command_advice
+from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text, visible
 from ...base import progress
 from ...base.profile_files import check_text, head, is_gzip, open_regular
 from ...base.untrusted_text import grouped_number, plain_text
-from ..merging.contract import parquet
+from ..merging.contract import Connection, all_rows, parquet
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
 from ..parsing.spool import Spool, write_rows
 from ..samples.sample_tables import COUNTS, INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .sass import SassInstruction, analyse
-
-if TYPE_CHECKING:
-    import duckdb
 
 KERNEL, GRID, BLOCK, ADDRESS, TEXT, FILE, LINE = (
     "Kernel Name", "Grid Size", "Block Size", "Address", "Source", "File", "Line",
@@ -87,26 +86,17 @@ def listings(source: Path) -> Iterator[LaunchListing]:
         raw = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_gzip(source) else file
         text = io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="")
         try:
-            yield from _listings(source, csv.reader(_limit_lines(source, text)))
+            yield from _listings(source, csv.reader(islice(text, _MOST_LINES + 1)))
+            if next(text, None) is not None:
+                raise _damaged_page(source, f"it has more than {_MOST_LINES:,} lines")
         except (csv.Error, EOFError, gzip.BadGzipFile) as error:
             raise _damaged_page(source, str(error)) from error
-
-
-def _limit_lines(source: Path, text: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(text):
-        if number > _MOST_LINES:
-            raise _damaged_page(source, f"it has more than {_MOST_LINES:,} lines")
-        yield line
 
 
 def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]:
     """Yield one listing per launch; blocks of several source files of a launch, with distinct addresses, are joined."""
     whole: LaunchListing | None = None
-    last: LaunchListing | None = None
-    for block in _blocks(source, cells):
-        if block == last and any(row.stalls for row in block.rows):
-            continue
-        last = block
+    for block in _without_repeats(_blocks(source, cells)):
         if (
             whole
             and whole.kernel == block.kernel
@@ -119,7 +109,7 @@ def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListin
             continue
         if whole:
             yield whole
-        whole = LaunchListing(block.kernel, block.size, list(block.rows), block.alone)
+        whole = replace(block, rows=list(block.rows))
     if whole:
         yield whole
 
@@ -156,18 +146,13 @@ def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[LaunchListing]
     if current and current.rows:
         yield current
     if seen and not has_instructions:
-        raise BadInput(
-            f"{source.name} is not a view of instructions",
-            "it has no columns Address and Source: it may show only the source text or PTX",
-            command_advice("Write it with its instructions", f"{_WRITE_VIEW} --print-source sass"),
-        )
+        raise refusal("no_instructions", file=source)
 
 
 def _size(row: list[str]) -> tuple[int, int] | None:
     """Return the sizes after the kernel's name, which only the report worker writes."""
-    if len(row) < 4 or not (row[2].isascii() and row[2].isdigit() and row[3].isascii() and row[3].isdigit()):
-        return None
-    return int(row[2][:18]), int(row[3][:18])
+    sizes = [int(cell[:18]) for cell in row[2:4] if cell.isascii() and cell.isdigit()]
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else None
 
 
 class _Columns:
@@ -238,11 +223,7 @@ def _number(cell: str) -> int | None:
 
 
 def _damaged_page(source: Path, why: str) -> BadInput:
-    return BadInput(
-        f"{source.name} is damaged",
-        why,
-        command_advice("Write it again", _WRITE_VIEW),
-    )
+    return refusal("damaged_view", file=source, why=why)
 
 
 # -- conversion to tables -----------------------------------------------------------------------------------
@@ -251,15 +232,15 @@ def _damaged_page(source: Path, why: str) -> BadInput:
 class LaunchPlaces:
     """Maps each listing to a launch of the workload: the n-th listing is the n-th launch of its kernel and size."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, stored: str) -> None:
+    def __init__(self, con: Connection, stored: str) -> None:
         self.seen: dict[Any, int] = defaultdict(int)
         self.rows: dict[Any, list[tuple[int, int]]] = defaultdict(list)
         self.alone = not stored
         if self.alone:
             return
-        launches = con.execute(
-            f"SELECT row, kernel, kernel_raw, grid, workgroup_size, launch FROM {stored} ORDER BY 1"
-        ).fetchall()
+        launches = all_rows(
+            con, f"SELECT row, kernel, kernel_raw, grid, workgroup_size, launch FROM {stored} ORDER BY 1"
+        )
         for row, kernel, raw, grid, group, launch in launches:
             for name in {kernel, raw}:
                 self.rows[name].append((row, launch))
@@ -276,15 +257,14 @@ class LaunchPlaces:
         self.seen[key] += 1
         self.seen[None] += 1
         rows = self.rows.get(key) or []
-        if number < len(rows) and (listing.size or len({launch for _, launch in rows}) == 1):
-            return rows[number][0], None
-        if rows and len({launch for _, launch in rows}) == 1:
-            return rows[-1][0], None
+        is_only = len({launch for _, launch in rows}) == 1
+        if is_only or (listing.size and number < len(rows)):
+            return rows[min(number, len(rows) - 1)][0], None
         return None, self.seen[None] - 1 if self.alone else None
 
 
 def spool(
-    con: duckdb.DuckDBPyConnection, work: Path, launch_listings: Iterable[LaunchListing], places: LaunchPlaces
+    con: Connection, work: Path, launch_listings: Iterable[LaunchListing], places: LaunchPlaces
 ) -> HotspotQueries:
     """Write the samples and instructions of several launches to files below ``work``."""
     samples = Spool(con, work / "ncu_samples", SAMPLE)
@@ -330,7 +310,7 @@ def _without_repeats(launch_listings: Iterable[LaunchListing]) -> Iterator[Launc
         before = listing
 
 
-def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
+def source_lines(con: Connection, work: Path, text: Path) -> str:
     """Return SQL for the source text that the worker wrote: rows of file, line and text."""
     with text.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = [(name, int(line), line_text) for name, line, line_text in csv.reader(file)]

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal, sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import RESERVED
+from ..merging.contract import RESERVED, Connection, all_rows
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import text_table, write_text
 from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .pages import NOTHING, NcuPage, clean_numbers, damaged_page, number, scale
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 LAUNCH: dict[str, str] = module_data(__file__)["launch"]
 """Column of a page -> column of the store."""
@@ -60,50 +56,6 @@ def _product(column: str) -> str:
     return " * ".join(parts)
 
 
-def unknown_units(page: NcuPage, factors: dict[int, float | None]) -> list[Note]:
-    """Return a note on values whose unit is unknown or missing."""
-    if not page.units:
-        text = f"{page.source.name} has no row of units below its header: values are kept as printed, in unknown scale."
-        return [Note("no_units", text)]
-    unknown = sorted({page.units[i] for i, factor in factors.items() if factor is None})
-    if not unknown:
-        return []
-    example = next(page.headers[i] for i, factor in factors.items() if factor is None)
-    listed = ", ".join(repr(plain_text(u, 20)) for u in unknown[:6])
-    text = f"{page.source.name}: unknown units {listed} (for instance of {example}): "
-    return [Note("unknown_units", text + "these values are kept as printed and may be scaled.")]
-
-
-def left_out(page: NcuPage, kinds: dict[int, str], empty: set[str]) -> list[Note]:
-    """Return notes on other output in the page, and on metrics without a value in any launch."""
-    notes = []
-    if page.foreign:
-        text = f"{page.source.name}: skipped {count_text(page.foreign, 'line')} of other output in the table."
-        notes.append(Note("other_output", text))
-    if blank := [page.headers[i] for i, kind in kinds.items() if kind == "number" and page.headers[i] in empty]:
-        text = f"{page.source.name}: skipped {count_text(len(blank), 'metric')} without a value in any launch "
-        notes.append(Note("no_value", f"{text}(such as {blank[0]})."))
-    return notes
-
-
-def rounded_zeros(page: NcuPage, factors: dict[int, float | None], sheet: LaunchSheet) -> list[Note]:
-    """Return a note on zeros that may be rounded, since ncu uses one unit per column and prints six decimals."""
-    scaled = [
-        (page.headers[i], page.units[i])
-        for i, factor in factors.items()
-        if factor is not None and factor > 1 and sheet.wide.bounds.get(page.headers[i], (1, 1))[0] == 0
-    ]
-    if not scaled:
-        return []
-    metric, unit = scaled[0]
-    text = (
-        f"{page.source.name}: zeros of {count_text(len(scaled), 'metric')} (such as {metric} in {unit}) may be "
-        "small values that the "
-        "page rounded to zero; the report, or a page written with --print-units base, is exact."
-    )
-    return [Note("rounded_zeros", text)]
-
-
 DEVICE = "device__attribute_"
 """Prefix of the metrics that are facts of the device."""
 _RUN_TEXTS = ("CC", "Process Name", "Host Name", f"{DEVICE}display_name")
@@ -113,14 +65,56 @@ _NAME_LIMIT = 200
 _LOOKED_AT = 100
 
 
-def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str) -> tuple[LaunchSheet, list[Note]]:
+@dataclass(frozen=True)
+class _Column:
+    """One column of a page, with the cells of the first launches."""
+
+    place: int
+    header: str
+    unit: str
+    cells: frozenset[str]
+
+    @property
+    def is_metric(self) -> bool:
+        return bool(
+            len(self.header) <= _NAME_LIMIT
+            and _METRIC.fullmatch(self.header)
+            and self.header.casefold() not in RESERVED
+            and self.header not in (*LAUNCH, *_RUN_TEXTS)
+            and ("_" in self.header or "." in self.header)
+        )
+
+    @property
+    def factor(self) -> float | None:
+        """The factor to base units; None for an unknown unit."""
+        return scale(self.unit)
+
+    @property
+    def type(self) -> str:
+        """The type of its values; metrics that are text in the first launches have none and are skipped."""
+        if self.header in (*LAUNCH, *_RUN_TEXTS, *SIZES):
+            return "VARCHAR"
+        return "DOUBLE" if self.is_metric and (not self.cells or any(map(_is_number, self.cells))) else ""
+
+    @property
+    def sql(self) -> str:
+        """SQL for its values in base units; DuckDB gets columns by position, so headers cannot cause errors."""
+        scaled = self.type == "DOUBLE" and self.factor not in (None, 1.0)
+        return f"c{self.place} * {self.factor!r}::DOUBLE" if scaled else f"c{self.place}"
+
+
+def _is_number(cell: str) -> bool:
+    return number(cell) is not None
+
+
+def stage(con: Connection, page: NcuPage, folder: Path, name: str) -> tuple[LaunchSheet, list[Note]]:
     """Read the launches of a raw page into ``folder``, with notes about them; non-numeric cells become NULL.
 
     Metrics that are text in every launch, or that have no value in any launch, are skipped.
     """
-    factors, sheet = _factors(page), LaunchSheet(name, page.source, folder / f"stage_{name}.parquet")
-    kinds = _kinds(page, factors)
-    numbers = {i for i, kind in kinds.items() if kind == "number"}
+    columns, sheet = _columns(page), LaunchSheet(name, page.source, folder / f"stage_{name}.parquet")
+    numbers = [column for column in columns if column.type == "DOUBLE"]
+    metrics = [column.header for column in numbers]
     if page.doubtful:
         sheet.warnings += _clean_page(page, numbers)
 
@@ -128,20 +122,20 @@ def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str
         """Return SQL for the launches; ``again`` uses a copy of the page without cells that are not plain numbers."""
         if again:
             sheet.warnings.extend(_clean_page(page, numbers))
-        return _select(page, kinds, factors)
+        picks = ", ".join(f"{column.sql} AS {sql_name(column.header)}" for column in columns if column.type)
+        launch = (f"{sql} AS {sql_name(own_column(role))}" for role, sql in launch_data(page.headers, metrics).items())
+        nothing = ", ".join(map(sql_literal, NOTHING))
+        options = f"header = false, thousands = ',', nullstr = [{nothing}]"
+        rows = text_table(page.body, {column.place: column.type or "VARCHAR" for column in columns}, options)
+        return f"SELECT {', '.join(launch)}, * FROM (SELECT {picks} FROM {rows})"
 
     sheet.rows, _ = write_text(con, sheet.parquet, select, partial(_unreadable_page, page))
     if sheet.rows == 0:
-        raise BadInput(
-            f"{page.source.name} contains no launches", "it has only a header", "Check that a kernel matched"
-        )
+        raise refusal("no_ncu_launches", file=page.source)
     # Metrics without any value are no columns.
-    rows = con.execute(
-        "SELECT path_in_schema FROM parquet_metadata(?) GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)",
-        [str(sheet.parquet)],
-    ).fetchall()
+    without_values = "GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)"
+    rows = all_rows(con, f"SELECT path_in_schema FROM parquet_metadata(?) {without_values}", [str(sheet.parquet)])
     empty = {column for (column,) in rows}
-    metrics = [page.headers[i] for i, kind in kinds.items() if kind == "number"]
     sheet.columns = [SheetColumn(own_column(role), role) for role in launch_data(page.headers, metrics)]
     for metric in metrics:
         if metric.startswith(DEVICE):
@@ -149,77 +143,54 @@ def stage(con: duckdb.DuckDBPyConnection, page: NcuPage, folder: Path, name: str
         elif metric not in empty:
             sheet.columns.append(SheetColumn(metric, "counter"))
     sheet.measure(con)
-    sheet.warnings += unknown_units(page, factors)
-    return sheet, [*left_out(page, kinds, empty), *rounded_zeros(page, factors, sheet)]
+    sheet.warnings += _unknown_units(page, columns)
+    notes = []
+    if page.foreign:
+        notes.append(note("other_output", file=page.source, lines=page.foreign))
+    if blank := [metric for metric in metrics if metric in empty]:
+        notes.append(note("no_value", file=page.source, metrics=blank, metric=blank[0]))
+    # ncu uses one unit per column and prints six decimals.
+    lowest = {metric: low for metric, (low, _) in sheet.wide.bounds.items()}
+    if rounded := [c for c in numbers if c.factor and c.factor > 1 and lowest.get(c.header) == 0]:
+        notes.append(
+            note("rounded_zeros", file=page.source, metrics=rounded, metric=rounded[0].header, unit=rounded[0].unit)
+        )
+    return sheet, notes
 
 
-def _factors(page: NcuPage) -> dict[int, float | None]:
-    """Return column number -> factor to base units for each possible metric; None for an unknown unit."""
+def _columns(page: NcuPage) -> list[_Column]:
     units = page.units or [""] * len(page.headers)
     if len(units) != len(page.headers):
         raise damaged_page(
             page.source, f"its row of units has {len(units)} of {count_text(len(page.headers), 'column')}"
         )
-    return {
-        i: scale(unit)
-        for i, (header, unit) in enumerate(zip(page.headers, units, strict=True))
-        if header not in LAUNCH
-        and header not in _RUN_TEXTS
-        and len(header) <= _NAME_LIMIT
-        and _METRIC.fullmatch(header)
-        and header.casefold() not in RESERVED
-        and ("_" in header or "." in header)
-    }
-
-
-def _kinds(page: NcuPage, metrics: Iterable[int]) -> dict[int, str]:
-    """Return column number -> ``number``, ``text`` or ``unused``, judged by the first rows."""
     seen = list(islice(page.cells(), _LOOKED_AT))
-    kinds = dict.fromkeys(range(len(page.headers)), "unused")
-    for i in metrics:
-        cells = {row[i] for row in seen} - set(NOTHING)
-        kinds[i] = "number" if not cells or any(number(c) is not None for c in cells) else "unused"
-    for i, header in enumerate(page.headers):
-        if header in LAUNCH or header in _RUN_TEXTS or header in SIZES:
-            kinds[i] = "text"
-    return kinds
+    return [
+        _Column(i, header, unit, frozenset(row[i] for row in seen) - set(NOTHING))
+        for i, (header, unit) in enumerate(zip(page.headers, units, strict=True))
+    ]
 
 
-def _select(page: NcuPage, kinds: dict[int, str], factors: dict[int, float | None]) -> str:
-    """Return SQL for the launches; DuckDB gets columns by position, so headers cannot cause errors."""
-    inner, metrics = [], []
-    for i, kind in kinds.items():
-        cell = f"c{i}"
-        if kind == "number":
-            metrics.append(page.headers[i])
-            factor = factors[i]
-            cell = cell if factor in (None, 1.0) else f"{cell} * {factor!r}::DOUBLE"
-        if kind != "unused":
-            inner.append(f"{cell} AS {sql_name(page.headers[i])}")
-    launch = [f"{sql} AS {sql_name(own_column(role))}" for role, sql in launch_data(page.headers, metrics).items()]
-    rows = f"SELECT {', '.join(inner)} FROM {_csv(page, kinds)}"
-    return f"SELECT {', '.join(launch)}, * FROM ({rows})"
+def _unknown_units(page: NcuPage, columns: list[_Column]) -> list[Note]:
+    """Return a warning about values whose unit is unknown or missing."""
+    if not page.units:
+        return [note("no_units", file=page.source)]
+    unknown = [column for column in columns if column.is_metric and column.factor is None]
+    if not unknown:
+        return []
+    units = [repr(plain_text(unit, 20)) for unit in sorted({column.unit for column in unknown})[:6]]
+    return [note("unknown_units.ncu", file=page.source, units=units, metric=unknown[0].header)]
 
 
-def _csv(page: NcuPage, kinds: dict[int, str]) -> str:
-    typed = {i: "DOUBLE" if kind == "number" else "VARCHAR" for i, kind in kinds.items()}
-    nothing = ", ".join(sql_literal(text) for text in NOTHING)
-    return text_table(page.body, typed, f"header = false, thousands = ',', nullstr = [{nothing}]")
-
-
-def _clean_page(page: NcuPage, numbers: set[int]) -> list[Note]:
+def _clean_page(page: NcuPage, numbers: list[_Column]) -> list[Note]:
     """Rewrite the rows of the page with plain numbers; return a note on cells that contain text instead."""
-    bad = clean_numbers(page, numbers)
+    bad = clean_numbers(page, {column.place for column in numbers})
     if not bad:
         return []
     (column, (count, example)), *others = bad.items()
     more = f" and {len(others)} more metrics" if others else ""
-    text = (
-        f"{page.source.name}: {page.headers[column]}{more} contain text instead of a number ({count} of "
-        f"{count_text(page.rows, 'launch')}, for instance {plain_text(example, 40)!r}); those cells are treated as "
-        "not collected."
-    )
-    return [Note("not_a_number", text)]
+    metric, shown = page.headers[column] + more, plain_text(example, 40)
+    return [note("not_a_number.metrics", file=page.source, metric=metric, count=count, rows=page.rows, example=shown)]
 
 
 def _unreadable_page(page: NcuPage, error: Exception) -> BadInput:

@@ -13,11 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ....analysis.base.problems import BadInput, command_advice
+from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import check_text, head, is_gzip, open_regular
 from ...base.untrusted_text import decimal, grouped_number, plain_text
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
 
 _HEADER = re.compile(rb'"?ID"?,"?Process ID"?,|"?Process ID"?,"?Process Name"?,"?Host Name"?,')
@@ -87,7 +88,7 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
     """
     underscored = bool(check_text(source))
     pages: list[NcuPage] = []
-    out: BinaryIO | None = None
+    out = None
     quoted = False
     try:
         for line in _lines(source):
@@ -100,8 +101,10 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
                 out.write(line if line.endswith(b"\n") else line + b"\n")
                 pages[-1].rows += 1
                 pages[-1].doubtful = pages[-1].doubtful or _MISGROUPED.search(line) is not None
-                if pages[-1].decimal_comma is not False:
-                    _look_at_notation(pages[-1], line)
+                if pages[-1].decimal_comma is not False and _DECIMAL_POINT.search(line):
+                    pages[-1].decimal_comma = False
+                elif pages[-1].decimal_comma is None and _DECIMAL_COMMA.search(line):
+                    pages[-1].decimal_comma = True
                 quoted = odd
                 progress.report(f"read {count_text(pages[-1].rows, 'row')} of {source.name}")
             elif match := _HEADER.search(line):
@@ -122,62 +125,32 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[NcuPage]:
     if quoted:
         raise damaged_page(source, "it ends within a row")
     if not pages:
-        raise BadInput(f"{source.name} contains no page of ncu", "it has no header with ID and Process ID")
+        raise refusal("no_page", file=source)
     for page in pages:
         if page.decimal_comma:
-            raise BadInput(
-                f"The numbers in {source.name} have a decimal comma",
-                "a time of 117.344 ns may be 117 ns or 117344 ns there, so nothing of it can be trusted",
-                command_advice("Write it again with decimal points", f"LC_ALL=C {_WRITE_PAGE}"),
-            )
+            raise refusal("decimal_comma", file=source)
     return pages
-
-
-def _look_at_notation(page: NcuPage, row: bytes) -> None:
-    """Decide from a row whether the page has decimal points or commas, if the row shows it."""
-    if _DECIMAL_POINT.search(row):
-        page.decimal_comma = False
-    elif _DECIMAL_COMMA.search(row):
-        page.decimal_comma = True
 
 
 def damaged_page(source: Path, why: str) -> BadInput:
     """Return the error for an incomplete page."""
-    return BadInput(
-        f"{source.name} is damaged",
-        why,
-        command_advice("Check that the run and the copy were complete, or write it again", _WRITE_PAGE),
-    )
+    return refusal("damaged_page", file=source, why=why)
 
 
 def _check_header(page: NcuPage) -> None:
     name, columns = page.source.name, page.headers
     if len(columns) > size_limits.MOST_COLUMNS:
-        raise BadInput(
-            f"{name} has {count_text(len(columns), 'column')}", f"a profile may have at most {size_limits.MOST_COLUMNS}"
-        )
+        raise refusal("too_many_columns", name=name, count=len(columns), most=size_limits.MOST_COLUMNS)
     if "Invocations" in columns:
-        raise BadInput(
-            f"{name} is a summary of ncu",
-            "it states minimum, maximum and mean values over launches, not the launches",
-            command_advice("Write the page without --print-summary", _WRITE_PAGE),
-        )
+        raise refusal("summary_page", name=name)
     if "Metric Name" in columns:
         if _AMD_ROW.search(head(page.source, _LOOKED_AT)):
-            raise BadInput(
-                f"{name} contains counters of an AMD GPU in the form of a details page of ncu",
-                "ncu does not profile AMD GPUs, so another program made this file, and rooflens does not read it",
-                "Import the files that AMD's profiler wrote: *_results.db, *_counter_collection.csv or results.csv",
-            )
-        raise BadInput(
-            f"{name} is a details page of ncu",
-            "its values are rounded, and its labels differ by version",
-            command_advice("Write the raw page", _WRITE_PAGE),
-        )
+            raise refusal("amd_page", name=name)
+        raise refusal("details_page", name=name)
     if twice := sorted(h for h, n in Counter(h.casefold() for h in columns).items() if n > 1):
-        raise BadInput(f"{name} has duplicate columns", plain_text(", ".join(twice[:8])), "Remove one of each")
+        raise refusal("duplicate_columns", name=name, columns=plain_text(", ".join(twice[:8])))
     if missing := [needed for needed in ("ID", "Kernel Name") if needed not in columns]:
-        raise BadInput(f"{name} has no column {missing[0]}", "without it, rows cannot be assigned to launches")
+        raise refusal("no_column", name=name, column=missing[0])
 
 
 def _parse_cells(source: Path, line: bytes) -> list[str]:

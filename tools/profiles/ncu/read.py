@@ -6,18 +6,18 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import column_names, sql_name
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, MissingTool
+from ....analysis.base.problems import MissingTool
 from ....analysis.store.store import write_table
 from ...base.profile_files import files_of_format, grouped, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
-from ..merging.contract import PassTable, count_rows, one_row, parquet
+from ..merging.contract import Connection, PassTable, all_rows, count_rows, one_row, parquet
 from ..merging.matching import read_counting_sample
+from ..merging.wording import note, refusal
 from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from ..reader import Profile, ProfileFiles
@@ -26,10 +26,6 @@ from . import code
 from .launches import DEVICE, stage
 from .pages import has_page, is_details_page, read_pages
 from .report import is_report, read_report, version_of
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".log", ".out")
 _SAME = 0.9
@@ -61,14 +57,14 @@ class NcuTable:
 
 def files_of(path: Path) -> list[Path]:
     """Return the files of ncu at ``path``: itself, or those in the folder and one level below, timing run first."""
-    return files_of_format(path, _SUFFIXES, _is_ncu)
+    return files_of_format(path, _SUFFIXES, lambda file: is_report(file) or has_page(file) or code.is_source_page(file))
 
 
-def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> tuple[list[NcuTable], list[Note]]:
+def read_tables(con: Connection, files: list[Path], work: Path) -> tuple[list[NcuTable], list[Note]]:
     """Return the tables of ``files``, without those that repeat the launches of another one, and notes."""
     tables: list[NcuTable] = []
-    notes: list[Note] = []
-    missing: MissingTool | None = None
+    notes = []
+    missing = None
     for file in sorted(files, key=lambda f: not is_report(f)):
         try:
             tables += _tables(con, file, work, len(tables))
@@ -81,16 +77,15 @@ def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -
     for table in sorted(tables, key=lambda t: (not t.is_report, -len(t.counters()))):
         twin = next((k for k in distinct_tables if k.folder == table.folder and _shows(con, k, table)), None)
         if twin:
-            text = f"{table.file.name} repeats the launches of {twin.file.name}, so it was skipped."
-            notes.append(Note("shown_again", text))
+            notes.append(note("shown_again.page", file=table.file, other=twin.file))
         else:
             distinct_tables.append(table)
     return sorted(distinct_tables, key=lambda t: files.index(t.file)), notes
 
 
-def as_passes(con: duckdb.DuckDBPyConnection, tables: list[NcuTable], work: Path) -> list[LaunchSheet]:
+def as_passes(con: Connection, tables: list[NcuTable], work: Path) -> list[LaunchSheet]:
     """Return one sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
-    names: set[str] = set()
+    names = set()
     passes = []
     for number, group in enumerate(grouped(tables, _same_pass)):
         sheet = group[0].sheet if len(group) == 1 else _unite_sheets(con, group, work / f"pass_{number}.parquet")
@@ -107,11 +102,7 @@ def version(files: list[Path]) -> str | None:
     return next((v for f in files if is_report(f) and (v := version_of(f))), None)
 
 
-def _is_ncu(file: Path) -> bool:
-    return is_report(file) or has_page(file) or code.is_source_page(file)
-
-
-def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[NcuTable]:
+def _tables(con: Connection, file: Path, work: Path, start: int) -> list[NcuTable]:
     report = is_report(file)
     listing = text = None
     if report:
@@ -136,7 +127,7 @@ def _same_pass(one: NcuTable, other: NcuTable) -> bool:
     return len(mine & theirs) >= _SAME * len(mine | theirs)
 
 
-def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bool:
+def _shows(con: Connection, one: NcuTable, other: NcuTable) -> bool:
     """Return whether ``one`` contains all of ``other``: the same launches with at least its metrics.
 
     In different views, launches are the same if kernels and durations agree one by one, and pids if they are known.
@@ -164,7 +155,7 @@ def _both_have(one: NcuTable, other: NcuTable, role: str) -> bool:
     return bool(one.sheet.header(role) and other.sheet.header(role))
 
 
-def _unite_sheets(con: duckdb.DuckDBPyConnection, group: list[NcuTable], path: Path) -> LaunchSheet:
+def _unite_sheets(con: Connection, group: list[NcuTable], path: Path) -> LaunchSheet:
     """Concatenate the launches of several processes or ranks."""
     reads = [f"SELECT * FROM {parquet([t.sheet.parquet])}" for t in group]
     columns: dict[str, SheetColumn] = {}
@@ -199,7 +190,7 @@ def read(files: ProfileFiles) -> Profile:
     path, con, work = files.path, files.con, files.work
     sources = files.or_itself(files_of(path))
     if not sources:
-        raise BadInput(f"{path.name} contains no report or page of ncu", "no file has ID and Process ID in its header")
+        raise refusal("no_ncu", path=path)
     source_pages = [file for file in sources if not is_report(file) and code.is_source_page(file)]
     launch_files = [file for file in sources if file not in source_pages]
     exact_files = [file for file in launch_files if is_report(file) or not is_details_page(file)]
@@ -217,20 +208,19 @@ def read(files: ProfileFiles) -> Profile:
     texts = {name: _values(con, main, name) if name in have else [] for name in _TEXTS}
     for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
         if len(values) > 1:
-            text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): device facts are those of the first."
-            warnings.append(Note("several_devices", text))
+            warnings.append(note("several_devices", what=what, values=values[:_SHOWN]))
     recording_files = recordings.files_of(path) if path.is_dir() else []
-    times = recordings.stage(con, recording_files, work).profile() if recording_files else None
+    nothing = Profile(vendor="nvidia", passes=())
+    times = recordings.stage(con, recording_files, work).profile() if recording_files else nothing
     passes = [s.as_pass() for s in sheets]
     listings = [table.code for table in tables if table.code]
     if listings and source_pages:
-        listed = ", ".join(plain_text(file.name, 60) for file in source_pages[:_SHOWN])
-        notes.append(Note("shown_again", f"{listed}: skipped, since the report has the same instructions."))
+        notes.append(note("shown_again.view", files=[plain_text(file.name, 60) for file in source_pages[:_SHOWN]]))
     listings = listings or source_pages
     source_texts = [table.text for table in tables if table.text]
-    return Profile(
+    return replace(
+        times,
         name=name,
-        vendor="nvidia",
         arch=f"sm_{texts['CC'][0].replace('.', '')}" if texts["CC"] else None,
         device=next(iter(texts[_TEXTS[1]]), None),
         command=", ".join(texts["Process Name"][:_SHOWN]) or None,
@@ -238,16 +228,11 @@ def read(files: ProfileFiles) -> Profile:
         tool="ncu",
         tool_version=version(launch_files),
         facts=_facts(con, main, have),
-        replayed=[p.name for p in passes if p.name != TIMING] if times or passes[0].name == TIMING else [],
-        passes=[*(times.passes if times else []), *passes],
-        places=times.places if times else (),
-        timeline=times.timeline if times else None,
-        stacks=times.stacks if times else None,
-        unix_shift=times.unix_shift if times else None,
-        tables=times.tables if times else {},
+        replayed=[p.name for p in passes if p.name != TIMING] if times.passes or passes[0].name == TIMING else [],
+        passes=[*times.passes, *passes],
         hotspots=partial(_hotspots, files, listings, source_texts) if listings else None,
         warnings=warnings,
-        notes=[*notes, *(times.notes if times else [])],
+        notes=[*notes, *times.notes],
     )
 
 
@@ -263,16 +248,17 @@ def _rows(sheet: LaunchSheet) -> str:
     return parquet([sheet.parquet], numbered=True)
 
 
-def _values(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:
+def _values(con: Connection, sheet: LaunchSheet, column: str) -> list[str]:
     """Return the distinct texts of a column, in file order."""
     name = sql_name(column)
-    rows = con.execute(
-        f"SELECT {name} FROM {_rows(sheet)} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY min(file_row_number) LIMIT 50"
-    ).fetchall()
+    rows = all_rows(
+        con,
+        f"SELECT {name} FROM {_rows(sheet)} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY min(file_row_number) LIMIT 50",
+    )
     return [plain_text(text) for (text,) in rows]
 
 
-def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -> dict[str, float]:
+def _facts(con: Connection, sheet: LaunchSheet, have: set[str]) -> dict[str, float]:
     """Return the device facts of the first launch."""
     stated = {fact: rule for fact, rule in module_data(__file__, "facts.toml").items() if rule["metric"] in have}
     if not stated:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.extensions import install_command
-from ....analysis.base.problems import BadInput, LimitExceeded, MissingTool, command_advice
+from ....analysis.base.problems import LimitExceeded, MissingTool, command_advice
 from ...base import size_limits
 from ...base.profile_files import head, is_gzip, open_regular, open_text
 from ...base.untrusted_text import plain_text
@@ -22,6 +22,7 @@ from ...device.machine.profilers import PROGRAMS
 from ...device.machine.programs import find
 from ...isolation.child import Child, ChildBug, ChildLost
 from ...isolation.limits import Limits
+from ..merging.wording import refusal
 from ..parsing.protobuf import WireError, message_types, parse
 from .pages import NcuPage, read_pages
 
@@ -43,20 +44,15 @@ def is_cut(path: Path) -> bool:
                 return True
             if file.tell() + length > size or at + 4 > size:
                 return True
-            payload = _payload(file.read(length))
-            if payload is None:
+            try:
+                payload = int(
+                    parse(message_types(Path(__file__).with_suffix(".toml"))["Header"], file.read(length)).payload
+                )
+            except WireError:
                 return False
             file.seek(0 if first else payload, io.SEEK_CUR)
             first = False
         return file.tell() > size
-
-
-def _payload(header: bytes) -> int | None:
-    """Return the size of the data after a header, or 0 if it states none; None if the bytes are not a message."""
-    try:
-        return int(parse(message_types(Path(__file__).with_suffix(".toml"))["Header"], header).payload)
-    except WireError:
-        return None
 
 
 SUFFIX = ".ncu-rep"
@@ -89,10 +85,15 @@ def read_report(
 
     export = _EXPORT.format(source.name.removesuffix(".gz"))
     if head(source, len(MAGIC)) != MAGIC:
-        raise BadInput(f"{source.name} is not a report of Nsight Compute", "it does not start like one")
-    plain = _unpack(source, folder / f"{stem}_unpacked{SUFFIX}") if is_gzip(source) else source
+        raise refusal("no_report", file=source)
+    plain = source
+    if is_gzip(source):
+        plain = folder / f"{stem}_unpacked{SUFFIX}"
+        with open_text(source) as packed, plain.open("wb") as target:
+            while block := packed.read(_BLOCK):
+                target.write(block)
     if is_cut(plain):
-        raise BadInput(f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again. {export}")
+        raise refusal("cut_report", file=source, export=export)
     library = library_folder(Roots())
     if library is None:
         raise MissingTool(
@@ -106,31 +107,17 @@ def read_report(
     if problem == report_worker.NO_PACKAGE:
         raise MissingTool(f"{source.name} needs the package ncu-report", f"it could not be loaded: {message}", export)
     if problem == report_worker.NO_LAUNCHES:
-        raise BadInput(
-            f"{source.name} contains no launches",
-            "no kernel matched the filters of ncu, or the file is damaged",
-            export,
-        )
+        raise refusal("empty_report", file=source, export=export)
     if problem == _TOO_LONG:
         raise LimitExceeded(
             f"{source.name} took more than {_limit_s(plain):.0f} s to read", "that is too long for its size", export
         )
     if problem:
-        raise BadInput(
-            f"{source.name} is damaged", message or "the library that reads it failed", f"Copy it again. {export}"
-        )
+        raise refusal("damaged_report", file=source, why=message or "the library that reads it failed", export=export)
     page = read_pages(page_file, folder, f"{stem}_rows")[0]
     page_file.unlink()
     page.source = source
     return page, code if code.exists() else None, text if text.exists() else None
-
-
-def _unpack(source: Path, target: Path) -> Path:
-    """Unpack a gzip file to ``target``; BadInput if it is damaged, LimitExceeded if it becomes too large."""
-    with open_text(source) as packed, target.open("wb") as plain:
-        while block := packed.read(_BLOCK):
-            plain.write(block)
-    return target
 
 
 def _limit_s(source: Path) -> float:

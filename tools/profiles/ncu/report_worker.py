@@ -42,7 +42,7 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
     report, page = job["report"], job["page"]
     sys.path.append(job["package"])
     try:
-        ncu_report: Any = importlib.import_module("ncu_report")
+        ncu_report = importlib.import_module("ncu_report")
     except ImportError as error:
         return NO_PACKAGE, str(error)
     try:
@@ -55,7 +55,7 @@ def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
     actions = [a for r in ranges for a in map(r.action_by_idx, range(r.num_actions()))]
     if not actions:
         return NO_LAUNCHES, ""
-    units: dict[str, str] = {}  # in a report, a metric has the same base unit in every launch
+    units = {}
     for action in actions:
         for name in action.metric_names():
             if name not in units and ":" not in name:
@@ -85,12 +85,7 @@ def _table_file(path: Path) -> Iterator[Any]:
 
 def _places(action: Any) -> list[int]:
     """Return the addresses for which a launch has metrics."""
-    for name in (_EXECUTED, _SAMPLES):
-        metric = action.metric_by_name(name)
-        if metric is not None and metric.has_correlation_ids() and metric.num_instances() > 1:
-            ids = metric.correlation_ids()
-            return [ids.as_uint64(i) for i in range(ids.num_instances())]
-    return []
+    return list(_by_place(action, _EXECUTED) or _by_place(action, _SAMPLES))
 
 
 def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
@@ -117,7 +112,7 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
 
 def _by_place(action: Any, name: str) -> dict[int, int]:
     metric = action.metric_by_name(name)
-    if not metric.has_correlation_ids() or metric.num_instances() < 2:
+    if metric is None or not metric.has_correlation_ids() or metric.num_instances() < 2:
         return {}
     ids = metric.correlation_ids()
     return {ids.as_uint64(i): metric.as_uint64(i) for i in range(metric.num_instances())}
@@ -133,7 +128,7 @@ def _size(action: Any, kind: str) -> int:
 
 def _write_text(actions: list[Any], path: Path) -> None:
     """Write the source files that a report contains and its line tables refer to, up to a limit."""
-    files: dict[str, str] = {}
+    files = {}
     left = _MOST_SOURCE
     for action in actions:
         for name, text in dict(action.source_files()).items():

@@ -46,7 +46,8 @@ class SassInstruction:
     @property
     def kind(self) -> str:
         """Its class, one of those in analysis/hotspots/classes.toml."""
-        return _classes().get(self.opcode, "salu" if self.opcode.startswith("U") else "valu")
+        kind: str = _data()["classes"].get(self.opcode, "salu" if self.opcode.startswith("U") else "valu")
+        return kind
 
     @property
     def spill(self) -> bool | None:
@@ -104,8 +105,8 @@ def _operands(text: str) -> list[str]:
 
 def _registers(opcode: str, modifiers: frozenset[str], operands: list[str]) -> tuple[set[str], set[str]]:
     """Return the registers read and written: the first register operand is written, unless it is a store."""
-    reads: set[str] = set()
-    writes: set[str] = set()
+    reads = set()
+    writes = set()
     store = opcode in _data()["stores"]["opcodes"]
     if opcode in ("LDGSTS", "UTMALDG", "UBLKCP"):
         writes.add(_ASYNC)
@@ -160,23 +161,28 @@ def _follow_results(code: list[SassInstruction]) -> None:
     todo = list(starts)
     steps = 0
     for _ in range(_ROUNDS):
-        changed: set[int] = set()
+        changed = set()
         for start in todo:
             state = dict(entering[start])
             for at in range(start, bounds[start]):
                 steps += _step(code, at, state, waiting)
             for place in following[start]:
                 steps += sum(map(len, state.values()))
-                if _merge_state(entering[place], state):
-                    changed.add(place)
+                # The results that may be pending at the end of this block are so at the start of the next one.
+                into = entering[place]
+                for register, producers in state.items():
+                    have = into.get(register, frozenset())
+                    if not producers <= have:
+                        into[register] = have | producers
+                        changed.add(place)
             if steps > _MOST_STEPS:
                 changed.clear()
                 break
         todo = sorted(changed)
         if not todo:
             break
-    for at, producers in waiting.items():
-        nearest = sorted(producers, key=lambda p: (p > at, at - p))
+    for at, waited in waiting.items():
+        nearest = sorted(waited, key=lambda p: (p > at, at - p))
         code[at].waits_for = [code[p].offset for p in nearest[:_MOST_NAMED]]
 
 
@@ -203,17 +209,6 @@ def _step(code: list[SassInstruction], at: int, state: _State, waiting: dict[int
     return looked_at
 
 
-def _merge_state(into: _State, state: _State) -> bool:
-    """Merge the pending results at the end of a block into the start of the next block; return whether any is new."""
-    new = False
-    for register, producers in state.items():
-        have = into.get(register, frozenset())
-        if not producers <= have:
-            into[register] = have | producers
-            new = True
-    return new
-
-
 def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]]]:
     """Return the basic blocks: their start indexes, and the possible successors of each."""
     flow = _data()["flow"]
@@ -223,7 +218,7 @@ def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]
     starts = sorted(
         {0, *(t for t in jumping.values() if t is not None), *(i + 1 for i in (*ends, *jumping))} - {len(code)}
     )
-    following: dict[int, list[int]] = {}
+    following = {}
     for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
         last = code[end - 1]
         target = jumping.get(end - 1)
@@ -238,11 +233,8 @@ def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]
 
 
 @cache
-def _classes() -> dict[str, str]:
-    return {opcode: kind for kind, opcodes in _data()["class"].items() for opcode in opcodes}
-
-
-@cache
 def _data() -> dict[str, Any]:
     data = module_data(__file__)
-    return data | {part: {k: frozenset(v) for k, v in data[part].items()} for part in ("late", "stores", "flow")}
+    classes = {opcode: kind for kind, opcodes in data["class"].items() for opcode in opcodes}
+    parts = {part: {k: frozenset(v) for k, v in data[part].items()} for part in ("late", "stores", "flow")}
+    return {"classes": classes, **parts}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.text import visible_sql
-from ..host.recording import ON_PROCESSOR, SAMPLES, HostRecording, spans
+from ..host.recording import SAMPLES, HostRecording, spans
 from ..merging.contract import one_row, write_relation
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class HostStacks:
             f"LEFT JOIN {self._numbers} USING (frames))"
         )
         columns = ", ".join(SAMPLES)
-        sampled = spans(self._con, points, self._work / "nsys", ON_PROCESSOR)
+        sampled = spans(self._con, points, self._work / "nsys")
         waits = (
             "SELECT start_ns, end_ns, end_ns - start_ns AS time_ns, NULL::BIGINT AS samples, pid, thread, stack, "
             f"NULL::BIGINT AS waker FROM {self._waits} JOIN {self._numbers} USING (frames)"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, LimitExceeded
-from ....analysis.base.text import count_text, first_few
+from ....analysis.base.problems import LimitExceeded
+from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import files_of_format, grouped, head, is_inside, step_of
 from ...base.untrusted_text import plain_text
 from ..merging.contract import RESERVED
 from ..merging.ranks import only_value
+from ..merging.wording import note, refusal
 from ..reader import Launch, Pass, Profile, ProfileFiles
 from .text import (
     DURATION,
@@ -59,18 +61,16 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
     runs = [run for source in group for run in source.runs]
     values = [_values(run, names) for run in runs]
     named = {name for row in values for name in row}
-    counters = set(filter(_usable, named))
+    counters = {name for name in named if _COUNTER.fullmatch(name) and name.casefold() not in RESERVED}
     if len(counters) > size_limits.MOST_COLUMNS or len(runs) * len(counters) > size_limits.EMPTY_CELLS:
-        what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(runs), 'run')}"
-        raise BadInput(what, "which is more than perf stat counts", "Check that it is the file that perf stat wrote")
+        raise refusal("too_many_events", file=file, events=len(counters), runs=len(runs))
     progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
     warnings = []
     if strange := sorted(named - counters):
-        text = f"{file.name}: skipped events that cannot be columns: {_names_text(strange)}."
-        warnings.append(Note("no_counters", text))
+        warnings.append(note("no_counters", file=file, events=_short(strange)))
     launches = [
         Launch(
-            kernel=_program(run) or unnamed,
+            kernel=_program(run.command or "") or unnamed,
             counters={name: value for name, value in row.items() if name in counters},
             duration_ns=run.duration_ns,
             dispatch_id=i,
@@ -83,8 +83,12 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
 
 def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
     """Return counter -> value of one run, plus the share of time counted and the error if they are informative."""
-    values: dict[str, float | None] = {}
-    combined = {name: _all_cores(run, parts) for name, parts in _events_by_core(run, names).items()}
+    values = {}
+    by_core = defaultdict[str, list[PerfEvent]](list)
+    for event in run.events:
+        if match := _CORES.fullmatch(names[event.name]):
+            by_core[match["event"]].append(event)
+    combined = {name: _all_cores(run, parts) for name, parts in by_core.items()}
     # An event that was counted as such takes the place of a combined one.
     for name, event in (combined | {names[event.name]: event for event in run.events}).items():
         values[name] = event.value
@@ -99,15 +103,6 @@ _CORES = re.compile(r"(?:cpu_(?:core|atom|lowpower)|armv8_\w+|apple_\w+_pmu)/(?P
 """A named event of one kind of core; Intel, Arm and Apple combine kinds of which each has its own counters."""
 _ROUNDING = 1.0
 """Shares, in %, of kinds of cores that exclude each other exceed 100 % by less, because each is rounded."""
-
-
-def _events_by_core(run: PerfRun, names: dict[str, str]) -> dict[str, list[PerfEvent]]:
-    """Return event -> its counts by the kinds of cores of a hybrid processor."""
-    parts: dict[str, list[PerfEvent]] = {}
-    for event in run.events:
-        if match := _CORES.fullmatch(names[event.name]):
-            parts.setdefault(match["event"], []).append(event)
-    return parts
 
 
 def _all_cores(run: PerfRun, parts: list[PerfEvent]) -> PerfEvent:
@@ -137,19 +132,13 @@ def _same_pass(one: PerfFile, other: PerfFile) -> bool:
     return bool(one.events() & other.events()) or one.commands() != other.commands()
 
 
-def _usable(name: str) -> bool:
-    return bool(_COUNTER.fullmatch(name)) and name.casefold() not in RESERVED
-
-
-def _program(run: PerfRun) -> str | None:
-    """Return the name of the program that ran."""
-    if not run.command:
-        return None
+def _program(command: str) -> str:
+    """Return the name of the program that ran; empty if the command is not stated."""
     try:
-        words = shlex.split(run.command)
+        words = shlex.split(command)
     except ValueError:
-        words = run.command.split()
-    return Path(words[0]).name if words else None
+        words = command.split()
+    return Path(words[0]).name if words else ""
 
 
 _SUFFIXES = (".txt", ".csv", ".json", ".log", ".out", ".perf", ".stat")
@@ -179,10 +168,7 @@ class PerfReader:
         sources = [PerfFile(file, _with_commands(file, _runs(file))) for file in outputs]
         sources = [source for source in sources if source.runs]
         if not sources:
-            raise BadInput(
-                f"{path.name} contains no perf stat output",
-                "it has neither the text report nor the rows that -x and -j write",
-            )
+            raise refusal("no_perf", path=path)
         runs = [run for source in sources for run in source.runs]
         names = plain_names(runs)
         unnamed = path.name.split(".")[0]
@@ -242,8 +228,7 @@ def _doubts(runs: list[PerfRun]) -> list[Note]:
     units = sorted({unit for run in runs for unit in run.unknown_units})
     if not units:
         return []
-    listed = ", ".join(repr(plain_text(unit, 20)) for unit in units[:6])
-    return [Note("unknown_units", f"Unknown units {listed}: these values are kept as printed.")]
+    return [note("unknown_units.perf", units=[repr(plain_text(unit, 20)) for unit in units[:6]])]
 
 
 def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
@@ -251,32 +236,19 @@ def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
     notes = []
     events = [event for run in runs for event in run.events]
     if modified := sorted({e.name for e in events if names[e.name] != e.name}):
-        text = f"Counted with a modifier, which the counter's name omits: {_names_text(modified)} "
-        notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
+        notes.append(note("modified", events=_short(modified)))
     if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
-        notes.append(Note("not_measured", f"Not measured, so NULL: {_names_text(missing)}."))
+        notes.append(note("not_measured", events=_short(missing)))
     if listed := sorted({match["event"] for e in events if (match := _CORES.fullmatch(names[e.name]))}):
-        text = (
-            f"Counted separately on each kind of core, and combined without the kind: {_names_text(listed)}. "
-            "perf scales each to the whole run, so for a program it is their mean by the time on each; if processors "
-            "were followed it is the sum, and without the shares of time it is NULL."
-        )
-        notes.append(Note("kinds_of_cores", text))
+        notes.append(note("kinds_of_cores", events=_short(listed)))
     if means := [run.repeats for run in runs if run.repeats != 1]:
-        count = f"{means[0]} runs" if means[0] else "several runs"
-        rows = f"{len(means)} of {count_text(len(runs), 'row')}"
-        text = f"Means over {count} (-r) in {rows}; EVENT:error_pct is their standard error."
-        notes.append(Note("means", text))
+        notes.append(note("means", repeats=means[0] or "several", means=len(means), runs=runs))
     if without := sum(1 for run in runs if run.duration_ns is None):
-        text = f"No elapsed time, and so no duration, in {without} of {count_text(len(runs), 'row')}: "
-        notes.append(
-            Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
-        )
+        notes.append(note("no_duration", without=without, runs=runs))
     if any(run.command is None for run in runs):
-        text = "The format of the file does not state the command, so the kernel has the name of the profile."
-        notes.append(Note("no_command", text))
+        notes.append(note("no_command"))
     return notes
 
 
-def _names_text(names: list[str]) -> str:
-    return first_few([plain_text(name, 60) for name in names], 8)
+def _short(names: list[str]) -> list[str]:
+    return [plain_text(name, 60) for name in names]

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....analysis.base.problems import BadInput
 from ...base.untrusted_text import decimal
+from ..merging.wording import refusal
 from ..parsing.module_data import module_data
 
 _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
@@ -106,8 +107,10 @@ def read_text(name: str, text: str) -> list[PerfRun]:
     """Return the runs in ``text``. Raises BadInput for counts per CPU, socket or interval, which are not runs."""
     runs = []
     for header, lines in _blocks(name, text):
-        run = PerfRun(command=_command(header["what"]), repeats=int(header["runs"] or 1))
-        run.follows_cpus = header["what"].startswith(_OF_CPUS)
+        run = PerfRun(repeats=int(header["runs"] or 1), follows_cpus=header["what"].startswith(_OF_CPUS))
+        # A process that was already running, or the whole system, has no command.
+        if not run.follows_cpus and (quoted := re.fullmatch("'(.*)'", header["what"])):
+            run.command = quoted[1]
         # Comma or point, as in the line of the elapsed time, which always has a fraction.
         elapsed = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
         mark = next((match[1] for match in elapsed if match), ".")
@@ -121,7 +124,7 @@ def read_text(name: str, text: str) -> list[PerfRun]:
 
 
 def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
-    header: re.Match[str] | None = None
+    header = None
     lines: list[str] = []
     for line in text.splitlines():
         if _PLACED_LINE.match(line) and header:
@@ -140,17 +143,7 @@ def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
 
 def no_totals_problem(name: str, how: str, option: str) -> BadInput:
     """Return the error for counts that are not totals of a run."""
-    return BadInput(
-        f"{name} contains counts {how}",
-        "a workload needs the totals of every run",
-        f"Run perf stat again without {option}",
-    )
-
-
-def _command(what: str) -> str | None:
-    """Return the quoted command; None for a process that was already running, or the whole system."""
-    quoted = re.fullmatch("'(.*)'", what)
-    return quoted[1] if quoted and not what.startswith(_OF_CPUS) else None
+    return refusal("no_totals", name=name, how=how, option=option)
 
 
 def _number(text: str, mark: str) -> float | None:
@@ -216,14 +209,11 @@ def read_table(name: str, text: str) -> list[PerfRun]:
         if line.startswith(_STARTED):
             runs.append(PerfRun())
         elif match := row.fullmatch(line):
-            value, missing = match["value"], match["value"].startswith("<")
-            event = PerfEvent(
-                match["event"],
-                None if missing else decimal(value.replace(",", ".")),
-                value.strip("<>") if missing else _NO_NUMBER,
-                decimal(match["running"].replace(",", ".")),
-                decimal(match["error"].replace(",", ".")) if match["error"] else None,
+            value, running, error = (
+                decimal((match[part] or "").replace(",", ".")) for part in ("value", "running", "error")
             )
+            reason = match["value"].strip("<>") if match["value"].startswith("<") else _NO_NUMBER
+            event = PerfEvent(match["event"], value, reason, running, error)
             _place(runs, event, match["unit"], repeated=match["error"] is not None)
         elif placed.match(line):
             raise no_totals_problem(name, "per CPU, socket or interval", "-A, --per-... and -I")

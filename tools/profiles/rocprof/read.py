@@ -5,22 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
-from ....analysis.base.text import count_text
+from ....analysis.base.problems import Problem
 from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import plain_text
-from ..merging.contract import PassTable, count_rows
+from ..merging.contract import Connection, PassTable, all_rows, count_rows
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.sheet import LaunchSheet, classify, merge_xcds
 from ..reader import Profile, ProfileFiles
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _LIMIT = 4 << 20
 _FACTS = {
@@ -38,7 +33,7 @@ class RocminfoAgent:
     """One GPU as rocminfo describes it."""
 
     node: int
-    arch: str
+    arch: str | None
     device: str | None
     facts: dict[str, float]
 
@@ -52,7 +47,7 @@ def parse_agents(text: str) -> list[RocminfoAgent]:
     """Return the GPUs in rocminfo's output, in order; colour codes and unknown lines are ignored."""
     lines = "\n".join(plain_text(line, 300) for line in text.splitlines())
     sections = re.split(r"^\*{3,}\nAgent \d+\n\*{3,}$", lines, flags=re.MULTILINE)[1:]
-    return [agent for section in sections if (agent := _rocminfo_agent(section))]
+    return list(filter(None, map(_rocminfo_agent, sections)))
 
 
 def agent_of(agents: list[RocminfoAgent], nodes: list[int]) -> RocminfoAgent | None:
@@ -108,26 +103,23 @@ def read(files: ProfileFiles) -> Profile:
     path, con = files.path, files.con
     sources = files.or_itself(_files(path))
     if not sources:
-        raise BadInput(
-            f"{path.name} contains no CSV file of rocprof", "no file has kernel names and one row per dispatch"
-        )
+        raise refusal("no_rocprof", path=path)
     sheets = [merge_xcds(con, stage(con, f, files.work, _pass_name(f, sources))) for f in sources]
     main, xcds = sheets[0], max(s.xcds for s in sheets)
     second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
     agent, warnings = _agent(con, sources[0], main)
-    facts, notes = dict(agent.facts) if agent else {}, []
+    facts, notes = dict(agent.facts), []
     if xcds > 1:
         facts["num_xcd"] = float(xcds)
     if not main.headers_of("start", "duration"):
-        notes.append(Note("no_times", "The file has no times; rocprof v1 writes them with --timestamp on."))
+        notes.append(note("no_times"))
     if xcds > 1:
-        text = "Counters are sums over the XCDs of a dispatch; rocprof percentages are means over the XCDs."
-        notes.append(Note("xcds", text))
+        notes.append(note("xcds.rocprof"))
     return Profile(
         name=_name(path, sources[0]),
         vendor="amd",
-        arch=agent.arch if agent else None,
-        device=agent.device if agent else None,
+        arch=agent.arch,
+        device=agent.device,
         tool="rocprofv2" if second else "rocprof",
         facts=facts,
         passes=[s.as_pass() for s in sheets],
@@ -145,7 +137,7 @@ def read_beside(files: ProfileFiles) -> Profile | None:
     return read(replace(files, path=table))
 
 
-def with_sizes(con: duckdb.DuckDBPyConnection, kernels: str, table: Profile) -> tuple[str, list[Note]]:
+def with_sizes(con: Connection, kernels: str, table: Profile) -> tuple[str, list[Note]]:
     """Return SQL for ``kernels`` with the sizes and registers that ``table`` states for launches of the same times.
 
     ``kernels`` is a SELECT with start_ns, end_ns and these columns. The notes tell what the table has no row for, and
@@ -160,11 +152,9 @@ def with_sizes(con: duckdb.DuckDBPyConnection, kernels: str, table: Profile) -> 
     lacking = count_rows(con, f"{joined} WHERE t.grid IS NULL")
     notes = []
     if lacking:
-        text = f"{count_text(lacking, 'launch is', 'launches are')} not in {stated.source.name}, by start and end"
-        notes.append(Note("left_out", f"{text}, so their sizes are unknown."))
+        notes.append(note("left_out.sizes", launches=lacking, file=stated.source))
     if stated.counters:
-        text = f"The trace was read without the {count_text(len(stated.counters), 'counter')} of {stated.source.name}"
-        notes.append(Note("left_out", f"{text}: import that file for them."))
+        notes.append(note("left_out.counters", count=len(stated.counters), file=stated.source))
     return f"SELECT k.* REPLACE ({picks}) FROM {joined}", notes
 
 
@@ -174,15 +164,12 @@ def _files(path: Path) -> list[Path]:
         return [path] if _holds_dispatches(path) else []
     if not path.is_dir():
         return []
-    candidates = _candidates(path)
+    tables = sorted(f for f in path.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
+    candidates = [f for f in tables[:_LOOKED_AT] if is_inside(f, path) and _holds_dispatches(f)]
     if path / _MAIN in candidates:
         return [path / _MAIN]
     if len(candidates) > 1:
-        raise BadInput(
-            f"{path.name} contains {count_text(len(candidates), 'file')} of dispatches",
-            ", ".join(f.name for f in candidates[:8]),
-            "Import them separately",
-        )
+        raise refusal("several_files", path=path, count=len(candidates), files=candidates[:8])
     if candidates:
         return candidates
     # The run without counters comes first, because its durations become those of the workload.
@@ -190,11 +177,6 @@ def _files(path: Path) -> list[Path]:
         int(m[1] or 0): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)
     }
     return [f for _, p in sorted(folders.items()) if p.is_dir() for f in _files(p)]
-
-
-def _candidates(folder: Path) -> list[Path]:
-    files = sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
-    return [f for f in files[:_LOOKED_AT] if is_inside(f, folder) and _holds_dispatches(f)]
 
 
 def _holds_dispatches(file: Path) -> bool:
@@ -207,19 +189,20 @@ def _holds_dispatches(file: Path) -> bool:
     return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
 
 
-def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent | None, list[Note]]:
+def _agent(con: Connection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent, list[Note]]:
     """Return the GPU according to the rocminfo output that rocprof v1 writes next to its results."""
+    unknown = RocminfoAgent(0, None, None, {})
     beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
     if not beside.is_file() or not is_inside(beside, file.parent):
-        return None, []
+        return unknown, []
     device, agents = main.header("device_id"), read_agents(beside)
     number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
-    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}").fetchall()
+    nodes = all_rows(con, f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}")
     agent = agent_of(agents, [node for (node,) in nodes])
     if agent is not None:
         return agent, []
-    kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
-    return None, [Note("device", f"{beside.name} does not state which GPU was profiled (it lists: {kinds}).")]
+    kinds = sorted({str(a.arch) for a in agents}) or ["none"]
+    return unknown, [note("device.rocminfo", file=beside, kinds=kinds)]
 
 
 def _pass_name(file: Path, files: list[Path]) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.problems import Problem
 from ....analysis.base.text import count_text
 from ...base.profile_files import head, is_inside
 from ...base.untrusted_text import plain_kernel_name, visible_name
 from ..merging.contract import PassTable, one_row
+from ..merging.wording import refusal
 from ..parsing.csv_file import read_headers, stage
 from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, SheetColumn
@@ -44,8 +45,7 @@ def read(files: ProfileFiles) -> Profile:
     """
     file = _file(files.path)
     if file is None:
-        what = f"{files.path.name} contains no kernel statistics"
-        raise BadInput(what, "it has no columns Name, Calls and TotalDurationNs")
+        raise refusal("no_statistics", path=files.path)
     return read_files(files, [file])
 
 
@@ -75,11 +75,7 @@ def read_files(files: ProfileFiles, sources: list[Path]) -> Profile:
         con, f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
     )
     if api == kernels:
-        raise BadInput(
-            f"{sources[0].name} contains API calls or copies, not kernels",
-            "its names are functions of the HIP or HSA runtime, or directions of copies",
-            "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
-        )
+        raise refusal("not_kernels", file=sources[0])
     over = "" if calls is None else f" over {count_text(calls, 'call')}"
     note = (
         f"This profile contains totals of {count_text(kernels, 'kernel')}{over}, but no single "

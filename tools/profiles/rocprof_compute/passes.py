@@ -5,26 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
-from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base.profile_files import head, is_inside, plain_or_packed
 from ...base.untrusted_text import bounded_name, visible_name
-from ..merging.contract import PassTable, count_rows, parquet
+from ..merging.contract import Connection, PassTable, all_rows, count_rows, parquet
 from ..merging.merge import ACCUMULATE
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import long_pass, stage, stage_columns
 from ..parsing.sheet import LaunchSheet, merge_xcds
 from ..reader import ProfileFiles
-
-if TYPE_CHECKING:
-    import duckdb
 
 _LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
 _REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
@@ -47,11 +43,7 @@ def workload_folder(path: Path) -> Path | None:
         return path if path.is_dir() else None
     below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _holds_profile(p)]
     if len(below) > 1:
-        raise BadInput(
-            f"{path.name} contains {count_text(len(below), 'workload')}",
-            ", ".join(p.name for p in below[:8]),
-            "Import them separately",
-        )
+        raise refusal("several_workloads", path=path, count=len(below), folders=below[:8])
     return below[0] if below else None
 
 
@@ -68,8 +60,11 @@ def replays(folder: Path) -> list[Path]:
     joined = _joined_file(folder)
     if joined and "Counter_Name" not in next(iter(_first_rows(joined)), []):
         return [joined]
-    if results := _results(folder):
-        return results
+    # Ordered by number, then those of level counters by name.
+    parts = [(m, f) for f in folder.glob("results_pmc_perf_*.csv*") if (m := _RESULT_FILE.fullmatch(_stem(f)))]
+    parts.sort(key=lambda pair: (pair[0]["level"] or "", int(pair[0]["number"] or 0)))
+    if parts:
+        return [file for _, file in parts]
     if joined:
         return [joined]
     matches = [(m, f) for f in folder.glob("pmc_perf_*.csv*") if (m := _REPLAY_FILE.fullmatch(_stem(f)))]
@@ -90,23 +85,13 @@ def sample_records(folder: Path) -> list[Path]:
     return [file for file in files if file.is_file() and is_inside(file, folder)]
 
 
-def _results(folder: Path) -> list[Path]:
-    """Return results_pmc_perf_*.csv: ordered by number, then those of level counters by name."""
-    matches = [(m, f) for f in folder.glob("results_pmc_perf_*.csv*") if (m := _RESULT_FILE.fullmatch(_stem(f)))]
-    matches.sort(key=lambda pair: (pair[0]["level"] or "", int(pair[0]["number"] or 0)))
-    return [f for _, f in matches]
-
-
 def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
     """Return the replays, then level files and the run without counters; links out of the folder are skipped."""
-    files: dict[str, Path] = {}
+    files = {}
     warnings: list[Note] = []
     for file in replays(folder):
         if not is_inside(file, folder):
-            raise BadInput(
-                f"{file.name} is a symbolic link that points outside the workload folder",
-                fix="Copy the file itself into it",
-            )
+            raise refusal("outer_link", file=file)
         files[_stem(file)] = file
     if all(_RESULT_FILE.fullmatch(stem) for stem in files):
         return list(files.values()), warnings
@@ -115,21 +100,15 @@ def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
         if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
             continue
         if not is_inside(file, folder):
-            warnings.append(
-                Note(
-                    "left_out",
-                    f"{file.name} is a symbolic link that points outside the workload folder, so it was skipped.",
-                )
-            )
+            warnings.append(note("left_out.link_of_workload", file=file))
         elif stem in files:
-            text = f"{file.relative_to(folder)} was skipped: there is already a pass {stem}."
-            warnings.append(Note("left_out", text))
+            warnings.append(note("left_out.pass", place=str(file.relative_to(folder)), name=stem))
         else:
             files[stem] = file
     return list(files.values()), warnings
 
 
-def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[PassTable]:
+def read_passes(con: Connection, files: list[Path], work: Path) -> list[PassTable]:
     """Return the passes of all files; the first one provides the times."""
     tables = [table for file in files for table in _tables(con, file, work)]
     if all(_RESULT_FILE.fullmatch(_stem(f)) for f in files):
@@ -166,25 +145,27 @@ def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
     return [main, *(t for t in tables if t is not main)]
 
 
-def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[PassTable]:
+def _tables(con: Connection, file: Path, work: Path) -> list[PassTable]:
     """Return the pass of a file; for a joined file with one row per value, one pass for each run in it."""
-    sheet = stage(con, file, work, _pass_name(file))
+    match = _RESULT_FILE.fullmatch(_stem(file))
+    sheet = stage(con, file, work, (match["level"] or match["name"]) if match else _stem(file))
     if not sheet.header("counter_name"):
         return [merge_xcds(con, sheet).as_pass()]
     parts = _by_counters(con, sheet) if _stem(file) == "pmc_perf" else [sheet]
     return [long_pass(con, part) for part in parts]
 
 
-def _by_counters(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[LaunchSheet]:
+def _by_counters(con: Connection, sheet: LaunchSheet) -> list[LaunchSheet]:
     """Split the runs of the program in one file; runs with the same counters are processes of one run."""
     run, counter = sheet.header("run"), sheet.header("counter_name")
     if run is None or counter is None:
         return [sheet]
-    rows = con.execute(
+    rows = all_rows(
+        con,
         f"SELECT list({run} ORDER BY row) FROM (SELECT {run}, min(row) AS row, "
         f"md5(string_agg(DISTINCT {counter}, ',' ORDER BY {counter})) AS counted FROM {sheet.all} GROUP BY {run}) "
-        "GROUP BY counted ORDER BY min(row)"
-    ).fetchall()
+        "GROUP BY counted ORDER BY min(row)",
+    )
     if len(rows) == 1:
         return [sheet]
     parts = []
@@ -210,18 +191,12 @@ def session(file: Path) -> str | None:
 
 def _first_rows(file: Path) -> list[list[str]]:
     """Return the header and the first row of a CSV file; fewer if the file is shorter."""
-    lines: Iterable[str] = io.StringIO(head(file, _START).decode("utf-8-sig", errors="replace"))
+    lines = io.StringIO(head(file, _START).decode("utf-8-sig", errors="replace"))
     try:
         reader = csv.reader(lines)
         return [row for row, _ in zip(reader, range(2), strict=False)]
     except csv.Error:
         return []
-
-
-def _pass_name(file: Path) -> str:
-    """Return the pass that a file is named after: ``pmc_perf_3``, or the level counter that it integrates."""
-    match = _RESULT_FILE.fullmatch(_stem(file))
-    return (match["level"] or match["name"]) if match else _stem(file)
 
 
 def _stem(file: Path) -> str:
@@ -264,7 +239,7 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
         stage_columns(files.con, file, _NEEDED, trace)
         stage_columns(files.con, main.source, _LAUNCHES, launches)
     except BadInput as problem:
-        return OperatorRanges(notes=[Note("left_out", f"{problem.text} The trace of operators was skipped.")])
+        return OperatorRanges(notes=[note("left_out.operators", problem=problem)])
     count = write_table(files.con, _ranges(trace), table)
     # Both ids count within a process, so launches of several processes get no range.
     own = (
@@ -277,11 +252,11 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
         f"TRY_CAST(l.dispatch_id AS BIGINT) LEFT JOIN ({known}) k ON k.range_id = o.range_id"
     )
     inside = count_rows(files.con, f"({of_launches}) WHERE range_id IS NOT NULL")
-    text = (
-        f"The table ranges contains {count_text(count, 'range')} of operators; {inside} of "
-        f"{count_text(main.rows, 'launch belongs', 'launches belong')} to one (range_id)."
+    return OperatorRanges(
+        f"FROM {parquet([table])}",
+        of_launches,
+        [note("ranges.operators", count=count, inside=inside, launches=main.rows)],
     )
-    return OperatorRanges(f"FROM {parquet([table])}", of_launches, [Note("ranges", text)])
 
 
 def _ranges(trace: Path) -> str:

@@ -6,21 +6,19 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import head, is_inside, plain_or_packed, small_table
 from ...base.untrusted_text import decimal, plain_text
+from ..merging.contract import Connection
+from ..merging.wording import note, refusal
 from ..parsing.module_data import module_data
 from ..reader import Profile, ProfileFiles
 from ..rocprofv3 import read as rocprofv3
+from ..rocprofv3.agents import number_of
 from .passes import files_of, operator_ranges, read_passes, recordings, replays, sample_records, workload_folder
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _LIMIT = 1 << 20
 _SHOWN = 200
@@ -38,7 +36,7 @@ def read_options(folder: Path) -> Options:
     file = folder / "profiling_config.yaml"
     if not file.is_file() or not is_inside(file, folder):
         return {}
-    options: Options = {}
+    options = {}
     key = ""
     for line in head(file, _LIMIT).decode("utf-8", errors="replace").splitlines():
         if match := _KEY.fullmatch(line.rstrip()):
@@ -55,12 +53,11 @@ def option_notes(options: Options) -> list[Note]:
     """Return notes on what the options mean for the reader of the profile."""
     notes = []
     if filters := [key for key in ("kernel", "dispatch") if options.get(key)]:
-        text = f"The profile is filtered by {' and '.join(f'{key} ({options[key]})' for key in filters)}: "
-        notes.append(Note("filtered", f"{text}it does not cover the whole program."))
+        notes.append(note("filtered.options", filters=" and ".join(f"{key} ({options[key]})" for key in filters)))
     if blocks := options.get("filter_blocks") or options.get("set_selected"):
-        notes.append(Note("some_blocks", f"Only counters of {blocks} were requested; other metrics have no counters."))
+        notes.append(note("some_blocks", blocks=blocks))
     if options.get("attach_pid"):
-        notes.append(Note("attached", "The profiler was attached to a running program: its start is missing."))
+        notes.append(note("attached"))
     return notes
 
 
@@ -80,13 +77,9 @@ def read_sysinfo(folder: Path) -> tuple[dict[str, str], list[Note]]:
     """Return the one row of sysinfo.csv; empty, with a warning, if there is none."""
     file = plain_or_packed(folder / "sysinfo.csv")
     if not file.is_file() or not is_inside(file, folder):
-        return {}, [_unknown_device("missing")]
+        return {}, [note("device.sysinfo", state="missing")]
     rows = small_table(file)
-    return (rows[0], []) if rows else ({}, [_unknown_device("empty")])
-
-
-def _unknown_device(state: str) -> Note:
-    return Note("device", f"sysinfo.csv is {state}: the device is unknown, so peaks and some metrics are empty.")
+    return (rows[0], []) if rows else ({}, [note("device.sysinfo", state="empty")])
 
 
 def text_of(info: dict[str, str], field: str) -> str | None:
@@ -105,9 +98,9 @@ def arch_of(info: dict[str, str]) -> str | None:
 
 def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
     """Return device facts as positive numbers, with notes; absent, zero or non-numeric facts are unknown."""
-    facts: dict[str, float] = {}
+    facts = {}
     for fact, names in module_data(__file__, "sysinfo.toml")["facts"].items():
-        value = _number(next((info[n] for n in names if info.get(n)), ""))
+        value = number_of(next((info[n] for n in names if info.get(n)), ""))
         if value > 0:
             facts[fact] = value
     if "num_xcd" not in facts:
@@ -116,37 +109,30 @@ def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
         facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // channels) if channels else 1.0
     if "num_hbm_channels" not in facts and "max_mclk" in facts:
         # Early versions state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
-        bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")
+        bandwidth = number_of(info.get("hbm_bw") or info.get("hbmBW") or "")
         channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
         if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
             facts["num_hbm_channels"] = float(round(channels))
     if not info or "max_sclk" in facts:
         return facts, []
-    text = "sysinfo.csv states no clock (max_sclk): peaks that depend on it are empty."
-    return facts, [Note("no_clock", text)]
-
-
-def _number(text: str) -> float:
-    value = decimal(text) or 0.0
-    return value if 0 < value < 1e15 else 0.0
+    return facts, [note("no_clock")]
 
 
 _DEVICES = 64
 
 
 def stage_ceilings(
-    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None
+    con: Connection, folder: Path, gpu: str, measured_at: str | None
 ) -> tuple[dict[str, str], list[Note]]:
     """Return the table ceilings from roofline.csv, one row per device (GB/s, GFLOP/s, GOP/s), if any; and warnings."""
     file = plain_or_packed(folder / "roofline.csv")
     if not file.is_file():
         return {}, []
     if not is_inside(file, folder):
-        text = "roofline.csv is a symbolic link that points outside the workload folder, so it was skipped."
-        return {}, [Note("left_out", text)]
+        return {}, [note("left_out.link_of_ceilings")]
     rows = [row for record in small_table(file)[:_DEVICES] for row in ceilings(record, gpu)]
     if not rows:
-        return {}, [Note("left_out", "roofline.csv contains no usable ceiling, so it was skipped.")]
+        return {}, [note("left_out.ceilings")]
     con.execute(
         "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
         "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
@@ -168,7 +154,7 @@ def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
         if (value := decimal(text)) is not None and math.isfinite(value)
     }
     device = int(min(max(values.get("device", 0), 0), _DEVICES))
-    result: list[list[object]] = []
+    result = []
     for name, value in values.items():
         if not name.endswith(("bw", "flops", "ops")) or value <= 0:
             continue
@@ -200,10 +186,7 @@ def read(files: ProfileFiles) -> Profile:
     """
     folder = workload_folder(files.path)
     if folder is None or not (replays(folder) or recordings(folder)):
-        raise BadInput(
-            f"{files.path.name} is not a rocprof-compute workload",
-            "it contains neither pmc_perf.csv nor results_pmc_perf_*.csv",
-        )
+        raise refusal("no_workload", path=files.path)
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
     if replays(folder):
         profile = _read_counters(files, folder)
@@ -243,15 +226,14 @@ def _read_counters(files: ProfileFiles, folder: Path) -> Profile:
     sampled = None
     for number, file in enumerate(sample_records(folder)):
         if number:
-            text = f"{file.name} holds samples of another process, which were skipped: import them separately."
-            left_out.append(Note("left_out", text))
+            left_out.append(note("left_out.process", file=file))
             continue
         work = files.work / "samples"
         work.mkdir()
         try:
             sampled = rocprofv3.read(ProfileFiles(file, files.con, work, files.code))
         except (BadInput, LimitExceeded) as problem:
-            left_out.append(Note("left_out", f"{problem.text} Its samples were skipped."))
+            left_out.append(note("left_out.samples", problem=problem))
     return Profile(
         vendor="amd",
         passes=[replace(main, more_columns=operators.of_launches), *others],

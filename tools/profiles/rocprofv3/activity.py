@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal, sql_path
 from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import progress
-from ..merging.contract import count_rows, parquet, row_of, write_relation
+from ..merging.contract import Connection, count_rows, parquet, row_of, write_relation
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids, sql_value
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
 from .layouts import EVENTS, STAGED
 from .recording import ProcessRecording
 
-if TYPE_CHECKING:
-    import duckdb
 
-
-def more_columns(con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording]) -> str:
+def more_columns(con: Connection, work: Path, main: Sequence[ProcessRecording]) -> str:
     """Return SQL for row and further columns of dispatches; empty if the profile states none of them.
 
     ``iteration`` is the number by which rocprofv3 counts the launches of a kernel, known if the profile states the
@@ -100,7 +96,7 @@ _ADVICE = (
 
 
 def timeline_of(
-    con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[ProcessRecording], idle: Sequence[ProcessRecording]
+    con: Connection, work: Path, main: Sequence[ProcessRecording], idle: Sequence[ProcessRecording]
 ) -> TimelineQueries | None:
     """Return events and ranges: kernels of the main pass, and what the processes did.
 
@@ -116,7 +112,7 @@ def timeline_of(
 
 
 def _stage_events_and_ranges(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     work: Path,
     main: Sequence[ProcessRecording],
     placed: Sequence[tuple[ProcessRecording, int]],
@@ -188,7 +184,7 @@ def _add_allocation_sizes(events: str) -> str:
     )
 
 
-def _attribute_to_runtime_calls(con: duckdb.DuckDBPyConnection, events: str) -> str:
+def _attribute_to_runtime_calls(con: Connection, events: str) -> str:
     """Return SQL that assigns device work to the HIP runtime call of the program, not to an HSA call inside it.
 
     A call is inside another one if it is enclosed by it in time on its thread.

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.catalogue.targets import Gpu, find_target
+from ....analysis.catalogue.targets import find_target
 from ...base.profile_files import small_table
 from ...base.untrusted_text import decimal, plain_text, whole
+from ..merging.wording import note
 
 FIELDS = (  # numeric fields that are used, with their names in JSON
     "simd_count", "simd_per_cu", "cu_count", "num_xcc", "num_shader_banks", "max_engine_clk_fcompute",
@@ -63,7 +64,7 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
     scalar caches from the compute units of a shader engine (one for two, as AMD ROCm Compute Profiler counts them),
     memory channels from the width of the memory.
     """
-    number = {name: _number(fields.get(name)) for name in FIELDS}
+    number = {name: number_of(fields.get(name)) for name in FIELDS}
     arch = arch_of(fields.get("name"), number["gfx_target_version"])
     described_by_numbers = number["simd_count"] > 0
     if arch is None or not (described_by_numbers or fields.get("type") == _GPU):
@@ -75,6 +76,10 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
     engines = number["num_shader_banks"]
     if engines and units / engines > _MOST_CUS_PER_ENGINE:
         engines *= dies
+    banks = fields.get("mem_banks")
+    memories = [bank for bank in banks if isinstance(bank, Mapping)] if isinstance(banks, list) else []
+    memory = max(memories, key=lambda bank: number_of(bank.get("size_in_bytes")), default={})
+    bits = target.hbm_channel_bits.value if target and target.hbm_channel_bits else _CHANNEL_BITS
     facts = {
         "cu_per_gpu": units,
         "simd_per_cu": simds,
@@ -87,7 +92,8 @@ def agent_of(fields: Mapping[str, Any]) -> Rocprofv3Agent | None:
         "num_xcd": dies,
         "total_l2_chan": target.l2_channels(dies) if target else 0.0,
         "lds_banks_per_cu": float(_LDS_BANKS),
-        **_memory(target, fields.get("mem_banks")),
+        "max_mclk": number_of(memory.get("mem_clk_max")),
+        "num_hbm_channels": number_of(memory.get("width")) // bits,
     }
     texts = (plain_text(str(fields.get(f) or ""), 80) for f in ("product_name", "model_name"))
     return Rocprofv3Agent(
@@ -107,10 +113,8 @@ def arch_of(name: object, version: float) -> str | None:
     return f"gfx{major}{minor}{step:x}" if major else None
 
 
-def find_profiled_gpu(
-    agents: Iterable[Rocprofv3Agent], numbers: Iterable[int]
-) -> tuple[Rocprofv3Agent | None, list[Note]]:
-    """Return the GPU that ran the launches on ``numbers``; None, with a warning, if several kinds of GPU match."""
+def find_profiled_gpu(agents: Iterable[Rocprofv3Agent], numbers: Iterable[int]) -> tuple[Rocprofv3Agent, list[Note]]:
+    """Return the GPU that ran the launches on ``numbers``; UNKNOWN, with a warning, if several kinds of GPU match."""
     candidates, used = list(agents), set(numbers)
     for place in (0, 1):
         matching_agents = [a for a in candidates if a.numbers[place] in used]
@@ -118,21 +122,9 @@ def find_profiled_gpu(
             candidates = matching_agents
             break
     if len({a.model for a in candidates}) > 1:
-        kinds = ", ".join(sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in candidates}))
-        text = f"agents: The profile lists GPUs of several kinds ({kinds}), so its device is unknown."
-        return None, [Note("agents", text)]
-    return candidates[0] if candidates else None, []
-
-
-def _memory(target: Gpu | None, banks: object) -> dict[str, float]:
-    """Return the memory clock (MHz) and the number of memory channels."""
-    best = max(
-        (b for b in banks if isinstance(b, Mapping)) if isinstance(banks, list) else (),
-        key=lambda b: _number(b.get("size_in_bytes")),
-        default={},
-    )
-    bits = target.hbm_channel_bits.value if target and target.hbm_channel_bits else _CHANNEL_BITS
-    return {"max_mclk": _number(best.get("mem_clk_max")), "num_hbm_channels": _number(best.get("width")) // bits}
+        kinds = sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in candidates})
+        return UNKNOWN, [note("agents.listed", kinds=kinds)]
+    return candidates[0] if candidates else UNKNOWN, []
 
 
 def _index(fields: Mapping[str, Any], name: str) -> int | None:
@@ -142,7 +134,8 @@ def _index(fields: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_AGENTS else None
 
 
-def _number(value: object) -> float:
+def number_of(value: object) -> float:
+    """Return a plausible positive number of a file, stated as text or as a number; 0 for anything else."""
     if isinstance(value, str):
         number = decimal(value) or 0.0
     else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
@@ -24,16 +24,14 @@ from ...base import progress
 from ...base.profile_files import head, is_inside, open_regular
 from ...base.untrusted_text import plain_text
 from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
-from ..merging.contract import count_rows, parquet
+from ..merging.contract import Connection, count_rows, parquet
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import stage_columns
 from ..parsing.json_stream import JsonCut, elements
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries
 from .layouts import ATT
 from .waves import RESIDENT, CoveredCycles, TracedWave, covered_cycles, read_waves, resident_waves, select_waves
-
-if TYPE_CHECKING:
-    import duckdb
 
 _NAME = re.compile(r"(?:stats_)?ui_output_agent_(\d{1,18})_dispatch_(\d{1,18})(?:\.csv)?")
 _MOST_TRACES, _MOST_ROWS = 64, 400_000
@@ -133,27 +131,19 @@ class _TraceKernels:
         self._starts = {number: sorted(by_address) for number, by_address in marks.items()}
         self._marks = marks
         cost: Counter[TracedInstruction | None] = Counter()
-        returning: set[TracedInstruction | None] = set()
+        returning = set()
         for one in (one for one in rows if not one.is_function_mark):
             mark = self._preceding_mark(one)
             cost[mark] += (one.latency or 0) + (one.idle or 0)
             if one.text.startswith(_RETURN):
                 returning.add(mark)
-        self._kernel_marks = [mark for mark, _ in cost.most_common() if mark is not None and mark not in returning]
-
-    @property
-    def costliest(self) -> TracedInstruction | None:
-        """The mark of the kernel with the most cycles."""
-        return next(iter(self._kernel_marks), None)
-
-    @property
-    def has_several(self) -> bool:
-        return len(self._kernel_marks) > 1
+        self.marks_of_kernels = [mark for mark, _ in cost.most_common() if mark is not None and mark not in returning]
+        """The starts of kernels, those with the most cycles first."""
 
     def mark_of(self, one: TracedInstruction) -> TracedInstruction | None:
         """Return the mark of the kernel that a row belongs to."""
         mark = self._preceding_mark(one)
-        return mark if mark in self._kernel_marks else self.costliest
+        return mark if mark in self.marks_of_kernels else next(iter(self.marks_of_kernels), None)
 
     def _preceding_mark(self, one: TracedInstruction) -> TracedInstruction | None:
         starts = self._starts.get(one.object, [])
@@ -184,7 +174,7 @@ _TABLES = {"code": INSTRUCTION, "samples": SAMPLE, "lines": SOURCE_LINE, "waves"
 
 
 def trace_queries(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     work: Path,
     traces: Sequence[ThreadTrace],
     launches_by_number: Mapping[int, TracedLaunch],
@@ -199,27 +189,22 @@ def trace_queries(
         try:
             _fill_trace(con, trace, work)
         except (BadInput, LimitExceeded) as problem:
-            warnings.append(Note("damaged", f"{problem.text} It was skipped."))
+            warnings.append(note("damaged.one", problem=problem))
             continue
         progress.report(f"read {count_text(len(trace.rows), 'instruction')} of {trace.source.parent.name}")
         if not any(one.hits or one.issued or one.stalled for one in trace.rows):
-            warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
+            warnings.append(note("nothing_traced", folder=trace.source.parent))
         launch = launches_by_number.get(trace.dispatch) if trace.dispatch is not None else None
-        spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
-        spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
+        for name, rows_of in (("code", _instructions), ("samples", _samples), ("waves", _waves)):
+            spools[name].add([tuple(map(values.get, _TABLES[name])) for values in rows_of(trace, launch)])
         spools["lines"].add(_source_lines(trace))
-        spools["waves"].add([_cells(RESIDENT, values) for values in _waves(trace, launch)])
         traces_read += 1
         warnings += _doubts_about_waves(trace)
     if not traces_read:
         return None, None, warnings
     code, samples, lines, waves = (f"SELECT * FROM {parquet(spool.close())}" for spool in spools.values())
     resident = count_rows(con, f"({waves})")
-    text = (
-        f"Thread traces, {traces_read} in number: executions and cycles of the traced waves only, which are those of "
-        "one compute unit on each traced shader engine, not of a whole launch."
-    )
-    notes = [*warnings, Note("thread_trace", text)]
+    notes = [*warnings, note("thread_trace.read", traces=traces_read)]
     return HotspotQueries("rocprofv3", samples, code, lines), partial(select_waves, waves) if resident else None, notes
 
 
@@ -228,11 +213,10 @@ def _waves(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str
     occupancy = _read_json(trace.source.parent / "occupancy.json", _OCCUPANCY_BYTES)
     stated = occupancy.get("dispatches")
     names = stated if isinstance(stated, Mapping) else {}
-    places: dict[int | None, dict[str, Any]] = {}
+    places = {}
     for number, cells in resident_waves(occupancy, trace.waves):
         if number not in places:
-            known = _place(trace, launch, _entry(trace, str(names.get(str(number), ""))))
-            places[number] = {name: known[name] for name in ("row", "dispatch_id", "kernel")}
+            places[number] = _place(trace, launch, _entry(trace, str(names.get(str(number), ""))))
         yield places[number] | cells
 
 
@@ -252,13 +236,9 @@ def _doubts_about_waves(trace: ThreadTrace) -> list[Note]:
     seen, all_executed = sum(c.executed for c in trace.covered.values()), sum(one.hits or 0 for one in trace.rows)
     name = trace.source.parent.name
     if trace.unread:
-        return [Note("left_out", f"{name}: {count_text(trace.unread, 'file')} of waves could not be read; {_PART}")]
+        return [note("left_out.wave_files", folder=name, files=trace.unread)]
     if seen != all_executed:
-        return [
-            Note(
-                "left_out", f"{name}: the waves executed {seen:,} of {count_text(all_executed, 'instruction')}; {_PART}"
-            )
-        ]
+        return [note("left_out.waves", folder=name, seen=seen, executed=all_executed)]
     return []
 
 
@@ -272,10 +252,6 @@ _NO_WAVE = (
 )
 
 
-def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(values.get(column) for column in columns)
-
-
 def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
     """Yield the rows of a trace in the columns of instructions, with what each wait waited for."""
     awaited_offsets = _producers_of_waits(trace)
@@ -285,6 +261,9 @@ def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[d
         places = one.source_places
         (file, line), outer = (places[0] if places else (None, None)), places[1:]
         has_cycles = one.service in (None, _CYCLES)
+        known = None
+        if trace.waves and one.number is not None:
+            known = trace.covered.get(one.number, CoveredCycles(0, 0, 0))
         yield _place(trace, launch, one) | {
             "source_file": file, "source_line": line or None, "class": class_of(one.text),
             "inlined": " > ".join(f"at {f}:{n}" for f, n in reversed(outer)) or None,
@@ -292,24 +271,15 @@ def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[d
             "waits_for": ",".join(map(str, awaited_offsets.get(one, ()))) or None,
             "executed": one.hits if has_cycles else None, "latency_cycles": one.latency if has_cycles else None,
             "stall_cycles": one.stall if has_cycles else None, "idle_cycles": one.idle if has_cycles else None,
-            **_covered(trace, one),
+            "hidden_cycles": known.hidden if known else None, "exposed_cycles": known.exposed if known else None,
         }  # fmt: skip
-
-
-def _covered(trace: ThreadTrace, one: TracedInstruction) -> dict[str, int]:
-    """Return the cycles of an instruction that other waves covered and those that they did not; empty if unknown."""
-    if not trace.waves or one.number is None:
-        return {}
-    known = trace.covered.get(one.number, CoveredCycles(0, 0, 0))
-    return {"hidden_cycles": known.hidden, "exposed_cycles": known.exposed}
 
 
 def _place(trace: ThreadTrace, launch: TracedLaunch | None, one: TracedInstruction) -> dict[str, Any]:
     mark = trace.kernels.mark_of(one)
     names = mark.function_names if mark else ()
-    own_launch = (
-        launch if launch and (not trace.kernels.has_several or any(launch.kernel == name for name in names)) else None
-    )
+    is_alone = len(trace.kernels.marks_of_kernels) < 2
+    own_launch = launch if launch and (is_alone or launch.kernel in names) else None
     return {
         "row": own_launch.row if own_launch else None,
         # The number is that of the first launch, which only one of several kernels can have.
@@ -343,7 +313,7 @@ def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]
     }
     gfxip = _whole(_read_json(trace.source.parent / "filenames.json").get("gfxip"))
     generation = "" if gfxip is None else f"gfx{gfxip}"
-    objects: dict[int | None, list[TracedInstruction]] = defaultdict(list)
+    objects = defaultdict(list)
     for one in trace.rows:
         if one.address is not None and not one.is_function_mark:
             objects[one.object].append(one)
@@ -388,7 +358,7 @@ def _source_lines(trace: ThreadTrace) -> list[tuple[str, int, str]]:
 
 def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the path and the name of the copy for every file in a tree of folders."""
-    waiting: list[tuple[str, Any]] = [("", tree)]
+    waiting = [("", tree)]
     while waiting:
         above, node = waiting.pop()
         if isinstance(node, str):
@@ -399,27 +369,23 @@ def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 waiting.append(("/" if part == "/" else f"{above.rstrip('/')}/{part}" if above else part, below))
 
 
-def _fill_trace(con: duckdb.DuckDBPyConnection, trace: ThreadTrace, work: Path) -> None:
+def _fill_trace(con: Connection, trace: ThreadTrace, work: Path) -> None:
     """Read the rows and the kernels of a trace. Raises BadInput if its file is damaged."""
     raw = _json_rows(trace.code) if trace.code else _csv_rows(con, trace.source, work)
-    trace.rows = [_row(cells) for cells in raw]
+    for cells in raw:
+        text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
+        numbers = {name: _whole(cells.get(name)) for name in ATT if name not in ("text", "source")}
+        trace.rows.append(TracedInstruction(text, source, **numbers))
     if not trace.rows:
-        raise BadInput(f"{trace.source.parent.name} contains no instructions", "the trace of this launch is empty")
+        raise refusal("empty_thread_trace", folder=trace.source.parent)
     trace.kernels = _TraceKernels(trace.rows)
     if trace.code:
         trace.waves, trace.unread = read_waves(trace.code.parent)
         trace.covered = covered_cycles(trace.waves)
 
 
-def _row(cells: Mapping[str, Any]) -> TracedInstruction:
-    text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
-    return TracedInstruction(
-        text, source, **{name: _whole(cells.get(name)) for name in ATT if name not in ("text", "source")}
-    )
-
-
 def _json_rows(file: Path) -> list[dict[str, Any]]:
-    rows: list[list[Any]] = []
+    rows = []
     order = list(_DEFAULT_ORDER)
     with open_regular(file) as handle:
         try:
@@ -431,14 +397,14 @@ def _json_rows(file: Path) -> list[dict[str, Any]]:
                 if len(rows) > _MOST_ROWS:
                     raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
         except JsonCut as error:
-            raise BadInput(f"{file.parent.name}/{file.name} is damaged", str(error), "Copy it again") from error
+            raise refusal("damaged_trace", folder=file.parent, file=file, why=str(error)) from error
     places = {name: order.index(header) for name, (header, _) in ATT.items() if header in order}
     if not {"text", "address", "latency"} <= places.keys():
-        raise BadInput(f"{file.name} has an unknown layout", "its header lacks ISA or Vaddr")
+        raise refusal("unknown_layout", file=file)
     return [{name: row[at] for name, at in places.items() if at < len(row)} for row in rows]
 
 
-def _csv_rows(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[dict[str, Any]]:
+def _csv_rows(con: Connection, file: Path, work: Path) -> list[dict[str, Any]]:
     headers = {name: header for name, (_, header) in ATT.items() if header}
     staged = work / "att_stats.parquet"
     needed = [headers[name] for name in ("object", "address", "text", "hits", "latency", "stall", "idle")]

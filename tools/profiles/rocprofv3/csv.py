@@ -6,13 +6,13 @@ import re
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ...base.profile_files import open_text
-from ..merging.contract import parquet, row_of
+from ..merging.contract import Connection, all_rows, parquet, row_of
 from ..merging.ranks import sql_value
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .agents import read_agents
@@ -21,16 +21,13 @@ from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
 from .pc_samples import csv_samples
 from .recording import ACTIVITY, SPAN, ProcessRecording, describe_recordings, stage_launches
 
-if TYPE_CHECKING:
-    import duckdb
-
 _IGNORED = "ignored"
 _BLOCK = 1 << 20
 _SIZES = ("grid", "workgroup")
 _PLAIN = CSV["lists"]["plain"]
 
 
-def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
+def read_csv(con: Connection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
     """Return the recordings in the CSV files of one output, one for every process.
 
     Launches come from the trace and, joined by process and dispatch, from the counters.
@@ -42,7 +39,7 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
     }
     pid = _pid_of_name(con, output.stem, list(sheets.values()))
     launches, values = (work.with_name(f"{work.name}_{name}.parquet") for name in ("launches", "values"))
-    processes: list[tuple[Any, ...]] = [(pid, 0, -1, 0)]
+    processes = [(pid, 0, -1, 0)]
     counted = {values: _values(sheets["counters"], pid)} if "counters" in sheets else {}
     if sheets:
         rows = _merged_launches([_launches(sheet, kind, pid) for kind, sheet in sheets.items()])
@@ -54,13 +51,18 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
     agents = read_agents(output.files["agents"]) if "agents" in output.files else []
     kinds = [*reversed(sheets), *ACTIVITY_KINDS, *SAMPLE_KINDS]
     source = next(output.files[kind] for kind in kinds if kind in output.files)
+    # Before ROCm 7.0, a trace has static plus dynamic LDS of the launch.
+    lds = (sheets["trace"].header("lds_bytes") or "") if "trace" in sheets else ""
+    of_launch, host = "group_segment_size" in lds.casefold(), output.folder.name
+    # The host is known in the default layout DIR/HOST/PID_kernel_trace.csv.
+    is_host = re.fullmatch(r"\d+", output.stem) and not host.isdigit() and output.steps[-1:] != (host,)
     recordings = []
     for number, low, high, rows_of_process in processes:
         item = ProcessRecording(
             source, "csv", output.label, output.above, launches, (low, high), rows_of_process, list(counted),
-            pid=number, agents=agents, lds_is_static=not _states_launch_lds(sheets.get("trace")),
+            pid=number, agents=agents, lds_is_static=not of_launch,
         )  # fmt: skip
-        item.set_place(place_of(output, _host(output), number))
+        item.set_place(place_of(output, host if is_host else None, number))
         recordings.append(item)
     if sheets:
         describe_recordings(con, recordings)
@@ -71,7 +73,7 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
 
 
 def _add_activity(
-    con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
+    con: Connection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
 ) -> list[Note]:
     """Set the SQL for ranges, calls, copies and allocations of each process; a damaged file is skipped."""
     notes = []
@@ -87,7 +89,7 @@ def _add_activity(
         try:
             stage_columns(con, file, [c for c in wanted if c not in optional], staged, optional)
         except BadInput as problem:
-            notes.append(Note("left_out", f"{problem.text} It was skipped."))
+            notes.append(note("left_out.one", problem=problem))
             continue
         own = {name: header for header, name in CSV["span"].items()} | columns
         own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {sql_value(pid)})"
@@ -113,7 +115,7 @@ def _gpu(header: str, gpus: list[int | None]) -> str:
 
 def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
     """Return the role of every header of a rocprofv3 file; none of its columns is a counter."""
-    seen: set[str] = set()
+    seen = set()
     columns = []
     roles = CSV["roles"] | (CSV["trace_roles"] if traced else {})
     for header in headers:
@@ -123,10 +125,10 @@ def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
     return columns
 
 
-def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path) -> LaunchSheet:
+def _stage(con: Connection, file: Path, kind: str, work: Path) -> LaunchSheet:
     sheet = stage(con, file, work.parent, work.name, partial(classify, traced=kind == "trace"))
     if not sheet.header("dispatch_id") and (kind == "counters" or not sheet.header("start")):
-        raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Check that it is the profiler's own file")
+        raise refusal("no_dispatch_id", file=file)
     return sheet
 
 
@@ -141,12 +143,11 @@ def warn_of_cut_files(output: Output) -> list[Note]:
             while block := handle.read(_BLOCK):
                 last = block[-1:]
         if last not in b"\r\n":
-            text = f"{file.name} does not end with a line break: it may be truncated, and its last row may be wrong."
-            warnings.append(Note("cut", text))
+            warnings.append(note("cut", file=file))
     return warnings
 
 
-def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchSheet]) -> int | None:
+def _pid_of_name(con: Connection, stem: str, sheets: list[LaunchSheet]) -> int | None:
     """Return the process that wrote files without a process id (the trace).
 
     It is the process of the counters, else a number in the file name, preferably one that is also a thread id.
@@ -158,7 +159,7 @@ def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchS
     numbers = [int(n) for n in re.findall(r"(?<![A-Za-z\d])\d{1,10}(?![A-Za-z\d])", stem)]
     for sheet in sheets:
         if (thread := sheet.header("thread")) and len(numbers) > 1:
-            ids = con.execute(f"SELECT DISTINCT {thread} FROM {sheet.relation([thread])} LIMIT 10000").fetchall()
+            ids = all_rows(con, f"SELECT DISTINCT {thread} FROM {sheet.relation([thread])} LIMIT 10000")
             known = {int(i) for (i,) in ids if i is not None}
             numbers = [n for n in numbers if n in known] or numbers
     return numbers[-1] if numbers else None
@@ -169,9 +170,9 @@ def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
     picks = [f"{_identity(sheet, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
     for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
         parts = [h for axis in "xyz" if (h := sheet.header(f"{size}_{axis}"))]
-        picks.append(f"{' * '.join(parts) if len(parts) == 3 else _column_or_null(sheet, column)} AS {column}")
-    picks += [f"{_column_or_null(sheet, c)} AS {c}" for c in _PLAIN]
-    picks += [f"TRY_CAST({_column_or_null(sheet, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
+        picks.append(f"{' * '.join(parts) if len(parts) == 3 else sheet.header(column) or 'NULL'} AS {column}")
+    picks += [f"{sheet.header(c) or 'NULL'} AS {c}" for c in _PLAIN]
+    picks += [f"TRY_CAST({sheet.header(role) or 'NULL'} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
     select = f"SELECT row, {', '.join(picks)} FROM {sheet.all}"
     if kind == "trace":
         return select
@@ -195,7 +196,7 @@ def _values(sheet: LaunchSheet, pid: int | None) -> str:
     """Return SQL for counter values by key of the launch; the first of several identical launches gets them."""
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
-        raise BadInput(f"{sheet.source.name} has no columns Counter_Name and Counter_Value")
+        raise refusal("no_counter_columns", file=sheet.source)
     same = " AND ".join(f"f.{c} IS NOT DISTINCT FROM s.{c}" for c in ("pid", "dispatch_id", "device", "kernel"))
     rows = f"SELECT row, {_identity(sheet, pid)}, {name} AS counter, {value} AS value FROM {sheet.all}"
     once = "SELECT min(key) AS key, pid, dispatch_id, device, kernel FROM found GROUP BY ALL"
@@ -216,23 +217,3 @@ def _identity(sheet: LaunchSheet, pid: int | None) -> str:
         f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({number} AS BIGINT) AS dispatch_id, "
         f"{device if sheet.header('device_id') else 'NULL::INT'} AS device, {sheet.header('kernel')} AS kernel"
     )
-
-
-def _column_or_null(sheet: LaunchSheet, role: str) -> str:
-    return sheet.header(role) or "NULL"
-
-
-def _states_launch_lds(trace: LaunchSheet | None) -> bool:
-    """Return whether a trace is older than ROCm 7.0 and has static plus dynamic LDS of the launch."""
-    return trace is not None and "group_segment_size" in (trace.header("lds_bytes") or "").casefold()
-
-
-def _host(output: Output) -> str | None:
-    """Return the host in the default layout DIR/HOST/PID_kernel_trace.csv."""
-    if (
-        re.fullmatch(r"\d+", output.stem)
-        and not output.folder.name.isdigit()
-        and output.steps[-1:] != (output.folder.name,)
-    ):
-        return output.folder.name
-    return None

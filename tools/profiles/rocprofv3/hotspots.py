@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -16,16 +16,13 @@ from ...base import progress
 from ...base.profile_files import is_inside
 from ...code_objects.isa import class_sql
 from ...code_objects.resolve import CodeQuery, DecodedInstruction, resolve_code
-from ..merging.contract import parquet, row_of, write_relation
+from ..merging.contract import Connection, parquet, row_of, write_relation
 from ..merging.matching import pair_repeated_launches
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries
 from .activity import launches
 from .layouts import HOTSPOTS
 from .recording import OBJECT, SAMPLE_COLUMNS, ProcessRecording
-
-if TYPE_CHECKING:
-    import duckdb
 
 _PROFILER = "rocprofv3"
 _MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
@@ -75,7 +72,7 @@ class _SampledCodeObject:
     uri: str
 
 
-def sample_queries(con: duckdb.DuckDBPyConnection, work: Path, profile: SampledProfile, stored: str) -> HotspotQueries:
+def sample_queries(con: Connection, work: Path, profile: SampledProfile, stored: str) -> HotspotQueries:
     """Return samples and instructions; ``stored`` is a FROM item with the launches as stored, empty without any."""
     all_processes = [*((r, n, False) for n, r in enumerate(profile.main)), *((r, n, True) for r, n in profile.others)]
     sampled_processes = [(r, n, repeats) for r, n, repeats in all_processes if r.sampled]
@@ -173,9 +170,7 @@ def _settle_kernels(rows: str, decoded: str, sampled: Sequence[ProcessRecording]
     )
 
 
-def _objects(
-    con: duckdb.DuckDBPyConnection, sampled: Sequence[ProcessRecording], staged: str
-) -> list[_SampledCodeObject]:
+def _objects(con: Connection, sampled: Sequence[ProcessRecording], staged: str) -> list[_SampledCodeObject]:
     """Return the code objects with samples, those with most samples first."""
     uris = " UNION ALL ".join(
         f"SELECT {n} AS process, * FROM ({r.sampled.objects})"
@@ -210,8 +205,10 @@ def _decode_objects(
     ``staged`` is a FROM item with the samples.
     """
     con, work = spool.con, spool.stem.parent
-    missing: list[str] = []
-    files = [*profile.code, *_code_files(profile.folder)]
+    missing = []
+    places = sorted(profile.folder.rglob("*"), key=lambda p: (len(p.parts), p)) if profile.folder.is_dir() else []
+    codes = (p for p in places if p.suffix in _SUFFIXES and p.is_file() and is_inside(p, profile.folder))
+    files = [*profile.code, *islice(codes, _MOST_FILES)]
     until = time.monotonic() + _PATIENCE_S
     for one in objects[:_MOST_OBJECTS]:
         item = sampled[one.process].sampled
@@ -225,7 +222,7 @@ def _decode_objects(
         kernels = con.execute(
             f"SELECT symbol, max(start) FROM ({item.entries}) WHERE code_object = {one.own} GROUP BY 1"
         ).fetchmany(_MOST_PLACES) if item.entries else []  # fmt: skip
-        reasons: list[str] = []
+        reasons = []
         for file in candidates:
             if time.monotonic() > until:
                 reasons.append("searching for the code of samples took too long and was stopped")
@@ -249,13 +246,6 @@ def _decode_objects(
             "either."
         ]
     return distinct_reasons
-
-
-def _code_files(folder: Path) -> Iterator[Path]:
-    """Yield files of a profile's folder that may contain code."""
-    places = sorted(folder.rglob("*"), key=lambda p: (len(p.parts), p)) if folder.is_dir() else []
-    candidates = (p for p in places if p.suffix in _SUFFIXES and p.is_file() and is_inside(p, folder))
-    return islice(candidates, _MOST_FILES)
 
 
 def _first_difference(code: dict[int, DecodedInstruction], rows: Sequence[tuple[int, str | None, int]]) -> str:

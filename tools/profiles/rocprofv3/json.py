@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.profile_files import open_text
 from ...base.untrusted_text import plain_text
-from ..merging.contract import parquet
+from ..merging.contract import Connection, parquet
+from ..merging.wording import note, refusal
 from ..parsing.json_stream import ENTERED, JsonCut, KeyPath, elements
 from ..parsing.spool import Spool
 from .agents import Rocprofv3Agent, agent_of
 from .layouts import JSON
 from .outputs import Output, place_of
-from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
+from .pc_samples import EqualRowCounter, json_samples, part_of, sample_of, sample_texts
 from .recorded_activity import Recorded, json_activity, json_sampled_values
 from .recording import SPAN, ProcessRecording, describe_recordings, stage_launches
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _TOOL = "rocprofiler-sdk-tool"
 _TRACE, _COUNTER_COLLECTION = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
@@ -42,6 +39,7 @@ _ACTIVITY_PATHS: dict[KeyPath, Recorded] = {
 COLUMNS: dict[str, dict[str, str]] = JSON["spools"]
 """Spools of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
+_INVALID = 1000
 UNKNOWN_AGENT = -1
 """Agent of a launch that the file does not describe; other agents are identified by their node in the topology."""
 _LARGEST = 2**63 - 1
@@ -68,45 +66,6 @@ class JsonRun:
     """Number of page faults, migrations and evictions, whose kind these files do not state."""
 
 
-@dataclass
-class InvalidValues:
-    """Counter of values that cannot be used, with what is wrong with them."""
-
-    what: str = "counter values are not finite numbers"
-    count: int = 0
-    example: str = ""
-
-    def time(self, value: Any) -> None:
-        """Record a time that is not a whole number of 64 bits, unless it is null."""
-        if _whole(value) is None:
-            self._record(value)
-
-    def number(self, value: Any) -> float | None:
-        """Convert a value to a number; None otherwise, which is recorded unless it is null, meaning not measured."""
-        try:
-            number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-        except OverflowError:  # a whole number with hundreds of digits
-            number = math.inf
-        if math.isfinite(number):
-            return number
-        self._record(value)
-        return None
-
-    def _record(self, value: Any) -> None:
-        if value is not None:
-            # as a JSON file spells it
-            text = json.dumps(value) if isinstance(value, float) else str(value)
-            self.example = self.example or text[:40]
-            self.count += 1
-
-    def notes(self, file: Path) -> list[Note]:
-        """Return a warning if there were any."""
-        if not self.count:
-            return []
-        text = f"{file.name}: {self.count} {self.what} (for instance "
-        return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are treated as not collected.")]
-
-
 def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], list[Note]]:
     """Spool the file's records; return its processes, and warnings about values that are no numbers.
 
@@ -122,17 +81,22 @@ def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonR
             for path, value in elements(handle, descends_into):
                 if path == (_TOOL, ENTERED):
                     if len(intake.runs) >= size_limits.MOST_RUNS:
-                        raise BadInput(f"{file.name} describes more than {size_limits.MOST_RUNS:,} processes")
+                        raise refusal("too_many_processes", file=file, most=size_limits.MOST_RUNS)
                     intake.runs.append(JsonRun())
                 if path[:1] == (_TOOL,) and isinstance(value, Mapping) and (take := _HANDLERS.get(path[1:])):
                     take(intake, value)
         except (JsonCut, AttributeError, TypeError) as error:
             what = str(error) if isinstance(error, JsonCut) else "its records have an unknown structure"
-            raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
+            raise refusal("damaged", file=file, why=what) from error
         intake.close()
     if not intake.runs:
-        raise BadInput(f"{file.name} is not an output of rocprofv3", f"it has no object {_TOOL}")
-    return intake.runs, intake.strange.notes(file) + intake.times.notes(file)
+        raise refusal("no_tool_object", file=file, tool=_TOOL)
+    return intake.runs, [
+        note(
+            "not_a_number.json", file=file, count=values.total(), what=what, example=plain_text(next(iter(values)), 40)
+        )
+        for what, values in sorted(intake.invalid.items())
+    ]
 
 
 class _RecordSpooler:
@@ -141,27 +105,38 @@ class _RecordSpooler:
     def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[int], None]) -> None:
         """``on_batch`` is called now and then, with the number of rows so far."""
         self.runs: list[JsonRun] = []
-        self.strange, self.times = InvalidValues(), InvalidValues("times are not whole numbers of 64 bits")
+        self.invalid: dict[str, Counter[str]] = {}
+        """What is wrong with values -> how they are spelt."""
         self._spools, self._on_batch = spools, on_batch
         self._counters: dict[Any, int] = {}
-        self._samples = EqualRowCounter(self._spool_samples)
+        self._samples = EqualRowCounter(spools["sample"].add)
 
     def _spool_row(self, name: str, *row: Any) -> None:
-        self._spools[name].append(row)
+        """Spool a row of the current process."""
+        self._spools[name].append((len(self.runs) - 1, *row))
         if not self._spools[name].rows % _BATCH:
             self._on_batch(sum(spool.rows for spool in self._spools.values()))
 
-    def _spool_samples(self, rows: list[tuple[Any, ...]]) -> None:
-        for row in rows:
-            self._spool_row("sample", *row)
+    def _number(self, value: Any) -> float | None:
+        """Convert a value to a number; None otherwise, which is counted unless it is null, meaning not measured."""
+        try:
+            number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        except OverflowError:  # a whole number with hundreds of digits
+            number = math.inf
+        if math.isfinite(number):
+            return number
+        self._count_invalid("counter values are not finite numbers", value)
+        return None
+
+    def _count_invalid(self, what: str, value: Any) -> None:
+        if value is not None:
+            known = self.invalid.setdefault(what, Counter())
+            text = json.dumps(value) if isinstance(value, float) else str(value)  # as a JSON file spells it
+            known[text[:40] if len(known) < _INVALID else next(iter(known))] += 1
 
     def close(self) -> None:
         """Spool the samples that are still counted."""
         self._samples.close()
-
-    @property
-    def _run_number(self) -> int:
-        return len(self.runs) - 1
 
     def _counter_number(self, value: Mapping[str, Any], name: str) -> int:
         return self._counters.setdefault(_handle(value.get(name)), len(self._counters))
@@ -170,7 +145,7 @@ class _RecordSpooler:
         """Take process, host, command and times."""
         run, command = self.runs[-1], value.get("command")
         run.pid = _whole(value.get("pid"))
-        run.host = plain_text(str(_part(value, "node").get("hostname") or ""), 80) or None
+        run.host = plain_text(str(part_of(value, "node").get("hostname") or ""), 80) or None
         words = [str(w) for w in command] if isinstance(command, list) else [str(command or "")]
         run.command = plain_text(" ".join(words), 500) or None
         start, end = _whole(value.get("init_time")), _whole(value.get("fini_time"))
@@ -186,27 +161,31 @@ class _RecordSpooler:
         """Take a kernel, its registers, and its start address in its code object."""
         linked = _text(value.get("kernel_name"))
         name = _text(value.get("formatted_kernel_name")) or linked
-        self._spool_row("symbol", self._run_number, *_numbers("symbol", value), name)
+        self._spool_row("symbol", *_numbers("symbol", value), name)
         address = _whole(_handle(value.get("kernel_address")))
-        self._spool_row("entry", self._run_number, _whole(value.get("code_object_id")), linked, name, address)
+        self._spool_row("entry", _whole(value.get("code_object_id")), linked, name, address)
 
     def code_object(self, value: Mapping[str, Any]) -> None:
         """Take a code object that was loaded."""
-        uri = _text(value.get("uri"))
-        self._spool_row("object", self._run_number, *_numbers("object", value), uri)
+        self._spool_row("object", *_numbers("object", value), _text(value.get("uri")))
 
     def sample(self, value: Mapping[str, Any]) -> None:
         """Take a program counter sample."""
         self.runs[-1].sampled = True
-        self._samples.add((self._run_number, *sample_of(value)))
+        self._samples.add((len(self.runs) - 1, *sample_of(value)))
 
     def strings(self, value: Mapping[str, Any]) -> None:
         """Take names of ranges and operations, and texts of instructions."""
-        self.runs[-1].messages = _messages(value.get("marker_api"))
-        for meaning in _operations(value.get("buffer_records")):
-            self._spool_row("operation", self._run_number, *meaning)
+        pairs = value.get("marker_api")
+        entries = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
+        self.runs[-1].messages = {p["key"]: str(p.get("value")) for p in entries if isinstance(p.get("key"), int)}
+        kinds = value.get("buffer_records")
+        for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
+            names = one.get("operations") if isinstance(one, Mapping) else None
+            for operation, name in enumerate(names if isinstance(names, list) else ()):
+                self._spool_row("operation", kind, operation, _text(one.get("kind")), _text(name))
         for place, texts in sample_texts(value):
-            self._spool_row("text", self._run_number, place, *map(_text, texts))
+            self._spool_row("text", place, *map(_text, texts))
 
     def activity(self, value: Mapping[str, Any], what: Recorded) -> None:
         """Take a call, a copy or an allocation."""
@@ -215,14 +194,14 @@ class _RecordSpooler:
         agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
         size = _whole(value.get("bytes", value.get("allocation_size")))
         numbers = _numbers("act", value)
-        self._spool_row("act", self._run_number, int(what), *numbers, *agents, size, *_node(value))
+        self._spool_row("act", int(what), *numbers, *agents, size, *_node(value))
 
     def range(self, value: Mapping[str, Any]) -> None:
         """Take a range of the program, unless it is a mark or has no name."""
         run, (thread, correlation, start, end) = self.runs[-1], _numbers("range", value)
         if correlation in run.messages and start is not None and end is not None and start < end:
             name = _text(run.messages[correlation])
-            self._spool_row("range", self._run_number, run.pid, thread, correlation, start, end, name)
+            self._spool_row("range", run.pid, thread, correlation, start, end, name)
 
     def driver(self, value: Mapping[str, Any]) -> None:
         """Count an event of the kernel driver."""
@@ -230,7 +209,7 @@ class _RecordSpooler:
 
     def counter(self, value: Mapping[str, Any]) -> None:
         """Take the name of a counter."""
-        self._spool_row("counter", self._run_number, self._counter_number(value, "id"), _text(value.get("name")))
+        self._spool_row("counter", self._counter_number(value, "id"), _text(value.get("name")))
 
     def launch(self, value: Mapping[str, Any]) -> None:
         """Take a launch in a trace."""
@@ -238,25 +217,30 @@ class _RecordSpooler:
 
     def counted_launch(self, value: Mapping[str, Any], spool: str = "value") -> None:
         """Take a launch with the values of its counters, or with those that were sampled inside it (SPM)."""
-        identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
+        identity = self._spool_launch(value, part_of(value, "dispatch_data"), counted=True)
         for record in value.get("records") or ():
-            number, known = self._counter_number(record, "counter_id"), self.strange.number(record.get("value"))
-            at = () if spool == "value" else (_place(record.get("instance_id")), _whole(record.get("timestamp")))
-            self._spool_row(spool, self._run_number, *identity, number, *at, known)
+            number, known = self._counter_number(record, "counter_id"), self._number(record.get("value"))
+            at: tuple[int | None, ...] = ()
+            if spool == "spm":  # the lower bits of an instance state its place on the GPU
+                instance = record.get("instance_id")
+                place = instance & _PLACE_BITS if type(instance) is int and 0 <= instance < 2**64 else None
+                at = place, _whole(record.get("timestamp"))
+            self._spool_row(spool, *identity, number, *at, known)
 
     def _spool_launch(
         self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool
     ) -> tuple[int | None, int]:
         """Spool a launch; return its number and its agent."""
-        info = _part(data, "dispatch_info")
+        info = part_of(data, "dispatch_info")
         agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
         identity = _whole(info.get("dispatch_id")), agent
         for name in ("start_timestamp", "end_timestamp"):
-            self.times.time(data.get(name))
+            if _whole(time := data.get(name)) is None:
+                self._count_invalid("times are not whole numbers of 64 bits", time)
         record = {**value, **data, **info}
         sizes = (_product(record.get(name)) for name in ("grid_size", "workgroup_size"))
         numbers = _numbers("launch", record)
-        self._spool_row("launch", self._run_number, int(counted), *identity, *numbers, *sizes, *_node(record))
+        self._spool_row("launch", int(counted), *identity, *numbers, *sizes, *_node(record))
         return identity
 
 
@@ -299,25 +283,6 @@ def _node(value: Mapping[str, Any]) -> list[int | None]:
     return [number or None for number in _numbers("node", value)]
 
 
-def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the meaning of the numbers in records: kind, operation, name of the kind, name of the operation."""
-    for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
-        names = one.get("operations") if isinstance(one, Mapping) else None
-        for operation, name in enumerate(names if isinstance(names, list) else ()):
-            yield kind, operation, _text(one.get("kind")), _text(name)
-
-
-def _messages(pairs: Any) -> dict[int, str]:
-    """Return the names that a process gave to its ranges, by correlation."""
-    entries = pairs if isinstance(pairs, list) else []
-    return {p["key"]: str(p.get("value")) for p in entries if isinstance(p, Mapping) and isinstance(p.get("key"), int)}
-
-
-def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, Mapping) else {}
-
-
 def _handle(value: Any) -> Any:
     return value.get("handle") if isinstance(value, Mapping) else value
 
@@ -334,19 +299,12 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST else None
 
 
-def _place(instance: Any) -> int | None:
-    """Return the lower bits of an instance id, which state the place on the GPU."""
-    return instance & _PLACE_BITS if type(instance) is int and 0 <= instance < 2**64 else None
-
-
 def _text(value: Any) -> str:
     """Return a text of the file, in which lone surrogates become question marks, since databases reject them."""
     return str(value or "").encode("utf-8", "replace").decode()
 
 
-def read_json(
-    con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path
-) -> tuple[list[ProcessRecording], list[Note]]:
+def read_json(con: Connection, file: Path, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
     """Return the recordings in one JSON file, one for every process with launches, activity or samples.
 
     Also returns a warning about invalid counter values. Raises BadInput if the file is truncated or another JSON.
@@ -392,8 +350,7 @@ def read_json(
         recordings.append(item)
     describe_recordings(con, recordings)
     if unread := sum(run.driver_events for run in runs):
-        text = f"{file.name}: {count_text(unread, 'event')} of the kernel driver (page faults, migrations, evictions) "
-        warnings.append(Note("not_read", f"{text}lack their kind in JSON: use the database (--output-format rocpd)."))
+        warnings.append(note("not_read.driver", file=file, events=unread))
     return recordings, warnings
 
 

@@ -12,6 +12,7 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import Problem
 from ...base.profile_files import HOTSPOTS_STEP, head, is_inside, natural_sort_key
 from ..merging.ranks import ProcessPlace, place_of_name
+from ..merging.wording import note
 from ..parsing.sqlite_database import MAGIC, open_database
 from .layouts import FILES, HEADERS
 
@@ -99,8 +100,7 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
         if kind in (None, TRACE_KIND):
             continue
         if not is_inside(file, folder):
-            text = f"{file.name} is a symbolic link that points outside the profile's folder, so it was skipped."
-            warnings.append(Note("left_out", text))
+            warnings.append(note("left_out.link", file=file))
             continue
         stem = _stem(file)
         parts = file.parent.relative_to(folder).parts
@@ -109,7 +109,11 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
         output = by_place.setdefault((file.parent, stem), Output(file.parent, stem, steps, above))
         output.files.setdefault(kind, file)
     outputs = sorted(by_place.values(), key=lambda o: (natural_sort_key(str(o.folder)), natural_sort_key(o.stem)))
-    _shorten_steps(outputs)
+    for step in {o.steps[0] for o in outputs if o.steps}:
+        inside = [o for o in outputs if o.steps[:1] == (step,)]
+        if len({o.steps for o in inside}) == 1:  # the only pass inside the folder of a step, as in timing/pass_1
+            for output in inside:
+                output.steps = (step,)
     return outputs, warnings
 
 
@@ -119,14 +123,13 @@ def kind_of(file: Path) -> str | None:
         samples = next((kind for start, kind in _SAMPLES.items() if match["kind"].startswith(start)), "other")
         return FILES.get(match["kind"], samples)
     if match := _RESULTS.fullmatch(file.name):
-        return None if match["kind"] == "json" and _is_trace(file) else FILES[match["kind"]]
+        # rocprof v1 writes traces in Chrome's format under the same name.
+        start = _start(file) if match["kind"] == "json" else b""
+        return None if _TRACE_MARK in start and _JSON_MARK not in start else FILES[match["kind"]]
     suffix = Path(file.name.removesuffix(".gz")).suffix
     if suffix not in (".json", ".csv") and file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd"):
         return None
-    try:
-        start = head(file, 4096)
-    except Problem:
-        return None
+    start = _start(file)
     if suffix == file.suffix and _TRACE_START[suffix == ".csv"].match(start):
         return TRACE_KIND
     if suffix == ".csv":
@@ -140,13 +143,12 @@ def kind_of(file: Path) -> str | None:
     return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None
 
 
-def _is_trace(file: Path) -> bool:
-    """Return whether a JSON file is a trace in Chrome's format, which rocprof v1 writes under the same name."""
+def _start(file: Path) -> bytes:
+    """Return the beginning of a file; nothing if it cannot be read."""
     try:
-        start = head(file, 4096)
+        return head(file, 4096)
     except Problem:
-        return False
-    return _TRACE_MARK in start and _JSON_MARK not in start
+        return b""
 
 
 def place_of(output: Output, host: str | None, pid: int | None) -> ProcessPlace:
@@ -192,12 +194,3 @@ def _walk(folder: Path) -> Iterator[Path]:
                 return
             if (here / name).is_file():
                 yield here / name
-
-
-def _shorten_steps(outputs: list[Output]) -> None:
-    """Drop the pass folder inside each step's folder (``timing/pass_1``) if the step has only one."""
-    for step in {o.steps[0] for o in outputs if o.steps}:
-        inside = [o for o in outputs if o.steps and o.steps[0] == step]
-        if len({o.steps for o in inside}) == 1:
-            for output in inside:
-                output.steps = (step,)

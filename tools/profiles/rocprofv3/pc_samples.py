@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.problems import BadInput
-from ..merging.contract import count_rows, one_row, parquet, row_of, write_relation
+from ..merging.contract import Connection, count_rows, one_row, parquet, row_of, write_relation
 from ..merging.ranks import sql_value
+from ..merging.wording import refusal
 from ..parsing.csv_file import stage_columns
 from .layouts import ROCPD, SAMPLES
 from .outputs import SAMPLE_KINDS as KINDS
@@ -21,8 +21,6 @@ from .outputs import Output
 from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
 
 if TYPE_CHECKING:
-    import duckdb
-
     from .rocpd import Staging
 
 REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
@@ -51,7 +49,7 @@ _NEEDED = ("Dispatch_Id", "Instruction")
 _OPTIONAL = ("Instruction_Comment", "Wave_Issued_Instruction", "Stall_Reason", "Exec_Mask")
 
 
-def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> ProcessSamples | None:
+def csv_samples(con: Connection, output: Output, work: Path) -> ProcessSamples | None:
     """Return the samples in the CSV files of an output, which state no addresses; None if it has none.
 
     Raises BadInput if a file is damaged.
@@ -67,7 +65,7 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> P
         )
         if bad:
             name = output.files[kind].name
-            raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples have no launch or no instruction")
+            raise refusal("damaged_samples", file=name, bad=bad, rows=rows)
         samples = merge_equal_samples(f"SELECT {_columns_of('csv')} FROM {parquet([staged])}")
         compact = write_relation(con, samples, work.with_name(f"{work.name}_samples_{kind}.parquet"))
         staged.unlink()
@@ -97,13 +95,16 @@ class EqualRowCounter:
         self._rows.clear()
 
 
+def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object below ``name``; an empty one if there is none."""
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
 def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return launch, code object, offset, text, issued, reason and active lanes of one JSON record."""
-    record = value.get("record")
-    record = record if isinstance(record, Mapping) else {}
-    place, snapshot = record.get("pc"), record.get("snapshot")
-    place = place if isinstance(place, Mapping) else {}
-    reason = snapshot.get("stall_reason") if isinstance(snapshot, Mapping) else None
+    record = part_of(value, "record")
+    place, reason = part_of(record, "pc"), part_of(record, "snapshot").get("stall_reason")
     reason = str(reason)[:_TEXT].removeprefix(REASON) if isinstance(reason, str) else None
     return (
         _whole(record.get("dispatch_id")),
@@ -162,7 +163,7 @@ class DatabaseSamples:
     _objects: str
     _entries: str
 
-    def processes(self, con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+    def processes(self, con: Connection) -> list[tuple[int, int]]:
         """Return session and process of the processes with samples."""
         result = con.execute(f"SELECT DISTINCT session, process FROM ({self._samples}) WHERE process IS NOT NULL")
         return [(int(session), int(process)) for session, process in result.fetchmany(_MOST_TEXTS)]
@@ -181,7 +182,9 @@ class DatabaseSamples:
 def database_samples(staging: Staging) -> DatabaseSamples | None:
     """Return the samples of a database; None if it has none."""
     con, db = staging.con, staging.db
-    parts = [read(staging) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
+    parts = [_by_address(staging)] if db.parts(_TABLE) else []
+    if db.parts(_PLAIN):  # samples with the columns of the CSV files
+        parts.append(f"SELECT session, process, {_columns_of('text')} FROM {staging.rows(_PLAIN)}")
     if not parts:
         return None
     merged = merge_equal_samples(" UNION ALL ".join(parts), "session", "process")
@@ -204,8 +207,3 @@ def _by_address(staging: Staging) -> str:
         texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS)})"
     join = f"LEFT JOIN {texts} USING (session, code_object, place)"
     return f"SELECT session, process, {_columns_of('address')} FROM {staging.rows(_TABLE)} {join}"
-
-
-def _with_texts(staging: Staging) -> str:
-    """Return SQL for samples with the columns of the CSV files."""
-    return f"SELECT session, process, {_columns_of('text')} FROM {staging.rows(_PLAIN)}"

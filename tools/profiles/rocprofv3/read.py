@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
-from ....analysis.base.text import count_text
 from ...base import size_limits
-from ..merging.contract import LAUNCH, RESERVED, CounterRows, PassTable
+from ..merging.contract import LAUNCH, RESERVED, Connection, CounterRows, PassTable
 from ..merging.merge import ACCUMULATE
 from ..merging.ranks import only_value
+from ..merging.wording import note, refusal
 from ..parsing.csv_file import usable_names
 from ..parsing.sheet import SheetColumn
 from ..reader import DETECT, Profile, ProfileFiles
@@ -32,7 +31,6 @@ from .outputs import (
     ACTIVITY_KINDS,
     CSV_KINDS,
     LAUNCH_KINDS,
-    RAW_TRACE,
     SAMPLE_KINDS,
     Output,
     find_outputs,
@@ -45,32 +43,26 @@ from .recording import (
     assign_processes,
     by_pass,
     keep_one_target,
-    main_first,
     settle_ranks_of_recordings,
 )
 from .rocpd import read_rocpd
 from .sampled_stacks import sampled_stacks
 
-if TYPE_CHECKING:
-    import duckdb
-
-
-_KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
-_LISTED = 8
 _SKIPPED = " It was skipped."
 """What a warning about a damaged file adds to the problem."""
+_KIND_WORDS = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 HotspotReader = Callable[[str], HotspotQueries]
 
 
 def collect_recordings(
-    con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path
+    con: Connection, outputs: list[Output], work: Path
 ) -> tuple[list[ProcessRecording], list[Note], list[Note]]:
     """Return the recordings of all outputs, each from the best of its readable files; warnings; and other notes."""
     recordings: list[ProcessRecording] = []
     warnings: list[Note] = []
     notes: list[Note] = []
     unread: Counter[str] = Counter()
-    idle: list[str] = []
+    idle: list[Path] = []
     for number, output in enumerate(outputs):
         kinds = list(
             dict.fromkeys(
@@ -85,7 +77,7 @@ def collect_recordings(
                     warnings += warn_of_cut_files(output)
                 items, doubts = _read(con, output, kind, work / f"file_{number}_{kind}")
             except (BadInput, LimitExceeded) as problem:
-                warnings.append(Note("damaged", f"{problem.text}{_SKIPPED}"))
+                warnings.append(note("damaged.one", problem=problem))
                 continue
             doubts += _add_samples_of_other_files(
                 con, output, items, kinds[place + 1 :], work / f"file_{number}_samples"
@@ -94,21 +86,19 @@ def collect_recordings(
             warnings += doubts
             unread.update(kinds[place + 1 :])
             if not any(i.rows or i.activity or i.sampled for i in items):
-                idle.append(items[0].source.name)
+                idle.append(items[0].source)
             break
     recordings, copies = _without_copies(recordings)
     if unread and recordings:
-        best = ", ".join(sorted({_KIND_WORDS[r.kind] for r in recordings}))
-        others = " and ".join(_KIND_WORDS[k] for k in unread)
-        notes.append(Note("best_file", f"Read from {best}; {others} of the same runs were not needed."))
+        best = sorted({_KIND_WORDS[r.kind] for r in recordings})
+        notes.append(note("best_file", best=best, others=[_KIND_WORDS[k] for k in unread]))
     if idle and any(r.rows for r in recordings):
-        listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
-        notes.append(Note("idle", f"{count_text(len(idle), 'process')} launched no kernel: {listed}."))
+        notes.append(note("idle", processes=idle))
     return recordings, warnings + copies, notes
 
 
 def _add_samples_of_other_files(
-    con: duckdb.DuckDBPyConnection, output: Output, items: list[ProcessRecording], others: list[str], work: Path
+    con: Connection, output: Output, items: list[ProcessRecording], others: list[str], work: Path
 ) -> list[Note]:
     """Add program counter samples from the next best file that has some, because a database may lack them."""
     for kind in others if not any(i.sampled for i in items) else ():
@@ -117,7 +107,7 @@ def _add_samples_of_other_files(
         try:
             other_recordings, doubts = _read(con, output, kind, work.with_name(f"{work.name}_{kind}"))
         except (BadInput, LimitExceeded) as problem:
-            return [Note("left_out", f"{problem.text} Its samples were skipped.")]
+            return [note("left_out.samples", problem=problem)]
         with_samples = [i for i in other_recordings if i.sampled]
         for one in with_samples:
             same = [i for i in items if i.pid == one.pid] or items if len(items) == 1 else []
@@ -128,9 +118,7 @@ def _add_samples_of_other_files(
     return []
 
 
-def _read(
-    con: duckdb.DuckDBPyConnection, output: Output, kind: str, work: Path
-) -> tuple[list[ProcessRecording], list[Note]]:
+def _read(con: Connection, output: Output, kind: str, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
     if kind == "csv":
         return read_csv(con, output, work)
     return (read_rocpd if kind == "rocpd" else read_json)(con, output.files[kind], output, work)
@@ -143,8 +131,7 @@ def _without_copies(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     for item in recordings:
         key = (item.session, item.pid, item.span, item.rows, item.counters)
         if item.session and key in seen:
-            text = f"{item.source.name} is a copy of {seen[key]}, so it was skipped."
-            warnings.append(Note("copy", text))
+            warnings.append(note("copy", file=item.source, other=seen[key]))
         else:
             seen[key] = item.source.name
             unique.append(item)
@@ -169,15 +156,14 @@ def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int])
         rows += recording.rows
     own = {"device_id": "device", "duration_ns": _DURATION, "cluster": "NULL::INT"}
     picks = ", ".join(f"{own.get(column, column)} AS {column}" for column in LAUNCH)
-    columns = [SheetColumn(c, "instance" if c.endswith("]") else "counter") for c in counters]
     return PassTable(
         name,
         first,
         rows,
         f"(SELECT {picks} FROM ({launches(recordings, processes)}))",
         frozenset(LAUNCH),
-        [c.header for c in columns if c.role == "counter"],
-        {c.header: c.instance for c in columns if c.role == "instance"},
+        [c for c in counters if not c.endswith("]")],
+        {c: SheetColumn(c, "instance").instance for c in counters if c.endswith("]")},
         values=values,
         warnings=warnings,
         places={number: r.place for number, r in zip(processes, recordings, strict=True)},
@@ -187,7 +173,7 @@ def as_pass(name: str, recordings: list[ProcessRecording], processes: list[int])
 def _usable_counters(source: Path, names: list[str]) -> tuple[list[str], list[Note]]:
     """Return counters in the order of columns: an accumulation directly follows the only level it can belong to."""
     if len(names) > size_limits.MOST_COLUMNS:
-        raise BadInput(f"{source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has that many")
+        raise refusal("too_many_counters", file=source, most=size_limits.MOST_COLUMNS)
     counters, warnings = usable_names(
         source, names, lambda name: bool(_NAME.fullmatch(name)) and name.casefold() not in RESERVED
     )
@@ -198,51 +184,32 @@ def _usable_counters(source: Path, names: list[str]) -> tuple[list[str], list[No
     return counters, warnings
 
 
-_PROCESSES_LISTED = 8
-
-
 def remarks(main: list[ProcessRecording], used: list[ProcessRecording], facts: dict[str, float]) -> list[Note]:
     """Return notes on how to interpret this profile; none of them reports a fault."""
     notes = []
     if len(main) > 1 and not any(r.rank is not None for r in main):
-        listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
-        more = " ..." if len(main) > _PROCESSES_LISTED else ""
-        notes.append(
-            Note("processes", f"Launches of {count_text(len(main), 'process')}, distinguished by pid: {listed}{more}.")
-        )
+        named = [(r.host, None if r.rank is None else f"rank {r.rank}", f"pid {r.pid}: {r.rows}") for r in main]
+        notes.append(note("processes", processes=[" ".join(filter(None, parts)) for parts in named]))
     if any(r.lds_is_static for r in main):
-        text = "lds_bytes is static LDS only, as in rocprofv3's CSV files; rocpd and JSON include dynamic LDS."
-        notes.append(Note("static_lds", text))
+        notes.append(note("static_lds"))
     if any(r.counters for r in used) and facts.get("num_xcd", 1) > 1:
-        text = "Counters are sums over the XCDs of a dispatch, so cycles are counted once per XCD."
-        notes.append(Note("xcds", text))
+        notes.append(note("xcds.rocprofv3"))
     if not any(r.agents for r in used):
-        text = "The files do not describe the GPU: rocprofv3 writes *_agent_info.csv next to its CSV files."
-        notes.append(Note("device", text))
+        notes.append(note("device.not_described"))
     return notes
-
-
-def _process(recording: ProcessRecording) -> str:
-    parts = [recording.host, None if recording.rank is None else f"rank {recording.rank}", f"pid {recording.pid}"]
-    return " ".join(p for p in parts if p)
 
 
 def no_launches_problem(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput:
     """Return the error for missing launches: damaged files, or a run without kernels or without their trace."""
     damaged = [w.text.removesuffix(_SKIPPED) for w in warnings if w.code == "damaged"]
     if damaged:
-        return BadInput(f"No file of {path.name} could be read", " ".join(damaged[:4]))
+        return refusal("nothing_readable", path=path, problems=damaged[:4])
     if not outputs:
-        return BadInput(f"{path.name} is not an output of rocprofv3", "it contains no file that rocprofv3 writes")
+        return refusal("no_rocprofv3", path=path)
     if raw := raw_traces(path):
-        return BadInput(f"{path.name} contains no kernel launches", f"{raw[0].name} is {RAW_TRACE}")
+        return refusal("raw_trace_only", path=path, file=raw[0])
     kinds = sorted({f.name for o in outputs for f in o.files.values()})
-    return BadInput(
-        f"{path.name} contains no kernel launches",
-        f"it contains {', '.join(kinds[:6])}{' ...' if len(kinds) > 6 else ''}: traces of API calls, or a program "
-        "that launched no kernel",
-        "Profile with --kernel-trace, --sys-trace or with counters",
-    )
+    return refusal("no_kernels", path=path, files=kinds)
 
 
 def detect(path: Path) -> bool:
@@ -271,24 +238,24 @@ def read(files: ProfileFiles) -> Profile:
             raise no_launches_problem(path, outputs, warnings)
         return _statistics(files, outputs, statistics, warnings)
     groups, doubts = by_pass([r for r in recordings if r.rows])
-    passes = _order_passes(groups)
-    main = passes[0].recordings if passes else []
-    used = [r for one in passes for r in one.recordings] or idle
-    found, other_agents = _agent(used)
-    agent = found or UNKNOWN
+    main = next(iter(groups.values()), [])
+    numbers = {name: assign_processes(main, group) for name, group in groups.items()}
+    used = [r for group in groups.values() for r in group] or idle
+    agent, other_agents = _agent(used)
     warnings += [*doubts, *other_agents]
-    tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
-    if passes:
+    tables = [as_pass(name, group, numbers[name]) for name, group in groups.items()]
+    if tables:
         tables[0] = replace(tables[0], more_columns=more_columns(con, files.work, main))
     beside = [r for r in idle if not main or r.label == main[0].label]
     others: list[tuple[ProcessRecording, int | None]] = [(r, None) for r in idle]
-    others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
+    repeats = [pair for name, group in groups.items() for pair in zip(group, numbers[name], strict=True)]
+    others += repeats[len(main) :]
     sampled = SampledProfile(path if path.is_dir() else path.parent, main, others, agent.arch, files.code)
     hotspots: HotspotReader | None = None
     if sampled.has_samples:
         hotspots = partial(sample_queries, con, files.work, sampled)
     if not traces and (raw := raw_traces(path)):
-        warnings.append(Note("not_decoded", f"{raw[0].name} is {RAW_TRACE}."))
+        warnings.append(note("not_decoded", file=raw[0]))
     notes += remarks(main, used, agent.facts)
     more_tables: dict[str, str | Callable[[str], str]] = {}
     if traces:
@@ -320,32 +287,12 @@ def read(files: ProfileFiles) -> Profile:
     )
 
 
-@dataclass(frozen=True)
-class _AssignedPass:
-    """The recordings of one pass, each with the number of the process of the main pass that it repeats."""
-
-    name: str
-    recordings: list[ProcessRecording]
-    processes: list[int]
-
-
-def _order_passes(groups: dict[str, list[ProcessRecording]]) -> list[_AssignedPass]:
-    """Return the passes, the main one first."""
-    if not groups:
-        return []
-    first, *others = main_first(groups)
-    main = groups[first]
-    repeats = [_AssignedPass(name, groups[name], assign_processes(main, groups[name])) for name in others]
-    return [_AssignedPass(first, main, list(range(len(main)))), *repeats]
-
-
 def _with_traces(
     files: ProfileFiles, main: list[ProcessRecording], traces: list[ThreadTrace], sampled: HotspotReader | None
 ) -> tuple[HotspotReader | None, Callable[[str], str] | None, list[Note]]:
     """Return decoded thread traces unless there are samples, their waves, and notes; BadInput if none can be read."""
     if sampled:
-        text = "Thread traces were skipped, because there are samples too: import them separately."
-        return sampled, None, [Note("thread_trace", text)]
+        return sampled, None, [note("thread_trace.skipped")]
     launches_by_number: dict[int, TracedLaunch] = {}
     if len(main) == 1:
         known = f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL"
@@ -355,30 +302,28 @@ def _with_traces(
         }
     queries, waves, remarks_on_traces = trace_queries(files.con, files.work, traces, launches_by_number)
     if queries is None and not main:
-        raise BadInput("No thread trace could be read", " ".join(w.text for w in remarks_on_traces[:4]))
+        raise refusal("no_thread_trace", problems=remarks_on_traces[:4])
     return (None if queries is None else lambda _: queries), waves, remarks_on_traces
 
 
-def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent | None, list[Note]]:
-    """Return the GPU of all recordings; None, with a warning, if several kinds match; BadInput for several targets."""
+def _agent(recordings: list[ProcessRecording]) -> tuple[Rocprofv3Agent, list[Note]]:
+    """Return the GPU of all recordings; UNKNOWN, with a warning, for several kinds; BadInput for several targets."""
     gpus = [find_profiled_gpu(r.agents, r.devices) for r in recordings]
-    agents = [agent for agent, _ in gpus if agent]
-    if len(kinds := {a.arch or "unknown" for a in agents}) > 1:
-        raise BadInput("The profile is from different GPUs", ", ".join(sorted(kinds)), "Import its parts separately")
+    agents = [agent for agent, _ in gpus if agent.arch]
+    if len(kinds := {str(a.arch) for a in agents}) > 1:
+        raise refusal("different_gpus", kinds=sorted(kinds))
     warnings = list(dict.fromkeys(w for _, doubts in gpus for w in doubts))
     if warnings or not agents:
-        return None, warnings
+        return UNKNOWN, warnings
     if len({a.model for a in agents}) > 1:
-        text = "agents: The processes ran on GPUs of different kinds, so the device is unknown."
-        return None, [Note("agents", text)]
+        return UNKNOWN, [note("agents.several")]
     return agents[0], []
 
 
 def _statistics(files: ProfileFiles, outputs: list[Output], sources: list[Path], warnings: list[Note]) -> Profile:
     """Return kernel statistics, for profiles without a file of single launches."""
     agent_file = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
-    found, doubts = find_profiled_gpu(read_agents(agent_file) if agent_file else (), ())
-    agent = found or UNKNOWN
+    agent, doubts = find_profiled_gpu(read_agents(agent_file) if agent_file else (), ())
     profile = rocprof_stats.read_files(files, sources)
     return replace(
         profile,

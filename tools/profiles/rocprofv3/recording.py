@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
-from ....analysis.base.text import count_text
 from ....analysis.store.store import write_table
 from ...base import size_limits
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import parquet, row_of
+from ..merging.contract import Connection, all_rows, parquet, row_of
 from ..merging.ranks import ProcessPlace, in_sequence, settle_ranks
+from ..merging.wording import note, refusal
 from .agents import Rocprofv3Agent, find_profiled_gpu
 from .layouts import STAGED
-
-if TYPE_CHECKING:
-    import duckdb
 
 LAUNCH, SAMPLE_COLUMNS, OBJECT, ENTRY = (STAGED[name] for name in ("launch", "sample", "object", "entry"))
 """Columns of staged tables -> SQL types, as ACTIVITY and SPAN have them for activity and for ranges and calls."""
@@ -103,7 +99,7 @@ class ProcessRecording:
 
 
 def stage_launches(
-    con: duckdb.DuckDBPyConnection, rows: str, *, order: str, owner: str, launches: Path, more: Mapping[Path, str]
+    con: Connection, rows: str, *, order: str, owner: str, launches: Path, more: Mapping[Path, str]
 ) -> tuple[list[tuple[Any, ...]], list[Path]]:
     """Write the launches of a source, and the files ``more``, whose SQL refers to the table ``found``.
 
@@ -116,14 +112,12 @@ def stage_launches(
     picks = row_of(LAUNCH, {c: c for c in LAUNCH} | {"kernel": bounded_name("kernel")}, "TRY_CAST")
     write_table(con, f"SELECT {picks} FROM found ORDER BY key", launches)
     filled = [path for path, sql in more.items() if write_table(con, sql, path)]
-    processes = con.execute(
-        f"SELECT {owner}, min(key), max(key), count(*) FROM found GROUP BY ALL ORDER BY min(key)"
-    ).fetchall()
+    processes = all_rows(con, f"SELECT {owner}, min(key), max(key), count(*) FROM found GROUP BY ALL ORDER BY min(key)")
     con.execute("DROP TABLE found")
     return processes, filled
 
 
-def describe_recordings(con: duckdb.DuckDBPyConnection, recordings: Sequence[ProcessRecording]) -> None:
+def describe_recordings(con: Connection, recordings: Sequence[ProcessRecording]) -> None:
     """Set what launches and values reveal about processes: counters, kernels, devices and, if unknown, the time span.
 
     One query serves all processes, because a file may contain hundreds of them.
@@ -131,30 +125,29 @@ def describe_recordings(con: duckdb.DuckDBPyConnection, recordings: Sequence[Pro
     if not recordings:
         return
     if len(recordings) > size_limits.MOST_PROCESSES:
-        raise BadInput(
-            f"{recordings[0].source.name} contains launches of {count_text(len(recordings), 'process')}",
-            f"at most {size_limits.MOST_PROCESSES} can be read",
-            "Check that it is the file that the profiler wrote",
+        raise refusal(
+            "too_many_recordings", file=recordings[0].source, count=len(recordings), most=size_limits.MOST_PROCESSES
         )
     launches, values = parquet([recordings[0].launches]), recordings[0].values
     ranges = ", ".join(f"({i}, {low}, {high})" for i, (low, high) in enumerate(r.keys for r in recordings))
     of = f"JOIN (VALUES {ranges}) r(number, low, high) ON key BETWEEN low AND high"
-    for number, kernel, grid, n in con.execute(
-        f"SELECT number, kernel, grid, count(*) FROM {launches} {of} GROUP BY ALL"
-    ).fetchall():
+    for number, kernel, grid, n in all_rows(
+        con, f"SELECT number, kernel, grid, count(*) FROM {launches} {of} GROUP BY ALL"
+    ):
         recordings[number].kernels[kernel, grid] = n
-    for number, devices, start, end in con.execute(
+    for number, devices, start, end in all_rows(
+        con,
         f"SELECT number, list(DISTINCT device ORDER BY device), min(start_ns) FILTER (start_ns > 0), max(end_ns) "
-        f"FROM {launches} {of} GROUP BY number"
-    ).fetchall():
+        f"FROM {launches} {of} GROUP BY number",
+    ):
         item = recordings[number]
         item.devices = tuple(d for d in devices or () if d is not None)
         if item.span is None and start is not None and end is not None and end > start:
             item.span = (start, end)
     if values:
-        for number, counters in con.execute(
-            f"SELECT number, list(DISTINCT counter ORDER BY counter) FROM {parquet(values)} {of} GROUP BY number"
-        ).fetchall():
+        for number, counters in all_rows(
+            con, f"SELECT number, list(DISTINCT counter ORDER BY counter) FROM {parquet(values)} {of} GROUP BY number"
+        ):
             recordings[number].counters = tuple(c for c in counters if c is not None)
 
 
@@ -169,7 +162,7 @@ def settle_ranks_of_recordings(path: Path, recordings: list[ProcessRecording]) -
     by_pass: dict[tuple[str, ...], list[ProcessRecording]] = {}
     for item in recordings:
         by_pass.setdefault((item.label, *item.counters), []).append(item)
-    warnings: list[Note] = []
+    warnings = []
     for group in by_pass.values():
         places, doubts = settle_ranks([r.place for r in group])
         for item, place in zip(group, places, strict=True):
@@ -195,15 +188,14 @@ def keep_one_target(recordings: list[ProcessRecording]) -> tuple[list[ProcessRec
     by_target: dict[str, list[ProcessRecording]] = {}
     for item in recordings:
         agent, _ = find_profiled_gpu(item.agents, item.devices)
-        if agent and agent.arch:
+        if agent.arch:
             by_target.setdefault(agent.arch, []).append(item)
     if len(by_target) < 2 or any(r.rank is None for group in by_target.values() for r in group):
         return recordings, []
     most, *others = sorted(by_target, key=lambda arch: (-len(by_target[arch]), arch))
     left_out = [r for arch in others for r in by_target[arch]]
-    names = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED])
-    text = f"Skipped, since the other ranks ran on {most}: {names}. Import those separately."
-    return [r for r in recordings if r not in left_out], [Note("ranks_other_device", text)]
+    names = [f"{r.place.words} ({arch})" for arch in others for r in by_target[arch][:_LISTED]]
+    return [r for r in recordings if r not in left_out], [note("ranks_other_device.recorded", most=most, names=names)]
 
 
 _GROUPS_LISTED = 6
@@ -212,9 +204,10 @@ _GROUPS_LISTED = 6
 def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessRecording]], list[Note]]:
     """Group recordings with launches by the names of their passes.
 
-    A folder that numbers passes decides. Without one, processes of one run measure the same counters; a process with
-    other counters is another pass, and one without counters belongs to the run that it overlaps in time. Raises
-    BadInput if the folder contains profiles of unrelated runs.
+    The main pass is the first one: one without counters, else the one with most launches. A folder that numbers passes
+    decides. Without one, processes of one run measure the same counters; a process with other counters is another pass,
+    and one without counters belongs to the run that it overlaps in time. Raises BadInput if the folder contains
+    profiles of unrelated runs.
     """
     passes: dict[str, list[ProcessRecording]] = {}
     for item in recordings:
@@ -222,16 +215,26 @@ def by_pass(recordings: list[ProcessRecording]) -> tuple[dict[str, list[ProcessR
             passes.setdefault(item.label, []).append(item)
     loose = [r for r in recordings if not r.label]
     for group in _runs(loose):
-        passes[_free_name(group, passes, alone=len(recordings) == len(group))] = group
+        names = [f"pass_{n}" for n in range(1, len(passes) + 2)] if group[0].counters else ["timing", "trace"]
+        if len(recordings) == len(group):
+            names = ["main"]
+        passes[next(name for name in names if name not in passes)] = group
     warnings = []
     for name, group in passes.items():
         trusted = any(r.label for r in group) and len({r.above for r in group}) == 1
-        if not (trusted or _are_ranks(group)):
+        ranks = {r.rank for r in group}
+        # Processes with distinct ranks are one run, whatever their clocks show.
+        if not (trusted or (None not in ranks and len(ranks) == len(group))):
             warnings += _check_related(group)
-        passes[name] = sorted((r for r in group if r.rows), key=_sort_key)
+        passes[name] = sorted(
+            (r for r in group if r.rows),
+            key=lambda r: (r.rank is None, r.rank or 0, r.host or "", r.span[0] if r.span else 0, r.pid or 0),
+        )
     passes = {name: group for name, group in passes.items() if group}
     _check_same_program(passes, loose)
-    return passes, warnings
+    plain = [name for name, group in passes.items() if not any(r.counters for r in group)]
+    main = max(plain or passes, key=lambda name: (name == "timing", sum(r.rows for r in passes[name])), default="")
+    return dict(sorted(passes.items(), key=lambda item: item[0] != main)), warnings
 
 
 def assign_processes(main: list[ProcessRecording], others: list[ProcessRecording]) -> list[int]:
@@ -269,16 +272,12 @@ def _runs(loose: list[ProcessRecording]) -> list[list[ProcessRecording]]:
     return [*([plain] if plain else []), *groups.values()]
 
 
-def _free_name(group: list[ProcessRecording], passes: dict[str, list[ProcessRecording]], alone: bool) -> str:
-    if alone:
-        return "main"
-    names = (f"pass_{n}" for n in range(1, len(passes) + 2)) if group[0].counters else ("timing", "trace")
-    return next(n for n in names if n not in passes)
-
-
 def _check_related(group: list[ProcessRecording]) -> list[Note]:
     """Return a warning, or raise BadInput, if processes that never ran at the same time are from several runs."""
-    pieces = _overlapping_pieces(group)
+    pieces = list[list[ProcessRecording]]()  # sets of processes that are connected by overlap in time
+    for item in group:
+        touching = [p for p in pieces if any(item.overlaps(other) for other in p)]
+        pieces = [p for p in pieces if p not in touching] + [[r for p in touching for r in p] + [item]]
     if len(pieces) < 2:
         return []
     commands = [{r.command for r in piece if r.command} for piece in pieces]
@@ -286,35 +285,13 @@ def _check_related(group: list[ProcessRecording]) -> list[Note]:
     known = [c for c in commands if c]
     other_program = any(not a & b for a in known for b in known)
     other_kernels = any(a and b and not a & b for a in kernels for b in kernels)
-    labels = [f"{piece[0].source.name} ({_process_label(piece[0])})" for piece in pieces]
-    names = ", ".join(labels[:_GROUPS_LISTED]) + (" ..." if len(labels) > _GROUPS_LISTED else "")
+    labels = []
+    for first, *_ in pieces:
+        shown = plain_text(first.command, 40) if first.command else f"process {first.pid or 'unknown'}"
+        labels.append(f"{first.source.name} ({shown})")
     if other_program or other_kernels or len({r.above for r in group}) > 1:
-        raise BadInput(
-            f"The folder contains {len(pieces)} unrelated runs",
-            f"they did not overlap in time and are from different programs or folders: {names}",
-            "Import them separately",
-        )
-    text = (
-        f"several_runs: {count_text(len(pieces), 'process')} ran one after the other: {names}. They are treated as "
-        "one run; if the "
-        "program was profiled several times into this folder, import the files separately."
-    )
-    return [Note("several_runs", text)]
-
-
-def _are_ranks(group: list[ProcessRecording]) -> bool:
-    """Return whether every process has a distinct rank: then they are one run, whatever their clocks show."""
-    ranks = [r.rank for r in group]
-    return None not in ranks and len(set(ranks)) == len(ranks)
-
-
-def _overlapping_pieces(group: list[ProcessRecording]) -> list[list[ProcessRecording]]:
-    """Split the group into sets of processes that are connected by overlap in time."""
-    pieces: list[list[ProcessRecording]] = []
-    for item in group:
-        touching = [p for p in pieces if any(item.overlaps(o) for o in p)]
-        pieces = [p for p in pieces if p not in touching] + [[r for p in touching for r in p] + [item]]
-    return pieces
+        raise refusal("unrelated_runs", count=len(pieces), names=labels)
+    return [note("several_runs", processes=labels)]
 
 
 def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[ProcessRecording]) -> None:
@@ -324,27 +301,4 @@ def _check_same_program(passes: dict[str, list[ProcessRecording]], loose: list[P
         return
     kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
     if not set.intersection(*kernels):
-        raise BadInput(
-            f"The folder contains {len(groups)} unrelated runs",
-            "they measured different counters and have no kernel in common: "
-            + ", ".join(g[0].source.name for g in groups[:_GROUPS_LISTED]),
-            "Import them separately",
-        )
-
-
-def _sort_key(item: ProcessRecording) -> tuple[bool, int, str, int, int]:
-    """Sort key: rank (unknown last), then host, then start time and pid."""
-    start = item.span[0] if item.span else 0
-    return item.rank is None, item.rank or 0, item.host or "", start, item.pid or 0
-
-
-def _process_label(item: ProcessRecording) -> str:
-    return plain_text(item.command, 40) if item.command else f"process {item.pid}" if item.pid else "process unknown"
-
-
-def main_first(groups: dict[str, list[ProcessRecording]]) -> list[str]:
-    """Return the names of the passes, the main pass first: one without counters, else the one with most launches."""
-    launches = {name: sum(r.rows for r in group) for name, group in groups.items()}
-    plain = [name for name, group in groups.items() if not any(r.counters for r in group)]
-    main = max(plain or groups, key=lambda n: (n == "timing", launches[n]))
-    return [main, *(name for name in groups if name != main)]
+        raise refusal("other_kernels", count=len(groups), files=[group[0].source for group in groups[:_GROUPS_LISTED]])

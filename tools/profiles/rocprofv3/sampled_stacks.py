@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..host.recording import ON_PROCESSOR, POINTS, HostFrame, HostRecording, StackSpool, spans
+from ..host.recording import POINTS, HostFrame, HostRecording, StackSpool, spans
 from ..merging.contract import parquet
 from ..parsing.spool import Spool
 from .recording import ProcessRecording
@@ -42,7 +42,7 @@ def sampled_stacks(
             frames = [frame for row in rows for frame in _frames(row[5], row[6])]
             has_lines = has_lines or any(frame.line for frame in frames)
             points.append((end, pid, thread, stacks.number(frames)))
-    samples = spans(con, parquet(points.close()), work / "rocprof_sys", ON_PROCESSOR)
+    samples = spans(con, parquet(points.close()), work / "rocprof_sys")
     limits = ["host_idle_unknown", *([] if has_lines else ["host_functions_only"])]
     return HostRecording("rocprof-sys", stacks.close(), samples, limits=limits)
 

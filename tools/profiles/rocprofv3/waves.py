@@ -62,6 +62,11 @@ class TracedWave:
     waits: Sequence[tuple[int, int, int]] = ()
     """Number of a wait, that of an instruction that it waited for, and how often."""
 
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """Shader engine, CU, SIMD and slot."""
+        return self.engine, self.cu, self.simd, self.slot
+
     def busy(self) -> tuple[Ints, Ints]:
         """Return when it was issuing or executing: each instruction after its stall."""
         return self.clock + self.stall, self.clock + self.cycles
@@ -73,9 +78,8 @@ class TracedWave:
         """
         import numpy as np
 
-        ends: Ints = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
-        start: Ints = np.minimum(np.maximum.accumulate(ends), self.clock)
-        return start
+        ends = np.concatenate([[self.begin], (self.clock + self.cycles)[:-1]])
+        return np.minimum(np.maximum.accumulate(ends), self.clock)
 
 
 @dataclass(frozen=True)
@@ -149,9 +153,9 @@ def covered_cycles(waves: Sequence[TracedWave]) -> dict[int, CoveredCycles]:
     """
     import numpy as np
 
-    groups: dict[tuple[int, int, int], list[TracedWave]] = defaultdict(list)
+    groups = defaultdict(list)
     for wave in waves:
-        groups[wave.engine, wave.cu, wave.simd].append(wave)
+        groups[wave.place[:-1]].append(wave)
     sums: dict[int, Ints] = defaultdict(lambda: np.zeros(3, dtype=np.int64))
     for group in groups.values():
         for number, row in enumerate(group):
@@ -194,8 +198,7 @@ def _overlap(busy: tuple[Ints, Ints], start: Ints, end: Ints) -> Ints:
     def until(at: Ints) -> Ints:
         k = np.searchsorted(s, at, side="right")
         open_part = np.where(k > 0, np.minimum(at, e[np.maximum(k - 1, 0)]) - s[np.maximum(k - 1, 0)], 0)
-        covered: Ints = before[np.maximum(k - 1, 0)] + open_part
-        return covered
+        return before[np.maximum(k - 1, 0)] + open_part
 
     return until(np.maximum(start, end)) - until(start)
 
@@ -207,11 +210,11 @@ def resident_waves(
 
     Waves of other CUs have no instructions. A traced wave that occupancy.json lacks has no kernel number.
     """
-    traced = {(w.engine, w.cu, w.simd, w.slot, w.begin): w for w in waves}
+    traced = {(*wave.place, wave.begin): wave for wave in waves}
     for engine, rows in occupancy.items():
         if not (engine.isdigit() and isinstance(rows, list)):
             continue
-        started: dict[tuple[int, int, int, int], tuple[int, int]] = {}
+        started = {}
         for row in islice(rows, _MOST_RESIDENT):
             if not (isinstance(row, list) and len(row) >= 6 and all(isinstance(cell, int) for cell in row)):
                 continue
@@ -225,17 +228,14 @@ def resident_waves(
         for place, (begin, of) in started.items():
             yield of, _cells(place, begin, None, traced.pop((*place, begin), None))
     for wave in traced.values():
-        yield None, _cells((wave.engine, wave.cu, wave.simd, wave.slot), wave.begin, wave.end, wave)
+        yield None, _cells(wave.place, wave.begin, wave.end, wave)
 
 
 def _cells(
     place: tuple[int, int, int, int], begin: int, end: int | None, wave: TracedWave | None
 ) -> dict[str, int | None]:
-    engine, cu, simd, slot = place
     seen = {"instructions": len(wave.clock), **wave.states} if wave else {}
-    return {
-        "shader_engine": engine, "cu": cu, "simd": simd, "slot": slot, "start_cycle": begin, "end_cycle": end, **seen,
-    }  # fmt: skip
+    return dict(zip(WAVE, (*place, begin, end), strict=False)) | seen
 
 
 def select_waves(waves: str, stored: str) -> str:

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text, visible_sql
+from ....analysis.base.text import visible_sql
 from ....analysis.hotspots.ranking import reason_sql
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK
 from ...base.untrusted_text import NO_NAME, visible_name
-from ..merging.contract import count_rows, one_row, parquet, row_of
+from ..merging.contract import Connection, all_rows, count_rows, one_row, parquet, row_of
 from ..merging.demangled_names import kernel_names
 from ..merging.matching import pair_repeated_launches
+from ..merging.wording import note
 from ..parsing.module_data import module_data
-
-if TYPE_CHECKING:
-    import duckdb
 
 _STATED: dict[str, dict[str, str]] = module_data(__file__)
 _STATIC, SOURCE_LINE, COUNTS = _STATED["static"], _STATED["source_line"], tuple(_STATED["counts"])
@@ -57,9 +54,7 @@ class HotspotQueries:
     notes: list[Note] = field(default_factory=list)
 
 
-def write_hotspots(
-    con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries
-) -> tuple[int, list[Note], list[Note]]:
+def write_hotspots(con: Connection, out: Path, queries: HotspotQueries) -> tuple[int, list[Note], list[Note]]:
     """Write the tables below ``out``; the table dispatches, if the profile has launches, must already exist.
 
     Return the sum of the sample counts, warnings, and notes about the tables.
@@ -69,9 +64,15 @@ def write_hotspots(
     work = out / WORK
     samples = queries.samples or f"SELECT {row_of(SAMPLE, {})} WHERE false"
     instructions = queries.instructions or f"SELECT {row_of(INSTRUCTION, {})} WHERE false"
-    warnings = [*queries.warnings, *_faults(con, samples)]
-    _name_kernels(con, out, samples, instructions)
-    launches = _launches(out)
+    warnings = list(queries.warnings)
+    if bad := count_rows(con, f"({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}"):
+        warnings.append(note("samples_left_out", rows=bad))
+    distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({rows})" for rows in (samples, instructions))
+    kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE name IS NOT NULL")
+    con.execute(f"CREATE OR REPLACE TABLE hotspot_names AS {kernels}")
+    launches = "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
+    if stored := stored_launches(out):
+        launches = f"(SELECT row AS at, dispatch_id AS id, kernel AS of, launch FROM {stored})"
     code = work / "hotspots_code.parquet"
     write_table(con, _merged_instructions(instructions, launches), code)
     reason = reason_sql(queries.profiler, _STATED["reason"].get(queries.profiler, "stall_raw"), "instruction")
@@ -104,11 +105,15 @@ def write_hotspots(
     con.execute("DROP TABLE hotspot_names")
     for file in work.glob("hotspots_*.parquet"):
         file.unlink()
-    notes = [_summary_note(int(total), int(lined), rows), *queries.notes, *_incomplete_samples(con, out, queries)]
-    return int(total), warnings, notes
+    if total:
+        share = f"{100 * lined / total:.0f} % of them with a source line" if lined else "none with a source line"
+    summary = (
+        note("samples.some", samples=int(total), share=share) if total else note("samples.none", instructions=rows)
+    )
+    return int(total), warnings, [summary, *queries.notes, *_incomplete_samples(con, out, queries)]
 
 
-def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> list[Note]:
+def _incomplete_samples(con: Connection, out: Path, queries: HotspotQueries) -> list[Note]:
     """Return notes on samples without an instruction or without a kernel, for profilers that say why."""
     nameless, bare, total = one_row(
         con,
@@ -118,8 +123,7 @@ def _incomplete_samples(con: duckdb.DuckDBPyConnection, out: Path, queries: Hots
     )
     notes = []
     if bare and queries.without_code:
-        share = f"{100 * bare / total:.0f} % of the samples"
-        notes.append(Note("samples_without_code", f"{share} {queries.without_code}"))
+        notes.append(note("samples_without_code", share=100 * bare / total, without_code=queries.without_code))
     if nameless and queries.without_kernel:
         notes.append(Note("samples_without_kernel", queries.without_kernel))
     return notes
@@ -131,35 +135,12 @@ def stored_launches(out: Path) -> str:
     return f"(SELECT file_row_number AS row, * FROM {parquet([stored], numbered=True)})" if stored.exists() else ""
 
 
-def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
+def kernels_in(con: Connection, out: Path) -> int:
     """Return the number of kernels that profiles without launches name in other tables below ``out``."""
     files = [out / f"{name}.parquet" for name in ("samples", "instructions", "kernel_stats")]
     stored = [file for file in files if file.exists()]
     each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
-    return len(con.execute(each).fetchall()) if each else 0
-
-
-def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
-    bad = count_rows(con, f"({samples}) WHERE NOT {_IS_PLAUSIBLE_COUNT}")
-    if not bad:
-        return []
-    return [
-        Note("samples_left_out", f"Skipped {count_text(bad, 'row')} of samples with a missing or impossible count.")
-    ]
-
-
-def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None:
-    """Create the table hotspot_names: every kernel once, with its display name."""
-    distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({one})" for one in rows)
-    kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE name IS NOT NULL")
-    con.execute(f"CREATE OR REPLACE TABLE hotspot_names AS {kernels}")
-
-
-def _launches(out: Path) -> str:
-    """Return a FROM item with the launches by their row and id; without rows if the profile has no launches."""
-    if stored := stored_launches(out):
-        return f"(SELECT row AS at, dispatch_id AS id, kernel AS of, launch FROM {stored})"
-    return "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
+    return len(all_rows(con, each)) if each else 0
 
 
 _FILE = f"regexp_replace(left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT}), '/(\\./)+', '/', 'g')"
@@ -225,7 +206,7 @@ def _all_instructions(code: str, samples: str) -> str:
     return f"FROM (SELECT * FROM {code} UNION ALL BY NAME {sampled_only}) ORDER BY {order}"
 
 
-def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None:
+def _write_source(con: Connection, out: Path, lines: str) -> None:
     without_tabs = "replace(\"text\", chr(9), '    ')"
     text = f"left(rtrim({visible_sql(without_tabs)}), {MOST_LINE})"
     write_table(
@@ -237,50 +218,47 @@ def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None
     )
 
 
-def _summary_note(samples: int, lined: int, instructions: int) -> Note:
-    if not samples:
-        return Note("samples", f"The profile has {count_text(instructions, 'instruction')} with counts but no samples.")
-    share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
-    return Note("samples", f"{count_text(samples, 'sample')} of the program counter (table samples), {share}.")
-
-
-def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
+def take_samples(con: Connection, source: Path, out: Path) -> None:
     """Move the tables of samples below ``source`` to ``out``, and replace their launches by those of ``out``.
 
     ``pair_repeated_launches`` determines which launches correspond; samples of a kernel or size that ``out`` lacks
     refer to no launch.
     """
     theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
+    pairs = _NO_REPEATS
+    if theirs.exists():
+        launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
+        repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
+        pairs = (
+            "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+            f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
+        )
     for table in ("samples", "instructions", "source_lines"):
-        file = source / f"{table}.parquet"
-        if not file.exists():
-            continue
-        if table == "source_lines":
-            file.rename(out / file.name)
-            continue
-        of = _repeated_launches(theirs, ours) if theirs.exists() else _NO_REPEATS
-        own = f"SELECT * FROM {parquet([file])}"
-        if table == "samples":
-            rows = f"SELECT t.* REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM ({own}) t LEFT JOIN ({of}) m "
-            rows += "ON m.their_id = t.dispatch_id"
-        else:
-            sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({of}) GROUP BY ALL"
-            rows = f"SELECT t.* REPLACE (m.launch AS launch) FROM ({own}) t LEFT JOIN ({sizes}) m "
-            rows += "ON m.kernel = t.kernel AND m.their_launch = t.launch"
-        write_table(con, f'{rows} ORDER BY kernel, launch, code_object, "offset"', out / file.name)
+        if (file := source / f"{table}.parquet").exists():
+            take_table(con, file, out, pairs)
+
+
+def take_table(con: Connection, file: Path, out: Path, pairs: str) -> None:
+    """Move one table to ``out``; samples and instructions get the launches that ``pairs`` gives for theirs, if any.
+
+    ``pairs`` is a SELECT of their_id, their_launch, kernel, id and launch.
+    """
+    sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({pairs}) GROUP BY ALL"
+    taken = {
+        "samples": f"REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM {parquet([file])} t "
+        f"LEFT JOIN ({pairs}) m ON m.their_id = t.dispatch_id",
+        "instructions": f"REPLACE (m.launch AS launch) FROM {parquet([file])} t "
+        f"LEFT JOIN ({sizes}) m ON m.kernel = t.kernel AND m.their_launch = t.launch",
+    }
+    if pairs and file.stem in taken:
+        write_table(
+            con, f'SELECT t.* {taken[file.stem]} ORDER BY kernel, launch, code_object, "offset"', out / file.name
+        )
+    else:
+        file.rename(out / file.name)
 
 
 _NO_REPEATS = (
     "SELECT NULL::BIGINT AS their_id, NULL::INT AS their_launch, NULL::VARCHAR AS kernel, NULL::BIGINT AS id, "
     "NULL::INT AS launch"
 )
-
-
-def _repeated_launches(theirs: Path, ours: Path) -> str:
-    """Return SQL for each of their launches, and the one of ours that it repeats."""
-    launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
-    repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
-    return (
-        "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
-        f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
-    )

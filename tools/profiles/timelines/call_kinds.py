@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
-from ..merging.contract import one_row
+from ..merging.contract import Connection, one_row
 from ..parsing.module_data import module_data
-
-if TYPE_CHECKING:
-    import duckdb
 
 HOST = ("api", "sync", "alloc")
 """Kinds of events that are host calls."""
@@ -49,7 +45,7 @@ def _fits(name: str, patterns: Sequence[str]) -> str:
     return f"regexp_full_match({name}, {sql_literal('|'.join(f'(?:{p})' for p in patterns))})"
 
 
-def vendor_of(con: duckdb.DuckDBPyConnection, device: str | None, calls: str) -> str | None:
+def vendor_of(con: Connection, device: str | None, calls: str) -> str | None:
     """Return the vendor of a GPU: from its name, else from the library whose functions were called.
 
     ``calls`` is a FROM clause of calls with the column text.

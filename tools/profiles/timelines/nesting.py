@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress
-from ..merging.contract import parquet
+from ..merging.contract import Connection, parquet
+from ..merging.wording import note, refusal
 from ..parsing.spool import Spool
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _PLACED = dict.fromkeys(("range_id", "path_id", "depth"), "BIGINT")
 _STEP = dict.fromkeys(("pid", "thread", "time_ns", "range_id"), "BIGINT")
@@ -44,7 +40,7 @@ class NestedRanges:
     """pid, thread, time_ns, range_id: the innermost range from that time on; 0 if no range is open."""
 
 
-def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> NestedRanges:
+def nest(con: Connection, work: Path, spans: str) -> NestedRanges:
     """Nest the rows of the SELECT ``spans``: range_id, pid, thread (not NULL), start_ns, end_ns, name.
 
     The rows must be ordered by pid, thread and start, with the longer range first. A range is nested in another one of
@@ -150,7 +146,7 @@ _OPEN = 500_000
 """Ranges of one thread that may be open at a time; a program has at most hundreds."""
 
 
-def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) -> tuple[str, list[Note]]:
+def pair(con: Connection, work: Path, marks: str, source: str) -> tuple[str, list[Note]]:
     """Pair begin and end marks; return a FROM item (mark, end_ns) and warnings about unpaired marks.
 
     ``marks`` is a SELECT of track, time_ns, begins (1 or 0), mark, ordered by track, time and appearance. An end closes
@@ -162,7 +158,7 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
     with con.cursor() as reader:
         rows = reader.execute(marks)
         while batch := rows.fetchmany(_BATCH):
-            ended: list[tuple[int, int]] = []
+            ended = []
             for track, time, begins, mark in batch:
                 if track != place:
                     ended += [(one, last) for one in stack]
@@ -172,7 +168,7 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
                 if begins:
                     stack.append(mark)
                     if len(stack) > _OPEN:
-                        raise BadInput("The trace is damaged", f"more than {_OPEN:,} ranges of one thread never end")
+                        raise refusal("never_ending", most=_OPEN)
                 elif stack:
                     ended.append((stack.pop(), time))
                 else:
@@ -184,13 +180,7 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
     unfinished += len(stack)
     notes = []
     if lost:
-        notes.append(Note("events_left_out", f"{lost} ends of ranges have no begin, so they were skipped."))
+        notes.append(note("events_left_out.ends", lost=lost))
     if unfinished:
-        notes.append(
-            Note(
-                "events_unfinished",
-                f"{count_text(unfinished, 'range has', 'ranges have')} no end: the last mark of the thread is "
-                "used instead.",
-            )
-        )
+        notes.append(note("events_unfinished", unfinished=unfinished))
     return parquet(spans.close()), notes

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
@@ -16,15 +15,22 @@ from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK, rows_in_order
 from ...base.untrusted_text import bounded_name, visible_name
-from ..merging.contract import PassTable, count_rows, launch_pass, one_row, parquet, write_relation
+from ..merging.contract import (
+    Connection,
+    PassTable,
+    all_rows,
+    count_rows,
+    launch_pass,
+    one_row,
+    parquet,
+    write_relation,
+)
 from ..merging.demangled_names import kernel_names
 from ..merging.ranks import plain_pid
+from ..merging.wording import note
 from ..parsing.module_data import module_data
 from .call_kinds import HOST, category_of, kind_of
 from .nesting import NestedRanges, nest
-
-if TYPE_CHECKING:
-    import duckdb
 
 _STATED: dict[str, dict[str, str]] = module_data(__file__)
 EVENT, RANGE, _FAULTS, _WORDS = (_STATED[part] for part in ("event", "range", "faults", "words"))
@@ -38,7 +44,7 @@ _HOST = f"({', '.join(map(sql_literal, HOST))})"
 _FAULTY = " OR ".join(f"({condition})" for condition in _FAULTS.values())
 
 
-def kernel_launches(con: duckdb.DuckDBPyConnection, source: Path, path: Path, decided: str, *columns: str) -> PassTable:
+def kernel_launches(con: Connection, source: Path, path: Path, decided: str, *columns: str) -> PassTable:
     """Return the kernels of a trace as launches, in the order of their start, and write them to ``path``.
 
     ``decided`` is a FROM item with role, text, times, process, device and ``columns`` of everything in the trace.
@@ -75,9 +81,7 @@ class TimelineQueries:
     notes: Sequence[Note] = ()
 
 
-def write_timeline(
-    con: duckdb.DuckDBPyConnection, out: Path, timeline: TimelineQueries
-) -> tuple[int, list[Note], list[Note]]:
+def write_timeline(con: Connection, out: Path, timeline: TimelineQueries) -> tuple[int, list[Note], list[Note]]:
     """Write the tables events and ranges below ``out``, and add the range of each launch to its table dispatches.
 
     Return the number of events that were written, warnings, and notes about the tables.
@@ -128,11 +132,15 @@ def write_timeline(
         _add_range_ids(
             con, out, f"SELECT row, w.range_id FROM {staged} e POSITIONAL JOIN {within} w WHERE row IS NOT NULL"
         )
-    notes = [_events_note(con, out)]
+    counts = dict(all_rows(con, f"SELECT kind, count(*) FROM {parquet([out / 'events.parquet'])} GROUP BY kind"))
+    contents = [f"{counts[kind]} {word}" for kind, word in _WORDS.items() if kind in counts]
+    notes = [note("timeline", contents=contents or ["no events"])]
     if ranges:
         in_ranges = f"{parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE} AND range_id IS NOT NULL"
         inside = count_rows(con, in_ranges)
-        notes.append(_ranges_note(con, out, inside))
+        by_source = f"SELECT count(*) || ' ' || source FROM {parquet([out / 'ranges.parquet'])} GROUP BY source"
+        sources = [text for (text,) in all_rows(con, f"{by_source} ORDER BY count(*) DESC, source")]
+        notes.append(note("ranges.sources", sources=sources, inside=inside))
         if timeline.unassigned and not inside:
             notes.append(Note("ranges", timeline.unassigned))
     notes += timeline.notes
@@ -143,14 +151,11 @@ def write_timeline(
 
 
 def _with_callers(events: str) -> str:
-    """Return SQL for the events of several processes, with missing pids of device work filled in.
-
-    Device work without a pid gets that of the only process with a call of the same correlation.
-    """
+    """Return SQL for events, in which device work without a pid gets that of the only process that made its call."""
     callers = (
-        "SELECT correlation, rank, host, any_value(pid) AS caller FROM {} WHERE NOT device AND correlation IS NOT NULL "
-        "GROUP BY ALL HAVING count(DISTINCT pid) = 1"
-    ).format(f"({events})")
+        f"SELECT correlation, rank, host, any_value(pid) AS caller FROM ({events}) WHERE NOT device AND "
+        "correlation IS NOT NULL GROUP BY ALL HAVING count(DISTINCT pid) = 1"
+    )
     return (
         f"SELECT e.* REPLACE (coalesce(e.pid, CASE WHEN e.device THEN c.caller END) AS pid) FROM ({events}) e "
         f"LEFT JOIN ({callers}) c ON c.correlation = e.correlation AND c.rank IS NOT DISTINCT FROM e.rank "
@@ -158,19 +163,19 @@ def _with_callers(events: str) -> str:
     )
 
 
-def _faults(con: duckdb.DuckDBPyConnection, rows: str, what: str) -> list[Note]:
+def _faults(con: Connection, rows: str, what: str) -> list[Note]:
     """Return warnings about rows that are skipped."""
     cases = " ".join(f"WHEN {condition} THEN {i}" for i, condition in enumerate(_FAULTS.values()))
-    counts = con.execute(f"SELECT CASE {cases} END AS fault, count(*) FROM ({rows}) GROUP BY ALL ORDER BY 1").fetchall()
+    counts = all_rows(con, f"SELECT CASE {cases} END AS fault, count(*) FROM ({rows}) GROUP BY ALL ORDER BY 1")
     words = list(_FAULTS)
     return [
-        Note("events_left_out", f"{count} {what} {words[fault]}: they were skipped.")
+        note("events_left_out.faulty", count=count, what=what, fault=words[fault])
         for fault, count in counts
         if fault is not None
     ]
 
 
-def _name_events(con: duckdb.DuckDBPyConnection, out: Path, events: str) -> None:
+def _name_events(con: Connection, out: Path, events: str) -> None:
     """Create the table event_names: every name once, with its display name and the kind and category of a call."""
     distinct = f"SELECT DISTINCT coalesce(name, '') AS name, kind AS given FROM ({events})"
     kernels = kernel_names(con, out, f"SELECT name FROM ({distinct}) WHERE given = 'kernel'")
@@ -182,7 +187,7 @@ def _name_events(con: duckdb.DuckDBPyConnection, out: Path, events: str) -> None
     )
 
 
-def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str, str, list[Note]]:
+def _ranges(con: Connection, out: Path, ranges: str) -> tuple[str, str, list[Note]]:
     """Write the table ranges; return FROM items of the ranges and their steps, empty if there are none."""
     if not ranges:
         return "", "", []
@@ -210,7 +215,7 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     return numbered, nested.steps, warnings
 
 
-def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, nested: NestedRanges) -> Path:
+def _write_ranges(con: Connection, work: Path, staged: str, nested: NestedRanges) -> Path:
     """Write the table ranges in the order of its rows and return the file.
 
     Paths are often some kB long. They are added part by part and without sorting, which would keep those of all ranges
@@ -236,9 +241,7 @@ def _write_ranges(con: duckdb.DuckDBPyConnection, work: Path, staged: str, neste
     return files[-1]
 
 
-def _in_order_of_events(
-    con: duckdb.DuckDBPyConnection, work: Path, events: str, ranges_of: Callable[[str], str] | None
-) -> str:
+def _in_order_of_events(con: Connection, work: Path, events: str, ranges_of: Callable[[str], str] | None) -> str:
     """Return a FROM item with the range_id of every event, in their order; ``ranges_of`` is SQL for id and range_id."""
     if ranges_of is None:
         return f"(SELECT NULL::BIGINT AS range_id FROM {events})"
@@ -248,7 +251,7 @@ def _in_order_of_events(
     return write_relation(con, ordered, work / "timeline_within.parquet")
 
 
-def _ranges_of_events(con: duckdb.DuckDBPyConnection, work: Path, ranges: str, steps: str, events: str) -> str:
+def _ranges_of_events(con: Connection, work: Path, ranges: str, steps: str, events: str) -> str:
     """Return SQL for id and range_id of ``events``.
 
     A host call belongs to the innermost open range of its thread. Device work belongs to the range of the call that
@@ -275,7 +278,7 @@ def _ranges_of_events(con: duckdb.DuckDBPyConnection, work: Path, ranges: str, s
     return f"SELECT id, range_id FROM {ranges_of_calls} UNION ALL FROM ({device})"
 
 
-def _add_range_ids(con: duckdb.DuckDBPyConnection, out: Path, launches: str) -> None:
+def _add_range_ids(con: Connection, out: Path, launches: str) -> None:
     """Add range_id to the dispatches; ``launches`` is SQL for the row and range_id of launches with a known range."""
     dispatches, joined = out / "dispatches.parquet", out / WORK / "timeline_dispatches.parquet"
     if not dispatches.exists():
@@ -288,19 +291,3 @@ def _add_range_ids(con: duckdb.DuckDBPyConnection, out: Path, launches: str) -> 
         joined,
     )
     joined.replace(dispatches)
-
-
-def _events_note(con: duckdb.DuckDBPyConnection, out: Path) -> Note:
-    counts = dict(
-        con.execute(f"SELECT kind, count(*) FROM {parquet([out / 'events.parquet'])} GROUP BY kind").fetchall()
-    )
-    words = ", ".join(f"{counts[kind]} {word}" for kind, word in _WORDS.items() if kind in counts)
-    return Note("timeline", f"The profile is a timeline (table events): {words or 'no events'}.")
-
-
-def _ranges_note(con: duckdb.DuckDBPyConnection, out: Path, inside: int) -> Note:
-    rows = con.execute(
-        f"SELECT source, count(*) FROM {parquet([out / 'ranges.parquet'])} GROUP BY source ORDER BY 2 DESC, 1"
-    ).fetchall()
-    words = ", ".join(f"{count} {source}" for source, count in rows)
-    return Note("ranges", f"Ranges of the program (table ranges): {words}; {inside} device events belong to one.")

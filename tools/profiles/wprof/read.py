@@ -24,7 +24,7 @@ from ...base.profile_files import files_of_format, head
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
 from ..host.files import host_profile, lines, one_file
-from ..host.recording import ON_PROCESSOR, POINTS, SAMPLES, HostClock, HostFrame, HostRecording, StackSpool, spans
+from ..host.recording import POINTS, SAMPLES, HostClock, HostFrame, HostRecording, StackSpool, spans
 from ..merging.contract import parquet
 from ..parsing.spool import Spool
 from ..reader import Profile, ProfileFiles
@@ -152,7 +152,7 @@ class _Recording:
         """Return what was read: a timeline if there is work or a call of CUDA, else stacks of the host alone."""
         if not self._events.rows + self._points.rows + self._waits.rows:
             raise BadInput(f"{file.name} contains no samples, waits or CUDA events", "wprof recorded other things")
-        sampled = spans(self._con, parquet(self._points.close()), self._work / "wprof", ON_PROCESSOR)
+        sampled = spans(self._con, parquet(self._points.close()), self._work / "wprof")
         columns = ", ".join(SAMPLES)
         samples = f"SELECT {columns} FROM ({sampled}) UNION ALL SELECT {columns} FROM {parquet(self._waits.close())}"
         lacking = {"host_functions_only": self._has_lines, "host_processor_only": self._waits.rows}

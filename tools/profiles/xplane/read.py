@@ -14,30 +14,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....analysis.base.database import sql_literal
-from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import plausible_facts, target_of_device
 from ...base import progress
-from ...base.profile_files import files_below, head, is_inside, open_text
+from ...base.profile_files import files_below, files_of_format, head, is_inside, open_text
 from ...base.untrusted_text import plain_text
 from ..event_layout import EventLayout
-from ..merging.contract import parquet, write_relation
+from ..merging.contract import Connection, parquet, write_relation
 from ..merging.ranks import ProcessPlace, host_name, place_of_name, sql_value
+from ..merging.wording import note, refusal
 from ..parsing.protobuf import WireError, message_types, messages, parse, text
 from ..parsing.spool import NumberedTexts
 from ..reader import Profile, ProfileFiles
 from ..timelines.timeline_tables import TimelineQueries, kernel_launches
 
-if TYPE_CHECKING:
-    import duckdb
-
 _SUFFIX = ".xplane.pb"
 _PLANES, _WARNINGS, _HOSTS = 1, 3, 4
-_FIRST_BYTES = b"\x0a\x12\x1a\x22"
+_FIRST_BYTES = (b"\x0a", b"\x12", b"\x1a", b"\x22")
 """Tags of the fields of XSpace."""
 _LARGEST_PLANE = 1 << 30
 _LARGEST = 1 << 62
@@ -70,14 +66,8 @@ def _files(path: Path) -> list[Path]:
     files = files_below(path, (_SUFFIX,))
     if path.is_dir() and not files:
         files = sorted(f for f in path.glob(f"{_RUNS}/*{_SUFFIX}*") if is_inside(f, path))
-    return [f for f in files if f.name.removesuffix(".gz").endswith(_SUFFIX) and _begins_as_space(f)]
-
-
-def _begins_as_space(file: Path) -> bool:
-    try:
-        return head(file, 1) in {bytes([byte]) for byte in _FIRST_BYTES}
-    except Problem:
-        return False
+    named = [file for file in files if file.name.removesuffix(".gz").endswith(_SUFFIX)]
+    return [file for file in named if files_of_format(file, (_SUFFIX,), lambda f: head(f, 1) in _FIRST_BYTES)]
 
 
 def read(files: ProfileFiles) -> Profile:
@@ -86,8 +76,8 @@ def read(files: ProfileFiles) -> Profile:
     sources = files.or_itself(_files(path))
     if len(sources) != 1:
         what = f"{count_text(len(sources), 'profile')} of XLA" if sources else "no profile of XLA"
-        names = ", ".join(str(f.relative_to(path)) for f in sources[:4])
-        raise BadInput(f"{path.name} contains {what}", names, "Give one file, of one host and one run")
+        names = [str(file.relative_to(path)) for file in sources[:4]]
+        raise refusal("no_single_xplane", path=path, what=what, files=names)
     (file,) = sources
     space = _SpaceReader(files.con, files.work)
     space.read(file)
@@ -122,9 +112,9 @@ class _Plane:
 
     def values(self, stated: Sequence[Any]) -> dict[str, int | float | str | None]:
         """Return properties by name."""
-        values: dict[str, int | float | str | None] = {}
+        values = {}
         for one in stated:
-            value: Any = None
+            value = None
             for field, value in one.ListFields():
                 if field.name == "name":
                     value = None
@@ -149,7 +139,7 @@ class _Place:
 class _SpaceReader:
     """Reads the planes of one file into a spool of events."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+    def __init__(self, con: Connection, work: Path) -> None:
         self.rows = _LAYOUT.spool(con, work, "xplane_rows")
         self.names = NumberedTexts(con, work / "xplane_names")
         self.devices: dict[int, dict[str, Any]] = {}
@@ -174,7 +164,7 @@ class _SpaceReader:
                     else:
                         self.host = self.host or host_name(text(data))
             except (WireError, zlib.error) as error:
-                raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
+                raise refusal("damaged", file=file, why=str(error)) from error
 
     def _take(self, plane: _Plane) -> None:
         own = plane.values(plane.own)
@@ -217,7 +207,7 @@ class _SpaceReader:
             self.skipped["instants"] += 1
             return
         values = plane.values(event.stated)
-        role = place.role or (_device_role(name, values) if place.stream is not None else _range_role(name, values))
+        role = place.role or _role(name, values, of_device=place.stream is not None)
         number_of = self.names.number(_GRAPH_SUFFIX.sub("", name.removeprefix(_MARK)))
         row = (_ROLES.index(role), number_of, place.device, place.stream, place.thread, start, end)
         stated = values.get("correlation_id")
@@ -225,19 +215,16 @@ class _SpaceReader:
         self.rows.append((*row, correlation, *_sizes(values)))
 
 
-def _device_role(name: str, values: Mapping[str, Any]) -> str:
-    if "memcpy_details" in values or name.startswith("Memcpy"):
-        return "copy"
-    return "fill" if "Memset_details" in values or name.startswith("Memset") else "kernel"
-
-
-def _range_role(name: str, values: Mapping[str, Any]) -> str:
-    """Return the source of a range: the tracer of Python, the runtime, or the program (TraceAnnotation)."""
+def _role(name: str, values: Mapping[str, Any], *, of_device: bool) -> str:
+    """Return the role of device work, or the source of a range: Python's tracer, the runtime, or the program."""
+    if of_device:
+        if "memcpy_details" in values or name.startswith("Memcpy"):
+            return "copy"
+        return "fill" if "Memset_details" in values or name.startswith("Memset") else "kernel"
     if name.startswith("$"):
         return "python"
-    if "step_num" in values:
-        return "user"
-    return "xla" if "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name) else "user"
+    of_runtime = "_src" in values or "hlo_op" in values or _RUNTIME.fullmatch(name)
+    return "xla" if of_runtime and "step_num" not in values else "user"
 
 
 @cache
@@ -292,10 +279,10 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
     facts = plausible_facts(stated)
     capability = device.get("compute_cap_major"), device.get("compute_cap_minor", 0)
     place = ProcessPlace(host=space.host).or_else(place_of_name(file))
-    refusal = BadInput(f"{file.name} contains no events", "it has no plane of a GPU or of host threads with events")
+    nothing = refusal("no_planes", file=file)
     skipped = {what: n for what, n in space.skipped.items() if n and what not in _WITHOUT_EVENTS}
-    text_of = ", ".join(f"{plain_text(what, 60)} ({n})" for what, n in list(skipped.items())[:8])
-    notes = [Note("not_read", f"Events that were skipped: {text_of}.")] if skipped else []
+    shown = [f"{plain_text(what, 60)} ({n})" for what, n in skipped.items()][:8]
+    notes = [note("not_read.planes", events=shown)] if skipped else []
     return Profile(
         name=file.name.removesuffix(".gz").removesuffix(_SUFFIX),
         vendor=vendor,
@@ -306,6 +293,6 @@ def _profile(files: ProfileFiles, file: Path, space: _SpaceReader) -> Profile:
         rank=place.rank,
         facts=facts,
         passes=[launches],
-        timeline=TimelineQueries(*_LAYOUT.timeline(decided, kernels, {}), refusal=lambda _: refusal, notes=notes),
-        warnings=[Note("profiler", f"XLA warns: {warning}") for warning in space.warnings[:4]],
+        timeline=TimelineQueries(*_LAYOUT.timeline(decided, kernels, {}), refusal=lambda _: nothing, notes=notes),
+        warnings=[note("profiler", warning=warning) for warning in space.warnings[:4]],
     )  # fmt: skip

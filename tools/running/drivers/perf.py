@@ -7,12 +7,13 @@ import shlex
 from dataclasses import dataclass
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadArgument, Problem
+from ....analysis.base.problems import Problem
 from ...device.machine.model import Vendor
 from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
 from ..known_failures import explain_failure, version_numbers
-from ..request import ProfileRequest, Replay, refuse, refuse_replay, refuse_unsupported
+from ..request import ProfileRequest, Replay, refuse_unsupported
+from ..wording import note, problem
 
 NAME = "perf"
 VENDOR: Vendor = "cpu"
@@ -58,7 +59,7 @@ def features_of(version: str | None) -> PerfFeatures:
         return PerfFeatures()
     parts = re.match(r"(\d+)\.(\d+)", version)
     if not parts:
-        raise BadArgument(f"{version!r} is not a version of perf", "", "Give it as 6.1, or omit it")
+        raise problem("bad_perf_version", version=version)
     return features("", f"perf version {parts[0]}")
 
 
@@ -68,20 +69,12 @@ def steps(request: ProfileRequest, features: PerfFeatures, *, program: str, out:
     Each writes stat.csv (stat.txt with an old perf) into its folder, which must exist. perf itself reports events that
     the machine does not support, and multiplexes events if there are not enough counters.
     """
-    refuse(request, NAME, "kernel", "launches")
-    refuse_replay(request, NAME, "application")
-    refuse_unsupported(
-        request, NAME, "timeline", "perf stat counts; it does not record when things happen",
-        "Omit timeline; for a PyTorch program on the CPU, import the Chrome trace of torch.profiler",
-    )  # fmt: skip
-    why, fix = "perf stat counts whole programs", "Omit hotspots; run perf record by hand to sample a CPU"
-    refuse_unsupported(request, NAME, "hotspots", why, fix)
-    refuse_unsupported(request, NAME, "attach", "rooflens uses perf only for programs that it starts")
+    refuse_unsupported(request, NAME, ("application",), ("timeline", "hotspots", "attach"), ("kernel", "launches"))
     if not 1 <= request.repeats <= _MOST_RUNS:
-        raise BadArgument(f"repeats={request.repeats} is out of range", f"it must be from 1 to {_MOST_RUNS}")
+        raise problem("bad_repeats", request=request, most_runs=_MOST_RUNS)
     events = tuple(dict.fromkeys(c for counters in request.passes for c in counters))
     if bad := [e for e in events if not _EVENT.fullmatch(e)]:
-        raise BadArgument(f"{bad[0][:80]!r} is not a perf event", "", "perf list shows the events of this machine")
+        raise problem("bad_perf_event", bad=bad[0][:80])
     always = _ALWAYS if features.times_as_events else _ALWAYS[1:]
     counters = (*events, *(e for e in always if e not in events))
     separator, form = (("-x", ","), "csv") if features.times_as_events else ((), "txt")
@@ -106,13 +99,7 @@ def steps(request: ProfileRequest, features: PerfFeatures, *, program: str, out:
 
 def notes(request: ProfileRequest, features: PerfFeatures) -> list[Note]:
     """Return a note on how the values are obtained."""
-    return [
-        Note(
-            "whole_program",
-            "perf counts the whole program with its child processes; if there are more events than hardware counters, "
-            "they are multiplexed and their values extrapolated.",
-        )
-    ]
+    return [note("whole_program")]
 
 
 def left_out(request: ProfileRequest, features: PerfFeatures) -> dict[str, str]:

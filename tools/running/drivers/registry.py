@@ -15,13 +15,14 @@ from pydantic import Field
 
 from ....analysis.base.extensions import DRIVERS, extensions
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadArgument, BadInput, NotFound, Problem, near
+from ....analysis.base.problems import BadInput, Problem, near
 from ....analysis.planning.sampling import Cost
 from ...base.parameters import Reference
 from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
 from ..profiler_progress import Read
 from ..request import ProfileRequest, Replay
+from ..wording import problem
 from . import rocprof
 from .ncu import command as ncu
 from .rocprofv3 import command as rocprofv3
@@ -150,7 +151,7 @@ def profiler(name: str) -> ProfilerDriver:
     """Return a profiler; raise NotFound with similar names for an unknown one."""
     known = profilers()
     if name not in known:
-        raise NotFound(f"rooflens has no profiler {name!r}", near(name, known), f"Known: auto, {', '.join(known)}")
+        raise problem("no_profiler", name=name, near=near(name, known), known=", ".join(known))
     return known[name]
 
 
@@ -164,13 +165,11 @@ def driver_for(name: str, vendor: str) -> ProfilerDriver:
     fitting = for_vendor(vendor)
     if name == "auto":
         if not fitting:
-            raise BadArgument(f"rooflens has no profiler for devices of {vendor!r}", "", "Import profiles instead")
+            raise problem("no_profiler_for_vendor", vendor=vendor)
         return fitting[0]
     if (module := profiler(name)) not in fitting:
-        raise BadArgument(
-            f"{name} does not profile this device", f"its vendor is {vendor}",
-            f"Use {' or '.join(p.NAME for p in fitting) or 'another device'}",
-        )  # fmt: skip
+        others = " or ".join(p.NAME for p in fitting) or "another device"
+        raise problem("other_vendor", name=name, vendor=vendor, others=others)
     return module
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadArgument, Problem
+from ....analysis.base.problems import Problem
 from ....analysis.catalogue.counter_names import level_of
 from ....analysis.catalogue.targets import find_target
 from ...device.machine.profilers import PROGRAMS, ProfilerProgram
@@ -21,11 +21,10 @@ from ..request import (
     left_out_notes,
     name_parts,
     per_channel,
-    refuse,
     refuse_dash,
-    refuse_replay,
     refuse_unsupported,
 )
+from ..wording import note, problem
 
 
 class _RocprofDriver:
@@ -43,8 +42,6 @@ class _RocprofDriver:
     """Option of the step without counters."""
     _RESULTS: tuple[str, ...]
     """Options that put the results into the folder of a step, ``{place}``."""
-    _TRACE_FIX: str
-    """Advice on how to get a timeline anyway."""
     _LIMITS: tuple[Note, ...] = ()
 
     def features(self, help_text: str, version_text: str) -> None:
@@ -59,13 +56,7 @@ class _RocprofDriver:
         Raises BadArgument for requests that these profilers have no option for, that do not fit into a pass, or that
         their shell scripts would alter.
         """
-        refuse(request, self.NAME, "launches")
-        refuse_replay(request, self.NAME, "application")
-        why = "rooflens reads its traces but does not record them"
-        refuse_unsupported(request, self.NAME, "timeline", why, self._TRACE_FIX)
-        why = "sampling requires rocprofv3 of ROCm 6.4"
-        refuse_unsupported(request, self.NAME, "hotspots", why, "Use profiler='rocprofv3'")
-        refuse_unsupported(request, self.NAME, "attach", "attaching requires rocprofv3 of ROCm 7.1")
+        refuse_unsupported(request, self.NAME, ("application",), ("timeline", "hotspots", "attach"), ("launches",))
         parts = name_parts(request, self.NAME)
         check_limits(request)
         refuse_dash(request.command, self.NAME)
@@ -120,27 +111,13 @@ class _RocprofV1(_RocprofDriver):
     # Besides statistics this writes the output of rocminfo, the only place where rocprof identifies the GPU.
     _TIMING = "--stats"
     _RESULTS = ("--timestamp", "on", "-o", "{place}/results.csv")
-    _TRACE_FIX = (
-        "Use rocprofv3 (ROCm 6.2 or later), or run `rocprof --sys-trace --roctx-trace -o trace/results.csv ./app` and "
-        "give trace/results.json to import_profile"
-    )
-    _LIMITS = (
-        Note(
-            "one_file_a_run",
-            "rocprof (v1) records only static LDS, and writes one file per run: use rocprofv3 for programs with "
-            "several processes.",
-        ),
-    )
+    _LIMITS = (note("one_file_a_run"),)
     _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+( [\w@%+=:,./-]+)*")
 
     def _check_words(self, request: ProfileRequest, out: str) -> None:
         for text in (*request.command, out):
             if not self._SHELL_SAFE.fullmatch(text):
-                raise BadArgument(
-                    f"rocprof would change the argument {text[:80]!r}",
-                    "it passes the command through a shell again, unquoted",
-                    "Put the command into a script and profile that, or use rocprofv3",
-                )
+                raise problem("rocprof_changes_argument", text=text[:80])
 
 
 class _RocprofV2(_RocprofDriver):
@@ -150,14 +127,11 @@ class _RocprofV2(_RocprofDriver):
     PROGRAM = PROGRAMS[NAME]
     _TIMING = "--kernel-trace"
     _RESULTS = ("-d", "{place}")
-    _TRACE_FIX = "Use rocprofv3 (ROCm 6.2 or later)"
     _PATH = re.compile(r"[^\s*?\[\]]+")
 
     def _check_words(self, request: ProfileRequest, out: str) -> None:
         if not self._PATH.fullmatch(out):
-            raise BadArgument(
-                f"rocprofv2 cannot write to {out[:80]!r}", "its script splits paths at spaces", "Choose another folder"
-            )
+            raise problem("rocprofv2_folder", out=out[:80])
 
     def _variables(self, request: ProfileRequest) -> dict[str, str]:
         # Without it the XCDs of an MI300 share one row, and the counters of single channels cannot be separated.

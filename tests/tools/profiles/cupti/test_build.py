@@ -39,7 +39,7 @@ def toolkit(root: Path, library: str) -> Path:
 @pytest.fixture(autouse=True)
 def nothing_here(monkeypatch):
     """What this machine has plays no part."""
-    monkeypatch.setattr(build, "_TOOLKITS", ())
+    monkeypatch.setitem(build._PLACES, "toolkits", [])
     monkeypatch.setattr(build, "_own_path", list)
 
 

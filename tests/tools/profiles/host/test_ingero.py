@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.base.problems import BadInput
+from rooflens.analysis.tables import host_lines
+from rooflens.analysis.workload import Workload
 
 BEGAN = 1_700_000_000_000_000_000
 TABLES = {
@@ -70,6 +72,14 @@ def test_stacks_begin_with_the_outermost_frame_wherever_python_was_inserted(benc
     ]  # fmt: skip
     assert functions(bench, done, wait) == ["<module>", "step", "cublasSgemm_v2"]
     assert bench.rows(done, "host_stacks", "file, line", f"stack = {wait} AND depth = 1") == [("/app/train.py", 8)]
+
+
+def test_lines_have_the_time_of_their_calls(bench):
+    done = bench.load(database(bench.folder))
+    lines = host_lines.rows(Workload.open(bench.store, done.workload))
+    assert [(row["function"], row["self_ns"], row["total_ns"]) for row in lines if row["own"] and row["file"]] == [
+        ("<module>", 0, 5_200), ("step", 0, 5_200),
+    ]  # fmt: skip
 
 
 def test_it_is_said_that_only_calls_were_recorded(bench):

@@ -13,28 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .....analysis.base.problems import MissingTool, command_advice
+from .....analysis.base.problems import command_advice
+from .....analysis.catalogue import files
 from ....base.profile_files import head
 from ....base.untrusted_text import plain_text
 from ....device.machine.programs import ask
 from ....profiles.cupti.records import TIMING as NAME
 from ...job import Step
+from ...wording import problem
 
 _SOURCE = Path(__file__).with_name("recorder.c")
-_COMPILERS = ("cc", "gcc", "clang")
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now", "-pthread")
-"""With these linker options a missing symbol fails the compilation rather than the program."""
-_TOOLKITS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/opt/nvidia/hpc_sdk/Linux_*/*/cuda", "/usr")
-_TOOLKIT_FOLDERS = ("extras/CUPTI", "targets/*", ".")
-_LIBRARIES = (
-    *("nvidia/*/lib", "torch/lib", "nvidia/*/*/lib"),
-    *(f"{folder}/{lib}" for folder in _TOOLKIT_FOLDERS for lib in ("lib64", "lib", "lib/*-linux-gnu")),
-)
-_HEADERS = (
-    *("nvidia/*/include", "nvidia/*/*/include", "triton/backends/nvidia/include"),
-    *(f"{folder}/include" for folder in _TOOLKIT_FOLDERS),
-)
-"""Where packages and toolkits have libraries and headers."""
+_PLACES = files.load(Path(__file__).with_suffix(".toml"))
 _LIBRARY = re.compile(r"libcupti(-[0-9a-f]+)?\.so(\.\d+)*")
 _VERSION = re.compile(r"\.so\.(\d+)")
 _TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d+)\.", re.MULTILINE)
@@ -42,10 +31,6 @@ _PRINT_PATH = 'import sys; print("\\n".join(p for p in sys.path if p))'
 _COMPILE_S, _ASK_S = 60.0, 20.0
 _MOST_TRIED = 4
 """Maximum number of pairs of library and headers to try."""
-_FIX = (
-    "Install the CUDA toolkit, or `pip install nvidia-cuda-cupti nvidia-cuda-runtime` (nvidia-cuda-cupti-cu12 and "
-    "nvidia-cuda-runtime-cu12 for CUDA 12) next to the program's packages, and a C compiler (gcc)"
-)
 
 
 @dataclass(frozen=True)
@@ -87,9 +72,9 @@ def recorder(program_python: str | None = None, cache: Path | None = None) -> Re
     ``program_python`` is the interpreter of a Python program. The CUPTI that its PyTorch loads is preferred, so that a
     process never loads two of them.
     """
-    compiler = next((path for name in _COMPILERS if (path := shutil.which(name))), None)
+    compiler = next((path for name in _PLACES["compilers"] if (path := shutil.which(name))), None)
     if compiler is None:
-        raise MissingTool("The recorder of kernel times cannot be compiled", "no C compiler was found", _FIX)
+        raise problem("recorder_not_compiled", why="no C compiler was found")
     folder = _private_folder(cache or _cache())
     failures = []
     for tried, cupti in enumerate(cupti_candidates(_search_path(program_python))):
@@ -103,7 +88,7 @@ def recorder(program_python: str | None = None, cache: Path | None = None) -> Re
         else:
             return Recorder(built, cupti.library)
     why = failures[0] if failures else "no libcupti with cupti_activity.h and cuda.h was found"
-    raise MissingTool("The recorder of kernel times cannot be compiled", why, _FIX)
+    raise problem("recorder_not_compiled", why=why)
 
 
 def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Iterator[Cupti]:
@@ -114,7 +99,10 @@ def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = 
     own, toolkits, ours = list(packages), list(_toolkits(environment)), list(map(Path, _own_path()))
     places = (*own, *toolkits, *ours)
     includes = [
-        folder for place in (*own, *ours, *toolkits) for pattern in _HEADERS for folder in sorted(place.glob(pattern))
+        folder
+        for place in (*own, *ours, *toolkits)
+        for pattern in _PLACES["headers"]
+        for folder in sorted(place.glob(pattern))
     ]
     for library in dict.fromkeys(path.resolve() for place in places for path in _libraries(place)):
         beside = [library.parent.parent / "include", library.parent.parent.parent / "include"]
@@ -132,7 +120,7 @@ def _folders_with(header: str, folders: Iterable[Path]) -> list[Path]:
 def _libraries(place: Path) -> list[Path]:
     """Return the libraries of a toolkit or folder of packages, the newest release first; before them the release that
     its PyTorch was built for, because PyTorch loads that one."""
-    folders = (folder for pattern in _LIBRARIES for folder in sorted(place.glob(pattern)))
+    folders = (folder for pattern in _PLACES["libraries"] for folder in sorted(place.glob(pattern)))
     files = (file for folder in folders for file in sorted(folder.glob("libcupti*.so*")))
     libraries = [file for file in files if _LIBRARY.fullmatch(file.name) and file.is_file()]
     version = place / "torch" / "version.py"
@@ -151,7 +139,7 @@ def _toolkits(environment: Mapping[str, str]) -> Iterator[Path]:
     yield from (Path(folder) for folder in named if folder.startswith("/"))
     if nvcc := shutil.which("nvcc", path=environment.get("PATH")):
         yield Path(nvcc).resolve().parent.parent
-    for pattern in _TOOLKITS:
+    for pattern in _PLACES["toolkits"]:
         yield from sorted(Path("/").glob(pattern[1:]), key=_numbers, reverse=True)
 
 
@@ -184,16 +172,12 @@ def _private_folder(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = folder.stat()
     except OSError as error:
-        raise MissingTool(
-            "There is no folder for the recorder of kernel times",
-            f"{folder} cannot be created: {error.strerror}",
-            "Set XDG_CACHE_HOME",
-        ) from error
+        raise problem("no_recorder_folder", folder=folder, error=error) from error
     if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise MissingTool(
-            "The recorder of kernel times is not loaded from a folder that others can write to",
-            f"{folder} belongs to another user or is writable by others",
-            command_advice("Set XDG_CACHE_HOME, or close the folder to others", f"chmod 700 {folder}"),
+        raise problem(
+            "open_recorder_folder",
+            folder=folder,
+            text=command_advice("Set XDG_CACHE_HOME, or close the folder to others", f"chmod 700 {folder}"),
         )
     return folder
 
@@ -214,7 +198,7 @@ def _digest(cupti: Cupti, compiler: str) -> str:
     parts = [
         _SOURCE.read_bytes(),
         version.read_bytes() if version.is_file() else b"",
-        f"{cupti} {state.st_size} {state.st_mtime_ns} {compiler} {_FLAGS}".encode(),
+        f"{cupti} {state.st_size} {state.st_mtime_ns} {compiler} {tuple(_PLACES['flags'])}".encode(),
     ]
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:32]
 
@@ -226,7 +210,7 @@ def _compile(compiler: str, cupti: Cupti, built: Path) -> str:
         # includes many others that the wheels do not contain.
         (Path(work) / "builtin_types.h").touch()
         output = Path(work) / built.name
-        argv = [compiler, *_FLAGS, "-o", str(output), str(_SOURCE), f"-I{work}"]
+        argv = [compiler, *_PLACES["flags"], "-o", str(output), str(_SOURCE), f"-I{work}"]
         argv += ["-isystem", str(cupti.include), "-isystem", str(cupti.cuda)]
         argv += [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}", "-ldl"]
         try:

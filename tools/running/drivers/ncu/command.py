@@ -12,8 +12,7 @@ import pydantic
 
 from .....analysis.base.kernel_names import short
 from .....analysis.base.notes import Note
-from .....analysis.base.problems import BadArgument, MissingTool, Problem
-from .....analysis.base.text import count_text
+from .....analysis.base.problems import MissingTool, Problem
 from .....analysis.planning.sampling import Cost, EarlyEnd
 from ....base.profile_files import HOTSPOTS_STEP
 from ....base.untrusted_text import plain_text
@@ -32,9 +31,9 @@ from ...request import (
     checked_pattern,
     left_out_notes,
     refuse_dash,
-    refuse_replay,
     refuse_unsupported,
 )
+from ...wording import note, problem
 from ..cupti.build import times as recorded_times
 
 NSYS = "nsys"
@@ -52,7 +51,6 @@ def trace_step(command: Sequence[str], out: str, program: str = NSYS) -> Step:
 
 
 _QUANTIFIER = re.compile(r"[@,\[\]/*+]")
-_OTHER = "Rename the range, or omit range and select after the profile (dispatches.range_id)"
 
 
 def options(within: RangeFilter, *, whole_process: bool) -> list[str]:
@@ -76,7 +74,7 @@ def expressions(chain: RangePath) -> list[str]:
 def _escape(name: str) -> str:
     """Escape a name so that it contains no quantifiers; raise BadArgument for names that ncu cannot express."""
     if why := _why_not_expressible(name):
-        raise BadArgument(f"ncu cannot filter by the range {plain_text(name, 80)!r}", why, _OTHER)
+        raise problem("bad_range_name", name=plain_text(name, 80), why=why)
     return _QUANTIFIER.sub(r"\\\g<0>", name)
 
 
@@ -127,22 +125,8 @@ _PROFILING = re.compile(
 """A launch being measured. Releases before 2022 do not number launches; the total appears only if it is known."""
 _PERCENT = re.compile(r"(?:\A ?|\.{4})(\d{1,3})%")
 _PASSES = re.compile(r" - (\d{1,6}) pass")
-_NO_ATTACHING = (
-    "ncu --mode=attach reaches only programs started with ncu --mode=launch, which pauses them at their first "
-    "CUDA call and does not include child processes, such as the engines of vLLM and SGLang"
-)
-_ATTACH_ADVICE = (
-    "Restart it: profile_command(command=[a script that starts it and sends requests], budget_s=120) counts, "
-    "metrics=[] records only times and ranges at almost no cost; it is ended after budget_s, and its measurements up "
-    "to then are kept. Or profile a script that runs the same model without a server"
-)
 _LAUNCH_S = ((1, 0.01), (12, 0.13), (81, 0.37), (105, 0.44))
 """Number of metrics -> seconds per launch; linear interpolation and extrapolation."""
-_TRACED = Note(
-    "traced",
-    "The timeline contains runtime and driver calls, copies, fills, kernels and NVTX ranges: recorded by rooflens' own "
-    "library under profile_command, otherwise by Nsight Systems (nsys). Every call takes longer while it is recorded.",
-)
 _SECTIONS = ("SourceCounters", "LaunchStats")
 """Samples and counters of every instruction, and the launch statistics with the registers."""
 _START_S, _SLOWER, _INTERCEPTED_S = 2.0, 1.2, 1e-4
@@ -151,12 +135,6 @@ is intercepted but not measured (80 us in a CUDA program, 75 to 110 us under PyT
 _LINES_S = 0.5
 """Seconds per launch for counting every instruction, in five passes."""
 _COST_BASIS = "as measured on one H200 in a virtual machine"
-_LINES = Note(
-    "hotspots",
-    "Hot spots take a separate run: ncu replays each counted launch for the section SourceCounters, to sample its "
-    "warps at an interval that depends on the length of the launch, and to count every instruction with patched code. "
-    "Source files named in the line information are included: their text is kept in the workload (source_lines).",
-)
 _GROWING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """JAX and TensorFlow allocate most of the device's memory at the start, as one allocation. For a replay, ncu saves and
 restores the allocations that a kernel may write, in the host's memory if the device has no room."""
@@ -178,11 +156,7 @@ def features(help_text: str, version_text: str) -> NcuFeatures:
     """Return the features, read from the output of ``--help``; raise MissingTool if it is too old."""
     options = set(_OPTION.findall(help_text))
     if missing := _NEEDED - options:
-        raise MissingTool(
-            "This ncu is too old",
-            f"its help does not list {', '.join(sorted(missing))}",
-            "Install Nsight Compute 2021.1 or later",
-        )
+        raise problem("ncu_lacks_options", missing=", ".join(sorted(missing)))
     return NcuFeatures(_EXACT_OPTION in options, _SCOPE in options)
 
 
@@ -192,10 +166,10 @@ def features_of(version: str | None) -> NcuFeatures:
         return NcuFeatures()
     parts = re.match(r"(\d{4})\.(\d+)", version)
     if not parts:
-        raise BadArgument(f"{version!r} is not a version of ncu", "", "Give it as 2025.3, or omit it")
+        raise problem("bad_ncu_version", version=version)
     number = (int(parts[1]), int(parts[2]))
     if number < _OLDEST:
-        raise MissingTool(f"ncu {version} is too old", "", "Install Nsight Compute 2021.1 or later")
+        raise problem("old_ncu", version=version)
     return NcuFeatures(number >= _EXACT_SINCE)
 
 
@@ -212,15 +186,10 @@ def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
     then see the same state, whereas a warm cache would contain what restoring the memory left behind. Application
     replay runs the whole program again, so the caches keep the state that the program gives them.
     """
-    refuse_replay(request, NAME, "kernel", "application")
-    refuse_unsupported(request, NAME, "attach", _NO_ATTACHING, _ATTACH_ADVICE)
+    refuse_unsupported(request, NAME, ("kernel", "application"), ("attach",))
     tracing_steps = [trace_step(request.command, out)] if request.timeline else []
     if tracing_steps and request.launches is not None:
-        raise BadArgument(
-            "A timeline requires counters of a sample, not of launches selected by number",
-            "the launch numbers that ncu uses do not appear in the timeline",
-            "Omit timeline or launches, or give launches as one number: launches per launch configuration",
-        )
+        raise problem("timeline_with_launches")
     replayed = [_hotspots_step(request, features, program, out)] if request.hotspots else []
     if request.passes or not (tracing_steps or replayed):
         replayed.insert(0, _counting_step(request, features, program, out))
@@ -235,16 +204,10 @@ def _counting_step(request: ProfileRequest, features: NcuFeatures, program: str,
     wanted = (c for counters in request.passes for c in counters if c not in left_out_counters)
     metrics = tuple(dict.fromkeys([_DURATION, *wanted]))
     if bad := [m for m in metrics if not _METRIC.fullmatch(m)]:
-        raise BadArgument(
-            f"{bad[0][:80]!r} is not a metric of ncu", "names consist of letters, digits, dots and underscores"
-        )
+        raise problem("bad_ncu_metric", bad=bad[0][:80])
     listed = ",".join(metrics)
     if len(listed) > _LONGEST:
-        raise BadArgument(
-            f"{count_text(len(metrics), 'metric does', 'metrics do')} not fit into one command line",
-            "",
-            "Request fewer metrics",
-        )
+        raise problem("too_many_metrics", metrics=len(metrics))
     argv = [program, "--metrics", listed, *_conditions(request, features)]
     argv += [*_PAGE_OPTIONS, f"{out}/pass_1/{_PAGE}"]
     return Step("pass_1", (*argv, "--", *request.command), metrics, _sample_file(request, "pass_1"), gentle=True)
@@ -389,39 +352,12 @@ def _launches(request: ProfileRequest) -> list[str]:
 
 def notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
     """Return notes on what is skipped from the request, and on how the values are obtained."""
-    extra_notes = [*([_TRACED] if request.timeline else []), *([_LINES] if request.hotspots else [])]
+    extra = ["ncu.traced"] * request.timeline + ["ncu.hotspots"] * request.hotspots
     if request.timeline and not (request.passes or request.hotspots):
-        return extra_notes
-    left = [*extra_notes, *_range_notes(request, features), *left_out_notes(left_out(request, features))]
-    if request.replay == "application":
-        return [
-            Note(
-                "application_replay",
-                "ncu runs the program once for each of its passes; launches must occur in the same order every time.",
-            ),
-            Note("serialised", "Durations are those of kernels run one at a time, at unlocked clocks."),
-            *left,
-        ]
-    return [
-        Note(
-            "kernel_replay",
-            "ncu replays every kernel for each of its passes and flushes the caches first: its values, such as hit "
-            "rates and throughputs, are for cold caches, one kernel at a time, at unlocked clocks; times from a timing "
-            "run are not. replay='application' leaves the caches as the program has them.",
-        ),
-        *left,
-    ]
-
-
-def _range_notes(request: ProfileRequest, features: NcuFeatures) -> list[Note]:
-    """Return a note on what restricting ncu to a range excludes."""
-    text = "ncu is restricted to the range by its NVTX name."
-    if not features.whole_process:
-        text += (
-            f" This version is not known to support {_SCOPE}: without it, launches of other threads, such as those of "
-            "backward passes in PyTorch, are outside the range."
-        )
-    return [Note("range", text)] if request.range is not None else []
+        return list(map(note, extra))
+    replayed = ["application_replay", "ncu.serialised"] if request.replay == "application" else ["kernel_replay"]
+    within = ["range" if features.whole_process else "unscoped.range"] if request.range is not None else []
+    return [*map(note, [*replayed, *extra, *within]), *left_out_notes(left_out(request, features))]
 
 
 def left_out(request: ProfileRequest, features: NcuFeatures) -> dict[str, str]:

@@ -11,8 +11,7 @@ from typing import Any
 import pydantic
 
 from .....analysis.base.notes import Note
-from .....analysis.base.problems import BadArgument, MissingTool, Problem
-from .....analysis.base.text import count_text
+from .....analysis.base.problems import Problem
 from .....analysis.planning.sampling import Cost
 from ....base.profile_files import HOTSPOTS_STEP
 from ....device.machine.profilers import PROGRAMS
@@ -22,14 +21,13 @@ from ...known_failures import explain_failure
 from ...profiler_progress import ProfilerProgress
 from ...range_filter import counted_besides, exact_names_pattern, number_ranges
 from ...request import (
-    SERIALISED,
     ProfileRequest,
     Replay,
     check_limits,
     checked_pattern,
     left_out_notes,
-    refuse_unsupported,
 )
+from ...wording import note, problem
 from . import pc_sampling
 from .features import Rocprofv3Features, TranslatedPass, definitions_text, translate_pass
 from .features import features as features
@@ -71,17 +69,9 @@ def steps(request: ProfileRequest, features: Rocprofv3Features, *, program: str,
     if request.pid is not None:
         return _attach_steps(request, features, program, out)
     if request.replay == "kernel" and not features.kernel_replay:
-        raise BadArgument(
-            f"rocprofv3 {features.version} cannot replay kernels",
-            "its help does not list --kernel-replay-beta-enabled",
-            "Omit replay: the program is then run once for each pass",
-        )
+        raise problem("rocprofv3_kernel_replay", features=features)
     if request.replay == "iteration" and not features.turns:
-        raise BadArgument(
-            f"rocprofv3 {features.version} cannot let counters take turns between launches",
-            "its input file does not support groups of counters before version 1.0 (ROCm 7.0)",
-            "Omit replay: the program is then run once for each pass",
-        )
+        raise problem("no_turns", features=features)
     command_line = _CommandLine(request, features, program, out, _filters(request))
     translations = {n: translate_pass(request, counters, features) for n, counters in enumerate(request.passes, 1)}
     passes = {n: one for n, one in translations.items() if one.names}
@@ -128,23 +118,17 @@ def cost(request: ProfileRequest, took_s: float) -> Cost:
 def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program: str, out: str) -> list[Step]:
     """Return the single step possible for a running process: attaching again cannot change the options."""
     if not features.attaching:
-        raise MissingTool(
-            f"rocprofv3 {features.version} cannot attach to a running process",
-            "--attach requires version 1.1 (ROCm 7.1)",
-            "Install a newer ROCm, or give the command to start instead",
-        )
+        raise problem("no_attaching", features=features)
     if request.pid is None or request.pid < 1 or not 0 < request.attached_s <= _LONGEST_ATTACHED_S:
-        raise BadArgument(f"pid={request.pid} for {request.attached_s:g} s cannot be attached to", "not a process")
+        raise problem("bad_pid", request=request)
     command_line = _CommandLine(request, features, program, out, _filters(replace(request, replay="iteration")))
     passes = [one for counters in request.passes if (one := translate_pass(request, counters, features)).names]
     tracing_options = _tracing_options(request, features)
     if request.hotspots:
         if not features.attached_sampling:
-            why = f"rocprofv3 {features.version} attaches to a running process for times and counters only"
-            refuse_unsupported(request, NAME, "hotspots", f"{why}; 1.3.0 (ROCm 7.13) can sample it", "Give its command")
+            raise problem("no_attached_sampling", version=features.version)
         if passes:
-            why = "it attaches to a process only once, for counters or for samples"
-            refuse_unsupported(request, NAME, "hotspots", why, 'Omit the other metrics: metrics=["hotspots"]')
+            raise problem("attached_once")
         return [command_line.sampling(tracing_options)]
     return [
         command_line.taking_turns(passes, tracing_options) if passes else command_line.step("timing", tracing_options)
@@ -158,84 +142,37 @@ def _tracing_options(request: ProfileRequest, features: Rocprofv3Features) -> tu
 
 def notes(request: ProfileRequest, features: Rocprofv3Features) -> list[Note]:
     """Return notes on what this version skips from the request, and on limits of its output."""
-    in_turns = request.replay == "iteration" or (request.pid is not None and len(request.passes) > 1)
-    turns = [_turns_note(request)] if in_turns else []
-    alone = [_ATTACHED_COUNTERS] if request.passes else []
-    serialised_notes = [SERIALISED] if request.passes or not (request.timeline or request.hotspots) else []
-    times = [_attached_note(request.pid, features), *alone] if request.pid is not None else serialised_notes
-    trace_notes = [_TRACED_NOTE] if request.timeline else []
-    trace_notes += [_DRIVER_EVENTS] if request.timeline and "--kfd-trace" in features.tracing else []
-    trace_notes += [_REPLAYED] if request.replay == "kernel" and request.passes else []
+    passes, timeline, pid = request.passes, request.timeline, request.pid
+    codes = {
+        "serialised": pid is None and (passes or not (timeline or request.hotspots)),
+        "attached.serialised": pid is not None and passes,
+        "rocprofv3.traced": timeline,
+        "driver_events": timeline and "--kfd-trace" in features.tracing,
+        "replayed": request.replay == "kernel" and passes,
+    }
+    attached = "containers.attached" if features.into_containers else "attached"
     lines = pc_sampling.notes(request, features.sampled) if request.hotspots else []
-    return [*times, *trace_notes, *lines, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
-
-
-_TRACED_NOTE = Note(
-    "traced",
-    "The timing run is traced for the timeline: every runtime call then takes longer, which stretches programs with "
-    "short kernels.",
-)
-_DRIVER_EVENTS = Note(
-    "driver_events",
-    "Page faults, migrations and evictions of queues are traced too; pages fault only in programs that run with "
-    "HSA_XNACK=1 on a GPU that can repeat accesses (MI200, MI300, MI350).",
-)
-_REPLAYED = Note(
-    "replayed",
-    "Kernels are replayed in place, a beta feature: before each replay all tracked device memory is copied to the "
-    "host, which needs as much host memory and may take longer than running the program again. Launches of HIP graphs "
-    'are not replayed, and managed memory and hipMallocAsync are not restored: use replay="application" for these.',
-)
-_ATTACHED_COUNTERS = Note(
-    "serialised",
-    "Counters are collected one kernel at a time, and rocprofv3 attaches to a process only once: durations are those "
-    "of launches while they were counted.",
-)
-
-
-def _attached_note(pid: int, features: Rocprofv3Features) -> Note:
-    """Return a note on the requirements and limits of attaching to a process."""
-    where = (
-        "the process may be in a container of another ROCm release"
-        if features.into_containers
-        else "both must be of the same ROCm release and in the same container"
-    )
-    return Note(
-        "attached",
-        f"Process {pid} must have been started with ROCP_TOOL_ATTACH=1 in its environment (grep rocp-bg-attach "
-        f"/proc/{pid}/task/*/comm shows whether it listens), rocprofv3 must be allowed to trace it (same user and "
-        f"kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and {where}. The process itself "
-        "writes the files; a relative path is resolved from its own working directory. "
-        "Attaching to it again uses the same options.",
-    )
+    in_turns = request.replay == "iteration" or (pid is not None and len(passes) > 1)
+    turns = [note("turns", groups=_group_count(len(passes)))] if in_turns else []
+    return [
+        *([note(attached, pid=pid)] if pid is not None else []),
+        *(note(code) for code, wanted in codes.items() if wanted),
+        *lines,
+        *turns,
+        *_sample_notes(request),
+        *left_out_notes(left_out(request, features)),
+    ]
 
 
 def _sample_notes(request: ProfileRequest) -> list[Note]:
     """Return a note on how a sample is counted: rocprofv3 has one list of launch numbers for all kernels."""
     if request.sample is None:
         return []
-    kernels = f"{count_text(len(request.sample.kernels), 'kernel')} counted"
+    kernels = len(request.sample.kernels)
     if not (_by_iteration(request) and request.sample.iterations):
-        why = "because counters take turns" if request.replay == "iteration" else "because replays count as launches"
-        return [Note("sample", f"{kernels}, all launches of each, {why}.")]
+        return [note("turns.sample" if request.replay == "iteration" else "replays.sample", kernels=kernels)]
     wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
-    more = counted_besides(request.sample.iterations)
-    text = (
-        f"{kernels}, {count_text(wanted, 'launch')} of them in each pass and at most {more} more: rocprofv3 takes one "
-        "list of launch numbers for all kernels, and numbers launches by kernel and device."
-    )
-    return [Note("sample", text)]
-
-
-def _turns_note(request: ProfileRequest) -> Note:
-    """Return a note on what to expect from a run in which counters take turns."""
-    number = len(request.passes)
-    return Note(
-        "turns",
-        f"Counters take turns in {_group_count(number)} groups between launches: a kernel with fewer launches of one "
-        "grid and work-group remains incomplete, and each figure combines launches of one configuration. If launches "
-        "differ in their work, or are few, omit replay.",
-    )
+    return [note("sample", kernels=kernels, wanted=wanted, more=counted_besides(request.sample.iterations))]
 
 
 def _group_count(number: int) -> int:

@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from .....analysis.base.problems import BadArgument, MissingTool
 from .....analysis.catalogue import files
 from .....analysis.catalogue.counter_names import events_of, level_of, why_not_countable
 from .....analysis.catalogue.targets import find_target, gpu
 from .....analysis.catalogue.targets import targets as known_targets
 from ...known_failures import version_numbers
 from ...request import ProfileRequest, channels, per_channel
+from ...wording import problem
 from .pc_sampling import ListedSamplingMethod
 
 _OPTION = re.compile(r"--[a-z][a-z-]+")
@@ -72,11 +72,7 @@ def features(help_text: str, version_text: str) -> Rocprofv3Features:
     """
     options = set(_OPTION.findall(help_text))
     if not options >= _NEEDED:
-        raise MissingTool(
-            "This rocprofv3 is too old",
-            f"its help does not list {', '.join(sorted(_NEEDED - options))}",
-            "Install rocprofiler-sdk of ROCm 6.2 or later, or use rocprof with profiler='rocprof'",
-        )
+        raise problem("rocprofv3_lacks_options", needed=", ".join(sorted(_NEEDED - options)))
     version_match = _VERSION.search(version_text)
     likely = next((version for option, version in _facts()["introduced"].items() if option in options), "0.4")
     format_match = _FORMATS.search(help_text)
@@ -88,15 +84,11 @@ def features_of(version: str | None) -> Rocprofv3Features:
     """Return the features of a version known only by number: rocprofiler-sdk 0.4 ... 1.4 or ROCm 6.2 ... 10.1."""
     text = (version or _NEWEST).strip().removeprefix("v")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)*", text):
-        raise BadArgument(
-            f"{version!r} is not a version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or omit it"
-        )
+        raise problem("bad_rocprofv3_version", version=version)
     if version_numbers(text) >= (5,):
         text = next((sdk for rocm, sdk in reversed(_facts()["rocm"].items()) if _is_since(rocm, text)), "0.3")
     if not _is_since("0.4", text):
-        raise MissingTool(
-            f"rocprofv3 {version} is not supported", "it cannot read JSON input", "Use profiler='rocprof'"
-        )
+        raise problem("old_rocprofv3", version=version)
     return _features(text, {option for option, since in _facts()["since"].items() if _is_since(since, text)}, None)
 
 
@@ -164,7 +156,14 @@ def translate_pass(request: ProfileRequest, counters: tuple[str, ...], features:
         if level := level_of(counter):
             expressions[counter] = f"reduce(accumulate({level},HIGH_RES),sum)"
         elif event := per_channel(counter):
-            selections = _channel_selections(request, event)
+            known = channels(request)
+            assert known is not None
+            xcds, each = known
+            selections = {
+                f"{event}[{xcd * each + i}]": f"select({event},[DIMENSION_XCC=[{xcd}],DIMENSION_INSTANCE=[{i}]])"
+                for xcd in range(xcds)
+                for i in range(each)
+            }
             expressions |= selections
             names += selections
             continue
@@ -205,15 +204,3 @@ def _refusal(request: ProfileRequest, counter: str, features: Rocprofv3Features)
     if channels(request) is None:
         return "the device's number of XCDs is not known; name the product (MI300X) as gpu"
     return None
-
-
-def _channel_selections(request: ProfileRequest, event: str) -> dict[str, str]:
-    """Map ``EVENT[i]`` for every channel, numbered across all XCDs, to the expression that selects it."""
-    known = channels(request)
-    assert known is not None
-    xcds, each = known
-    return {
-        f"{event}[{xcd * each + i}]": f"select({event},[DIMENSION_XCC=[{xcd}],DIMENSION_INSTANCE=[{i}]])"
-        for xcd in range(xcds)
-        for i in range(each)
-    }

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .....analysis.base.notes import Note
-from .....analysis.base.problems import BadArgument, MissingTool
 from .....analysis.catalogue import targets
 from .....analysis.catalogue.targets import PcSampling
 from ...known_failures import version_numbers
 from ...request import ProfileRequest
+from ...wording import note, problem
 
 if TYPE_CHECKING:
     from .features import Rocprofv3Features
@@ -32,7 +32,6 @@ _TIMES = 200
 _MOST_INTERVAL = 2**31
 _CYCLES = 2.0e9
 """Approximate cycles per second, to convert a time into an interval in cycles."""
-_SINCE = "PC sampling requires ROCm 6.4 (rocprofiler-sdk 0.6)"
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def options(request: ProfileRequest, features: Rocprofv3Features) -> tuple[str, 
     Raises MissingTool if this rocprofv3 does not have the options, and BadArgument for a target that cannot be sampled.
     """
     if not features.pc_sampling:
-        raise MissingTool(f"rocprofv3 {features.version} has no PC sampling", _SINCE, "Install a newer ROCm")
+        raise problem("no_pc_sampling_options", features=features)
     way = _choose_sampling(request.target, features.sampled)
     limits = next((o for o in features.sampled if o.method == way.method), None)
     interval = _interval(way, request.busy_s, limits)
@@ -71,19 +70,7 @@ def options(request: ProfileRequest, features: Rocprofv3Features) -> tuple[str, 
 def notes(request: ProfileRequest, local: Sequence[ListedSamplingMethod]) -> list[Note]:
     """Return a note on the cost and limits of sampling."""
     way = _choose_sampling(request.target, local)
-    skid = (
-        " Host-trap samples may be up to two instructions behind the one that waited, and have no stall reason."
-        if way.unit == "time"
-        else ""
-    )
-    return [
-        Note(
-            "hotspots",
-            "Hot spots take a separate run with PC sampling of the whole device: every kernel is sampled, regardless "
-            "of kernel, launches and range. PC sampling is a beta feature of ROCm, and AMD warns that it may "
-            f"freeze the GPU; MI300 needs the firmware of ROCm 7.0.{skid}",
-        ),
-    ]
+    return [note("skidding.hotspots" if way.unit == "time" else "hotspots")]
 
 
 def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSampling:
@@ -95,11 +82,7 @@ def _choose_sampling(target: str, local: Sequence[ListedSamplingMethod]) -> PcSa
         # A target without a file is sampled as this machine lists it, with the usual intervals of the methods.
         ways = max((targets.gpu(name).pc_sampling for name in targets.targets()), key=len) if local else []
     if not ways:
-        raise BadArgument(
-            f"{target or 'This GPU'} has no PC sampling",
-            "AMD lists host-trap sampling from gfx90a and stochastic sampling from gfx942 on, for Instinct only",
-            "Omit hotspots; thread trace (rocprofv3 --att) shows instructions on more GPUs",
-        )
+        raise problem("no_pc_sampling", target=target or "This GPU")
     return next((way for way in ways if way.method in [one.method for one in local]), ways[0])
 
 
@@ -117,14 +100,7 @@ def _interval(way: PcSampling, busy_s: float | None, limits: ListedSamplingMetho
     return interval
 
 
-THREAD_TRACE = Note(
-    "thread_trace",
-    "Thread trace shows more than samples: latency and stalls of every instruction on one compute unit, also on RDNA. "
-    "rocprofv3 --att --kernel-include-regex KERNEL --kernel-iteration-range [3] -d DIR -- ./app traces one launch; it "
-    "needs the ROCprof Trace Decoder (--att-library-path) and writes hundreds of MB for long kernels; import DIR. From "
-    "version 1.4.1 (ROCm 10.1) it traces a running process too: --attach PID instead of -- ./app.",
-)
-
+THREAD_TRACE = note("thread_trace")
 _SPM_SINCE = (1, 3, 2)
 
 
@@ -134,21 +110,7 @@ def counter_samples(request: ProfileRequest, version: str) -> Note:
     Raises MissingTool if ``version`` of rocprofv3 does not support it.
     """
     if version_numbers(version) < _SPM_SINCE:
-        raise MissingTool(
-            f"rocprofv3 {version} does not sample counters over time",
-            "SPM requires rocprofiler-sdk 1.3.2 (ROCm 7.14) for JSON, and 1.3.5 (ROCm 10.0) for databases",
-            "Install a newer ROCm, or give profiler_version",
-        )
+        raise problem("no_counter_samples", version=version)
     if request.pid is not None:
-        raise BadArgument("SPM is not planned for a running process", fix="Give its command")
-    return Note(
-        "counter_samples",
-        "Counters over time inside kernels (SPM) are never collected by default; by hand: rocprofv3 --spm-beta-enabled "
-        "--spm SQ_CYCLES SQ_WAVES --spm-sample-interval-unit sclk_cycles --spm-sample-interval 4096 --output-format "
-        f"json -d rooflens_spm -- {shlex.join(request.command)}; import rooflens_spm on its own, and query the table "
-        "counter_samples. AMD warns that this beta feature may reboot the machine. It needs the amdgpu driver "
-        "6.19.14.31400000 or later (cat /sys/module/amdgpu/version), runs kernels one at a time, and cannot be "
-        "combined with other counters, kernel replay or PC sampling. rocprofv3-avail list --spm lists the counters "
-        "that this GPU can sample; keep SQ_CYCLES, by which timestamps become cycles. Do not kill it: a killed "
-        "session can block the next one (rocm-systems issue 6489).",
-    )
+        raise problem("counter_samples_of_process")
+    return note("counter_samples", command=shlex.join(request.command))

@@ -1,0 +1,9 @@
+"""The wording of what limits an occupancy (wording.toml)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..base.wording import Wordings
+
+sentence = Wordings(Path(__file__).with_suffix(".toml")).sentence
