@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.text import count_text
 from ..merging.contract import one_row
 from ..merging.ranks import sql_value
+from ..merging.wording import note
 from .layouts import LIBRARIES, ROCPD, ROCPD_LISTS
 from .recording import ACTIVITY, SPAN, ProcessRecording
 
@@ -48,10 +48,7 @@ def unread_tables(staging: Staging) -> list[Note]:
     """Return a warning that names tables with rows that are not understood."""
     names = sorted({*staging.db.tables("rocpd_")} - {f"rocpd_{name}" for name in ROCPD_LISTS["read"]})
     unread = [name for name in names if staging.has_rows(name)]
-    if not unread:
-        return []
-    text = f"{staging.db.path.name} also contains {', '.join(unread)}: this version does not know what they mean."
-    return [Note("not_read", text)]
+    return [note("not_read.tables", file=staging.db.path, tables=unread)] if unread else []
 
 
 class Recorded(IntEnum):
@@ -260,11 +257,8 @@ class DatabaseActivity:
             f"(SELECT count(*) FROM ({launched})) FROM ({replays}) LEFT JOIN ({of_graph}) USING (session, correlation)",
         )
         if lost and launches:
-            text = (
-                f"{self.staging.db.path.name}: {lost} of {count_text(stated, 'kernel')} of graphs are missing, in "
-                f"{count_text(replayed, 'replay')}: the profiler counted them and recorded no launch."
-            )
-            self.warnings.append(Note("lost_nodes", text))
+            file = self.staging.db.path
+            self.warnings.append(note("lost_nodes", file=file, lost=lost, stated=stated, replayed=replayed))
 
     def _barriers(self) -> None:
         """Set the SQL for recorded events and waits for them on the GPU, as AMD's view states them."""
@@ -272,8 +266,7 @@ class DatabaseActivity:
         fields = {"agent_log_index", "agent_abs_index"} <= known
         picks = {name: sql for name, sql in stated.items() if sql.strip('"') in known or (name == "device" and fields)}
         if missing := [name for name in list(stated)[:_NEEDED] if name not in picks]:
-            text = f"{self.staging.db.path.name}: the view {_BARRIERS} lacks {', '.join(missing)}, so it was not read."
-            self.warnings.append(Note("not_read", text))
+            self.warnings.append(note("not_read.view", file=self.staging.db.path, view=_BARRIERS, missing=missing))
             return
         picks = {name: picks.get(name, "NULL") for name in stated} | {"text": picks["name"]}
         del picks["name"]

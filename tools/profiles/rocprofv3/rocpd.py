@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.untrusted_text import plain_text
 from ..merging.contract import count_rows, parquet
+from ..merging.wording import note, refusal
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
@@ -121,10 +121,7 @@ class Staging:
                 batches = self.db.read(table, ["DISTINCT substr(guid, 1, 200)"])
                 guids = {str(guid) for batch in batches for (guid,) in batch}
         if len(guids) > size_limits.MOST_PROCESSES:
-            why = f"at most {size_limits.MOST_PROCESSES} can be read"
-            raise BadInput(
-                f"{self.db.path.name} contains {count_text(len(guids), 'run')}", why, "Import the single databases"
-            )
+            raise refusal("too_many_sessions", file=self.db.path, runs=len(guids), most=size_limits.MOST_PROCESSES)
         return sorted(guids)
 
 
@@ -152,7 +149,7 @@ def read_rocpd(
         elif db.parts(VIEW):
             (found, values), over_time = _from_views(staging), ""
         else:
-            raise BadInput(f"{file.name} is not a rocpd database", "it has no table of kernel dispatches")
+            raise refusal("no_dispatches", file=file)
         launches, *paths = (staging.file(f"{name}.parquet") for name in ("launches", "counted", "over_time"))
         more = {path: sql for path, sql in zip(paths, (values, over_time), strict=True) if sql}
         order = "session, process, dispatch_id" + (", event_id" if db.parts(DISPATCHES) else "")
@@ -180,8 +177,7 @@ def read_rocpd(
         warnings = [*unread_tables(staging), *(spans.warnings if spans else [])]
         # Values that are not numbers in SQLite were read as infinite.
         if bad := count_rows(con, f"{parquet(value_files)} WHERE NOT isfinite(value)") if value_files else 0:
-            text = f"{file.name}: {bad} counter values are not finite numbers; they are treated as not collected."
-            warnings.insert(0, Note("not_a_number", text))
+            warnings.insert(0, note("not_a_number.counters", file=file, count=bad))
         return recordings, warnings
 
 
@@ -238,10 +234,7 @@ def _processes(
 ) -> list[RocpdProcess]:
     """Return processes with launches, then others that are ``active``; one placeholder for a run without either."""
     if len(rows) > size_limits.MOST_PROCESSES:
-        name = staging.db.path.name
-        raise BadInput(
-            f"{name} contains launches of {count_text(len(rows), 'process')}", "that is more than can be read"
-        )
+        raise refusal("too_many_launched", file=staging.db.path, processes=rows)
     processes = [RocpdProcess(*row) for row in rows]
     launched_processes = {(one.session, one.number) for one in processes}
     processes += [
