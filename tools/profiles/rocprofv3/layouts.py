@@ -12,7 +12,11 @@ HEADERS: dict[str, list[str]] = _ALL["headers"]
 EVENTS: dict[str, dict[str, str]] = _ALL["events"]
 """Kind of activity -> column of events -> SQL."""
 ROCPD: dict[str, dict[str, str]] = _ALL["rocpd"]["columns"]
-"""Table of a database -> column of its copy -> SQL of SQLite."""
+"""Rows of a database, called as their table or as in TABLES -> column of their copy -> SQL of SQLite."""
+TABLES: dict[str, str] = _ALL["rocpd"]["tables"]
+IDS: dict[str, str] = _ALL["rocpd"]["ids"]
+MISSING: dict[str, str] = _ALL["rocpd"]["missing"]
+SELECTS: dict[str, str] = _ALL["rocpd"]["selects"]
 OPTIONAL: dict[str, list[str]] = _ALL["rocpd"]["optional"]
 """Table of a database -> columns that it may lack."""
 ROCPD_LISTS: dict[str, list[str]] = _ALL["rocpd"]["lists"]
