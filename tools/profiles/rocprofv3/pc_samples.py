@@ -130,17 +130,13 @@ def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, A
         yield number, (str(text)[:_TEXT], comment[:_TEXT] if isinstance(comment, str) else None)
 
 
-def json_samples(run: int, sample: str, text: str, code_objects: str, entry: str) -> ProcessSamples:
-    """Return the samples of one process of a JSON file; the arguments are the spooled rows of all processes."""
-    texts = f"(SELECT DISTINCT ON (text) * FROM {text} WHERE run = {run})"
-    rows = f"SELECT * FROM (SELECT * FROM {sample} WHERE run = {run}) LEFT JOIN {texts} USING (text)"
-    objects = f"(SELECT DISTINCT ON (code_object) * FROM {code_objects} WHERE run = {run})"
+def json_samples(select: Callable[..., str]) -> ProcessSamples:
+    """Return the samples of one process of a JSON file; ``select`` returns the SQL of layouts.toml for its rows."""
     starts = {"symbol": "linked", "start": "address - delta"} | {c: c for c in ("code_object", "kernel")}
     return ProcessSamples(
-        f"SELECT {_columns_of('json')} FROM ({rows})",
-        f"SELECT {', '.join(OBJECT)} FROM {objects}",
-        f"SELECT {row_of(ENTRY, starts, 'TRY_CAST')} FROM (SELECT * FROM {entry} WHERE run = {run}) "
-        f"LEFT JOIN {objects} USING (code_object) WHERE linked != ''",
+        select("samples", columns=_columns_of("json")),
+        select("objects"),
+        select("entries", columns=row_of(ENTRY, starts, "TRY_CAST")),
     )
 
 

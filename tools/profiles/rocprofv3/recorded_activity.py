@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -64,20 +64,12 @@ class Recorded(IntEnum):
     """A call of a library that is a range too."""
 
 
-def json_activity(pid: int | None, run: int, staged: Sequence[str], active: Set[int]) -> dict[str, str]:
+def json_activity(select: Callable[..., str], pid: int | None, active: Set[int]) -> dict[str, str]:
     """Return SQL by kind of ACTIVITY for what one process of a JSON file did in addition to its kernels.
 
-    ``staged`` are FROM items of all processes: records, names of operations, and GPUs by agent.
+    ``select`` returns the SQL of layouts.toml for the rows of the process.
     """
-    acts, operations, devices = staged
-    named = f"(SELECT DISTINCT ON (run, kind, operation) * FROM {operations} WHERE run = {run})"
-    rows = (
-        f"SELECT a.*, coalesce(o.name, '') AS name, {sql_value(pid)}::BIGINT AS pid, o.domain, "
-        "CASE WHEN starts_with(o.domain, 'RCCL') THEN 'rccl' END AS category, s.device AS source_gpu, t.device AS gpu "
-        f"FROM {acts} a LEFT JOIN {named} o USING (run, kind, operation) "
-        f"LEFT JOIN {devices} s ON s.run = a.run AND s.agent = a.source "
-        f"LEFT JOIN {devices} t ON t.run = a.run AND t.agent = a.agent WHERE a.run = {run}"
-    )
+    rows = select("activity", pid=sql_value(pid))
     of = {"source": "source_gpu", "target": "gpu", "device": "gpu"}
     barrier = _barrier_columns("name", "waits_for")
     columns = {
@@ -90,28 +82,11 @@ def json_activity(pid: int | None, run: int, staged: Sequence[str], active: Set[
             picks = ", ".join(f"{known.get(c, c)} AS {c}" for c in ACTIVITY[name])
             selects[name] = f"SELECT {picks} FROM ({rows}) WHERE what IN ({', '.join(str(int(k)) for k in kinds)})"
     ranges = [
-        f"SELECT NULL AS session, pid, thread, correlation, {name} AS name, start_ns, end_ns, {source} AS source "
-        f"FROM ({rows}) WHERE what = {int(kind)} AND start_ns < end_ns"
-        for kind, name, source in (
-            (Recorded.REPLAY, "concat('graph ', graph)", "'graph'"),
-            (Recorded.LIBRARY, "name", "CASE WHEN starts_with(domain, 'ROCSHMEM') THEN 'rocshmem' ELSE 'hipfile' END"),
-        )
+        select(name, rows=rows, kind=int(kind))
+        for kind, name in ((Recorded.REPLAY, "replays"), (Recorded.LIBRARY, "libraries"))
         if kind in active
     ]
     return selects | ({"regions": " UNION ALL ".join(ranges)} if ranges else {})
-
-
-def json_sampled_values(spm: str, counter: str) -> str:
-    """Return SQL for the values sampled inside launches (sampled_value in layouts.toml).
-
-    The bits of an instance id hold the XCC, the shader engine and the instance (rocprofiler-sdk; as AMD's viewer).
-    """
-    part = "CAST((instance >> {}) & {} AS BIGINT)".format
-    return (
-        f"SELECT key, counter, time, {part(0, 0x3F)} AS xcd, {part(12, 0x3F)} AS engine, "
-        f"{part(36, 0x3FF)} AS unit_number, value, device FROM {spm} JOIN (SELECT DISTINCT ON (run, handle) * "
-        f"FROM {counter}) USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL"
-    )
 
 
 def _barrier_columns(operation: str, source: str) -> dict[str, str]:
