@@ -12,7 +12,7 @@ import pydantic
 
 from .....analysis.base.kernel_names import short
 from .....analysis.base.notes import Note
-from .....analysis.base.problems import MissingTool, Problem
+from .....analysis.base.problems import MissingTool
 from .....analysis.planning.sampling import Cost, EarlyEnd
 from ....base.profile_files import HOTSPOTS_STEP
 from ....base.untrusted_text import plain_text
@@ -22,7 +22,6 @@ from ....profiles.cupti.records import TIMING
 from ....profiles.merging.demangled_names import demangle_name
 from ....profiles.merging.matching import SAMPLE, CountingSample
 from ...job import Step
-from ...known_failures import explain_failure
 from ...profiler_progress import ProfilerProgress
 from ...range_filter import RangeFilter, RangePath, exact_names_pattern, range_filter_of_text
 from ...request import (
@@ -102,6 +101,7 @@ FILE_OPTION: str | None = None
 NAMES_DEVICE = True
 PROGRAM = PROGRAMS[NAME]
 RECORDS = True
+SAMPLES_LINES = True
 RANGES = True
 _PAGE = "raw.csv"
 _PAGE_OPTIONS = ("--csv", "--page", "raw", "--print-units", "base", "--log-file")
@@ -251,11 +251,6 @@ def _sample_file(request: ProfileRequest, step: str) -> dict[str, str]:
     return {f"{step}/{SAMPLE}": CountingSample(sample.skip, sample.expected).text()}
 
 
-def samples_lines(features: NcuFeatures) -> bool:
-    """Return whether instructions can be sampled: every supported version has the section SourceCounters."""
-    return True
-
-
 def with_progress(step: Step) -> Step:
     """Make the step write a report instead of a page, so that ncu prints its progress; a second call makes the page.
 
@@ -386,8 +381,3 @@ def progress(text: str) -> ProfilerProgress | None:
         passes=int(passes[1]) if passes else None,
         share=min(1.0, int(percent[-1]) / 100) if percent else None,
     )
-
-
-def explain(status: int, stderr: str) -> Problem | None:
-    """Explain a known failure; None if unknown. Pass the beginning of raw.csv as well as stderr."""
-    return explain_failure(NAME, status, stderr)
