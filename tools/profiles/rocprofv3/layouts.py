@@ -27,3 +27,8 @@ SAMPLES: dict[str, dict[str, str]] = _ALL["samples"]
 """Kind of source of program counter samples -> column -> SQL."""
 HOTSPOTS: dict[str, dict[str, str]] = _ALL["hotspots"]
 ATT: dict[str, list[str]] = _ALL["att"]
+
+
+def layout_sql(name: str, **words: object) -> str:
+    """Return the SQL of a further step, with ``words`` in place of what it names in braces."""
+    return str(_ALL["sql"][name].format(**words))
