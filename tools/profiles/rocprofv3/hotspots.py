@@ -245,13 +245,11 @@ def _row(one: _SampledCodeObject, code: DecodedInstruction) -> tuple[Any, ...]:
 
 def _sampled_functions(rows: str, decoded: str, launches: str) -> str:
     """Return SQL for the instructions of all sampled functions, for every launch configuration with samples."""
-    where = (
-        "SELECT DISTINCT row, known_id, kernel, name, object, function "
-        f'FROM {rows} JOIN (SELECT object, place AS "offset", function FROM {decoded}) USING (object, "offset")'
+    return layout_sql(
+        "sampled_functions",
+        columns=row_of(INSTRUCTION, HOTSPOTS["functions"]),
+        rows=rows,
+        decoded=decoded,
+        alike="kernel, name, object, function" + (", launch" if launches else ""),
+        configurations=f"LEFT JOIN (SELECT row, launch FROM {launches}) USING (row)" if launches else "",
     )
-    alike = "kernel, name, object, function"
-    if launches:
-        stored = f"SELECT row, launch FROM {launches}"
-        where, alike = f"SELECT * FROM ({where}) LEFT JOIN ({stored}) USING (row)", f"{alike}, launch"
-    once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
-    return f"SELECT {row_of(INSTRUCTION, HOTSPOTS['functions'])} FROM ({once}) JOIN {decoded} USING (object, function)"

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -13,6 +14,7 @@ import pydantic
 from .....analysis.base.kernel_names import short
 from .....analysis.base.notes import Note
 from .....analysis.base.problems import MissingTool
+from .....analysis.catalogue import files
 from .....analysis.planning.sampling import Cost, EarlyEnd
 from ....base.profile_files import HOTSPOTS_STEP
 from ....base.untrusted_text import plain_text
@@ -72,25 +74,13 @@ def expressions(chain: RangePath) -> list[str]:
 
 def _escape(name: str) -> str:
     """Escape a name so that it contains no quantifiers; raise BadArgument for names that ncu cannot express."""
-    if why := _why_not_expressible(name):
+    inexpressible = files.load(Path(__file__).with_suffix(".toml"))["inexpressible"]
+    why = next((why for pattern, why in inexpressible.items() if re.search(pattern, name)), "")
+    if not why and ("\0" in name or len(name) >= LONGEST_NAME):
+        why = f"the recording keeps {LONGEST_NAME} characters of a name, but the filter needs all"
+    if why:
         raise problem("bad_range_name", name=plain_text(name, 80), why=why)
     return _QUANTIFIER.sub(r"\\\g<0>", name)
-
-
-def _why_not_expressible(name: str) -> str:
-    if not name:
-        return "a range without a name cannot be filtered by"
-    if "\\" in name:
-        return "a backslash in a name cannot be distinguished from an escape character"
-    if name.startswith("@"):
-        return "a leading @ would end the name of a domain"
-    if name.startswith("regex:"):
-        return "a name that begins with regex: is read as a regular expression"
-    if name.startswith("-"):
-        return "a name that begins with a dash is read as an option"
-    if "\0" in name or len(name) >= LONGEST_NAME:
-        return f"the recording keeps {LONGEST_NAME} characters of a name, but the filter needs all"
-    return ""
 
 
 NAME = "ncu"
