@@ -75,8 +75,6 @@ _GUESSED = ("BadInput", "MissingTool")
 
 def explain_run_failure(run: ProfileRun, state: RunState, folder: Path, problem: ProblemText) -> ProblemText:
     """Return a known explanation of the failure, based on what the profiler or program printed, or else ``problem``."""
-    from .drivers import registry
-
     if not (run.profiler and state.fault and problem.kind in _GUESSED):
         return problem
     # A failure after the last step concerns all steps.
@@ -85,7 +83,7 @@ def explain_run_failure(run: ProfileRun, state: RunState, folder: Path, problem:
     streams = [text for stream in ("err", "out") for step in at_fault if (text := _log(folder, step, stream))]
     own_logs = [text for step in at_fault if (text := _own_log(run, step, folder))]
     status = state.status or 0
-    problem_known = registry.profiler(run.profiler).explain(status, "\n".join([*streams, *own_logs]))
+    problem_known = explain_failure(run.profiler, status, "\n".join([*streams, *own_logs]))
     if problem_known is None:
         program_output = "\n".join(line for text in streams for line in own_lines(text, messages(run.profiler)))
         problem_known = explain_failure(PROGRAM, status, program_output, {"interpreter": _interpreter(run)})

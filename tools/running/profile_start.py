@@ -147,7 +147,9 @@ def _arrange_steps(run: ProfileRun, task: ProfileTask, out: str) -> tuple[list[S
     features = _features(driver, choice.path, lines=lines) if choice.profiler.path else driver.features_of(None)
     tracer = registry.sampler(driver.NAME)
     if adds and tracer:
-        request = _with_usual_extras(driver, features, request)
+        # Nobody named metrics, so a timeline is added, and hot spots if the profiler can record them.
+        hotspots = tracer.SAMPLES_LINES and request.replay == driver.REPLAY
+        request = replace(request, timeline=True, hotspots=hotspots)
     steps = driver.steps(request, features, program=choice.path, out=out)
     driver_notes = [note.text for note in driver.notes(request, features)]
     sampler = None if alone else tracer
@@ -213,12 +215,6 @@ def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> N
     if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
         return
     raise problem("no_range_filter", driver=driver)
-
-
-def _with_usual_extras(driver: Driver, features: Any, request: ProfileRequest) -> ProfileRequest:
-    """Add a timeline to a request that names no metrics, and hot spots if the profiler can record them."""
-    lines = isinstance(driver, registry.LineDriver) and driver.samples_lines(features)
-    return replace(request, timeline=True, hotspots=lines and request.replay == driver.REPLAY)
 
 
 def _features(driver: Driver, path: str, *, lines: bool) -> Any:

@@ -332,8 +332,8 @@ class Supervisor:
             return None
         from .drivers import registry
 
-        driver = registry.profiler(run.profiler)
-        if not isinstance(driver, registry.ReportingDriver):
+        driver = registry.sampler(run.profiler)
+        if driver is None:
             return None
 
         def report_progress(news: ProfilerProgress) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from ....analysis.base.notes import Note
 from ....analysis.base.text import first_few
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
+from ..parsing.module_data import module_data
 from .contract import Connection, PassTable, all_rows, count_rows, one_row
 from .demangled_names import with_readable
 from .ranks import ProcessPlace
@@ -74,8 +75,7 @@ def read_counting_sample(source: Path) -> CountingSample | None:
 
 
 _LISTED = 4
-_LOOKED_AT, _SHIFT = 500, 10_000
-"""Launches from which the difference of ids between two runs is estimated, and the largest difference considered."""
+_SQL = module_data(__file__)
 _SAME = "process, device_id, kernel_id, grid, workgroup_size"
 """Columns that define a launch configuration in all passes; ``_TURN`` numbers the launches within one."""
 _TURN = f"row_number() OVER (PARTITION BY {_SAME} ORDER BY dispatch_id NULLS LAST, row)"
@@ -126,7 +126,9 @@ def match(con: Connection, tables: Sequence[PassTable]) -> LaunchMatching:
             con.execute(f"CREATE OR REPLACE TABLE {ranked} AS SELECT pid, {order} FROM ({devices})")
             joined = f"SELECT l.*, nth_process FROM {rows} l JOIN {ranked} r ON l.pid IS NOT DISTINCT FROM r.pid"
             rows, process = f"({joined})", "nth_process"
-        con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
+        number_of = "given_id" if "dispatch_id" in table.stated else "row"
+        select = _SQL["keys"].format(launches=rows, process=process, number=number_of, names=result.names)
+        con.execute(f"CREATE OR REPLACE TABLE {keys} AS {select}")
     ordered = all_rows(con, f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process") if by_id else []
     result.places = _places(tables, [pid for (pid,) in ordered])
     _number_dispatches(con, main, result)
@@ -176,9 +178,7 @@ class _Pairing:
         turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
         matched = self._pair_by(turn)
         # With some but not all launches of a kernel and size, ordinals are misleading.
-        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
-        partial = f"{launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n"
-        if matched < main.rows and count_rows(self.con, partial):
+        if matched < main.rows and count_rows(self.con, self._sql("partial", kernel=kernel)):
             by_id = self._pair_by_id(kernel, other.rows)
             matched = by_id if by_id == other.rows else self._pair_by(turn)
         return matched
@@ -192,57 +192,25 @@ class _Pairing:
         paired = self._pair_by(f"{kernel}, given_id")
         if paired == rows:
             return paired
-        own = f"(FROM {self.other} WHERE row < {_LOOKED_AT})"
-        differences = (
-            f"SELECT process, o.given_id - m.given_id AS more, count(*) AS n FROM {own} o "
-            f"JOIN {self.main} m USING ({kernel}) WHERE abs(more) <= {_SHIFT} GROUP BY ALL"
-        )
-        more = (
-            f"SELECT DISTINCT ON (process) process, more FROM ({differences}) ORDER BY process, n DESC, abs(more), more"
-        )
-        shifted = f"SELECT o.* REPLACE (given_id - more AS given_id) FROM {self.other} o JOIN ({more}) USING (process)"
-        return self._write_pairs(f"{self.main} m JOIN ({shifted}) o USING ({kernel}, given_id)")
+        return self._write_pairs(self._sql("shifted_ids", kernel=kernel))
 
     def pair_sample(self, sample: CountingSample, rows: int) -> int:
         """Pair the launches of a pass that counted some launches of each configuration, by the method it specifies."""
         if sample.expected:
-            # The counted launches of each configuration with those that were to be counted, both in order.
-            wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
-            paired = self._write_pairs(
-                f"(SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
-                f"USING ({_SAME}, turn)",
-                list(sample.expected),
-            )
+            paired = self._write_pairs(self._sql("expected"), list(sample.expected))
         elif sample.skip is None:
             paired = self._pair_by_id(_SAME, rows)
         else:
-            return self._pair_sampled(sample.skip)
+            # If the runs launch in a different order, a counted launch is paired with any other of its configuration.
+            return self._write_pairs(self._sql("skipped", skip=sample.skip))
         if paired < rows:
-            # Every counted launch that has no pair yet with the first free launch of its configuration.
-            left, free = (
-                f"SELECT row, {_SAME}, duration_ns, {_TURN} AS n "
-                f"FROM {table} WHERE row NOT IN (SELECT {column} FROM {self.pairs})"
-                for table, column in ((self.other, "row"), (self.main, "main_row"))
-            )
-            self.con.execute(
-                f"INSERT INTO {self.pairs} SELECT m.row, o.row, o.duration_ns FROM ({left}) o JOIN ({free}) m "
-                f"USING ({_SAME}, n)"
-            )
+            self.con.execute(self._sql("left"))
         return count_rows(self.con, self.pairs)
 
-    def _pair_sampled(self, skip: int) -> int:
-        """Pair the launches of a pass that skipped the first ``skip`` launches of each configuration.
-
-        If the runs launch in a different order, a counted launch is paired with any other of its configuration.
-        """
-        shifted = f"SELECT *, {_TURN} + {skip} AS turn FROM {self.other}"
-        every = f"SELECT *, {_TURN} AS turn FROM {self.main}"
-        counts = f"SELECT {_SAME}, count(*) AS launches FROM {self.main} GROUP BY ALL"
-        return self._write_pairs(
-            f"(SELECT * REPLACE (CASE WHEN turn > launches THEN turn - {skip} ELSE turn END AS turn) "
-            f"FROM ({shifted}) JOIN ({counts}) USING ({_SAME})) o JOIN ({every}) m USING ({_SAME}, turn) "
-            "QUALIFY row_number() OVER (PARTITION BY m.row ORDER BY o.row) = 1"
-        )
+    def _sql(self, name: str, **words: object) -> str:
+        """Return the SQL ``name`` of matching.toml for the two passes."""
+        tables = {"main": self.main, "other": self.other, "pairs": self.pairs}
+        return str(_SQL[name].format(same=_SAME, turn=_TURN, **tables, **words))
 
     def _pair_by(self, key: str) -> int:
         return self._write_pairs(f"{self.main} m JOIN {self.other} o USING ({key})")
@@ -297,23 +265,6 @@ def _places(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int
     return {number: by_id[pid] for number, pid in enumerate(ordered, 1) if pid in by_id}
 
 
-def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
-    """Return SQL for row number, identity and times of each launch of a pass; few columns, so it fits in memory."""
-    inner = (
-        f"SELECT row, CAST({process} AS INT) AS process, coalesce(device_id, 0) AS device_id, n.name_id, n.kernel_id, "
-        "coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, coalesce(TRY_CAST(workgroup_size AS BIGINT), -1) AS "
-        "workgroup_size, TRY_CAST(dispatch_id AS BIGINT) AS given_id, "
-        f"{'given_id' if 'dispatch_id' in table.stated else 'row'} AS dispatch_id, start_ns, end_ns, duration_ns "
-        f"FROM {launches} l JOIN {names} n ON n.text IS NOT DISTINCT FROM l.kernel"
-    )
-    same = "PARTITION BY process, device_id, kernel_id"
-    order = "ORDER BY dispatch_id NULLS LAST, row"
-    return (
-        f"SELECT *, CAST(row_number() OVER ({same} {order}) AS INT) AS ordinal, "
-        f"CAST(row_number() OVER ({same}, grid {order}) AS INT) AS nth FROM ({inner}) ORDER BY row"
-    )
-
-
 def _number_dispatches(con: Connection, main: PassTable, result: LaunchMatching) -> None:
     """Renumber the launches of the main pass if their ids are not unique."""
     keys = result.keys[0]
@@ -327,21 +278,9 @@ def _number_dispatches(con: Connection, main: PassTable, result: LaunchMatching)
     result.warnings.append(note("renumbered.repeated", file=main.source))
 
 
-_ALIKE = ("kernel", "grid", "workgroup_size")
-
-
 def pair_repeated_launches(theirs: str, ours: str) -> str:
     """Return SQL for the rows of ``theirs`` with a column ``repeats``: the id of the launch in ``ours`` it repeats.
 
-    Both are SELECTs with an id, in launch order, and the columns _ALIKE. The n-th launch of a kernel and size repeats
-    the n-th one in ``ours``, further launches repeat the first one; NULL if ``ours`` has none of that kernel and size.
+    Both are SELECTs with id (in launch order), kernel, grid and workgroup_size; NULL if ``ours`` has none like it.
     """
-    alike = ", ".join(_ALIKE)
-    nth = f"row_number() OVER (PARTITION BY {alike} ORDER BY id) AS nth"
-    known = f"SELECT id, {alike}, {nth} FROM ({ours})"
-    same = " AND ".join(f"{{0}}.{c} IS NOT DISTINCT FROM t.{c}" for c in _ALIKE)
-    return (
-        f"SELECT t.* EXCLUDE (nth), coalesce(k.id, f.id) AS repeats FROM (SELECT *, {nth} FROM ({theirs})) t "
-        f"LEFT JOIN ({known}) k ON k.nth = t.nth AND {same.format('k')} "
-        f"LEFT JOIN ({known}) f ON f.nth = 1 AND {same.format('f')}"
-    )
+    return str(_SQL["repeated"].format(theirs=theirs, ours=ours))

@@ -18,7 +18,8 @@ from ....analysis.store.store import write_table
 from ...base import progress, size_limits
 from ...base.profile_files import check_text, head, is_gzip
 from ...base.untrusted_text import bounded_name, plain_text
-from ..merging.contract import CounterRows, PassTable, not_a_number, one_row
+from ..merging.contract import CounterRows, PassTable, not_a_number
+from ..merging.wording import note, refusal
 from .sheet import TEXT_ROLES, UNUSED, LaunchSheet, SheetColumn, check_unique, classify, role_of
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 _HEADER_LIMIT = 4 << 20
 _NULLS = ("", "nan", "NaN", "N/A", "NA", "None", "null")
-_CHUNK = 4000
-_COMPLETE = "Was the run of the profiled program complete?"
 
 
 def stage(
@@ -47,34 +46,20 @@ def stage(
     columns = classify(headers)
     check_unique(source.name, columns)
     if not any(c.role == "kernel" for c in columns):
-        raise BadInput(
-            f"{source.name} has no column of kernel names",
-            "it has neither Kernel_Name nor KernelName",
-            "Check that it is the profiler's own file",
-        )
+        raise refusal("no_kernel_column", file=source)
     strange = check_text(source)
     sheet = LaunchSheet(name, source, folder / f"stage_{name}.parquet", columns)
     if unknown := [plain_text(c.header, 40) for c in columns if c.role == "unknown"]:
-        sheet.warnings.append(
-            Note(
-                "unknown_columns",
-                f"{source.name}: skipped columns that are neither counters nor launch data: "
-                f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.",
-            )
-        )
+        sheet.warnings.append(note("unknown_columns", file=source, columns=unknown))
     if strange:
         sheet.nulls = sorted({cell.decode() for cell in strange})
-        text = (
-            f"{source.name}: {count_text(len(strange), 'cell')} such as {sheet.nulls[0]!r} are not numbers as "
-            "a profiler writes them"
-        )
-        sheet.warnings.append(Note("not_a_number", f"{text}; they are treated as not collected."))
+        sheet.warnings.append(note("not_a_number.strange", file=source, cells=strange, cell=sheet.nulls[0]))
     sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, sheet), partial(_bad_csv, source))
     if lenient:
         sheet.warnings += _bad_cells(con, sheet)
     progress.report(f"read {count_text(sheet.rows, 'row')} of {source.name}")
     if sheet.rows == 0:
-        raise BadInput(f"{source.name} contains no rows", "it has only a header", _COMPLETE)
+        raise refusal("no_rows", file=source)
     sheet.measure(con)
     return sheet
 
@@ -108,46 +93,36 @@ def stage_columns(
     """
     headers = read_headers(source)
     if lacking := [name for name in names if name not in headers]:
-        raise BadInput(f"{source.name} has no column {lacking[0]}")
+        raise refusal("lacks_column", file=source, column=lacking[0])
     known = {name: f"c{headers.index(name)}" for name in (*names, *optional) if name in headers}
     picks = ", ".join(f"{known.get(name, 'NULL::VARCHAR')} AS {name}" for name in (*names, *optional))
     select = f"SELECT {picks} FROM {text_table(source, dict.fromkeys(range(len(headers)), 'VARCHAR'), 'header = true')}"
-    write_text(con, target, lambda _: select, partial(_damage_problem, source))
-
-
-def _damage_problem(source: Path, error: Exception) -> BadInput:
-    return BadInput(f"{source.name} is damaged", str(error).splitlines()[0][:160])
+    write_text(
+        con,
+        target,
+        lambda _: select,
+        lambda error: refusal("damaged_columns", file=source, why=str(error).splitlines()[0][:160]),
+    )
 
 
 def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Note]:
     """Return warnings about cells that contain text in numeric columns.
 
-    A column has such cells if more of its cells are filled than numbers were read from it.
+    UNPIVOT omits empty cells, and the others become rows.
     """
-    numbers = {i: c.header for i, c in enumerate(sheet.columns) if c.role not in TEXT_ROLES}
+    headers = {f"c{i}": c.header for i, c in enumerate(sheet.columns) if c.role not in TEXT_ROLES}
     rows = _csv(sheet, dict.fromkeys(range(len(sheet.columns)), "VARCHAR"))
-    cell_counts = con.execute(
-        "SELECT path_in_schema, sum(num_values - coalesce(stats_null_count, 0)) FROM parquet_metadata(?) GROUP BY 1",
-        [str(sheet.parquet)],
+    bad = con.execute(
+        f"SELECT name, count(*), any_value(cell) FROM (UNPIVOT {rows} ON {', '.join(headers)} "
+        "INTO NAME name VALUE cell) WHERE TRY_CAST(cell AS DOUBLE) IS NULL GROUP BY name ORDER BY name[2:]::INT"
     ).fetchall()
-    read = dict(cell_counts)
-    bad: list[tuple[int, int]] = []
-    columns = list(numbers)
-    for start in range(0, len(columns), _CHUNK):
-        chunk = columns[start : start + _CHUNK]
-        filled = one_row(con, f"SELECT {', '.join(f'count(c{i})' for i in chunk)} FROM {rows}")
-        bad += [(i, n - read[numbers[i]]) for i, n in zip(chunk, filled, strict=True) if n > read[numbers[i]]]
-    detailed = bad[: size_limits.NAMED_COLUMNS]
-    text = "c{0} IS NOT NULL AND TRY_CAST(c{0} AS DOUBLE) IS NULL"
-    picks = ", ".join(f"any_value(c{i}) FILTER ({text.format(i)})" for i, _ in detailed)
-    examples = one_row(con, f"SELECT {picks} FROM {rows}") if detailed else ()
     notes = [
-        not_a_number(sheet.source, numbers[i], (count, sheet.rows), repr(plain_text(str(example), 40)))
-        for (i, count), example in zip(detailed, examples, strict=True)
+        not_a_number(sheet.source, headers[name], (count, sheet.rows), repr(plain_text(example, 40)))
+        for name, count, example in bad[: size_limits.NAMED_COLUMNS]
     ]
     if more := bad[size_limits.NAMED_COLUMNS :]:
-        text = f"{sheet.source.name}: {len(more)} more columns (such as {plain_text(numbers[more[0][0]], 60)}) contain"
-        notes.append(Note("not_a_number", f"{text} text in some rows; those cells are treated as not collected."))
+        column = plain_text(headers[more[0][0]], 60)
+        notes.append(note("not_a_number.texts", file=sheet.source, count=len(more), column=column))
     return notes
 
 
@@ -155,29 +130,23 @@ def read_headers(source: Path) -> list[str]:
     """Return the column names of a CSV file (plain or gzip); BadInput if it has no readable header."""
     start = head(source, _HEADER_LIMIT)
     if not start.strip():
-        raise BadInput(f"{source.name} is empty", fix=_COMPLETE)
+        raise refusal("empty_file", file=source)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise BadInput(f"{source.name} is not UTF-8 text", "it starts with a UTF-16 mark", "Save it as UTF-8")
+        raise refusal("not_utf8", file=source, why="it starts with a UTF-16 mark")
     line, newline, _ = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
     if b"\x00" in line:
-        raise BadInput(
-            f"{source.name} is a binary file, not CSV", fix="Give the file or folder that the profiler wrote"
-        )
+        raise refusal("binary", file=source)
     if not newline and len(start) >= _HEADER_LIMIT:
-        raise BadInput(f"{source.name} is not a CSV file", f"its first line is longer than {_HEADER_LIMIT >> 20} MiB")
+        raise refusal("not_csv", file=source, why=f"its first line is longer than {_HEADER_LIMIT >> 20} MiB")
     try:
         text = line.decode("utf-8")
         headers = [h.strip() for h in next(csv.reader(io.StringIO(text)), [])]
     except UnicodeDecodeError as error:
-        where = f"byte {error.start} of its header"
-        raise BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8") from error
+        raise refusal("not_utf8", file=source, why=f"byte {error.start} of its header") from error
     except csv.Error as error:
-        raise BadInput(f"{source.name} is not a CSV file", f"its header could not be read: {error}") from error
+        raise refusal("not_csv", file=source, why=f"its header could not be read: {error}") from error
     if len(headers) > size_limits.MOST_COLUMNS:
-        raise BadInput(
-            f"{source.name} has {count_text(len(headers), 'column')}",
-            f"a profile may have at most {size_limits.MOST_COLUMNS}",
-        )
+        raise refusal("too_many_columns", name=source, count=headers, most=size_limits.MOST_COLUMNS)
     return headers
 
 
@@ -217,13 +186,9 @@ def _bad_csv(source: Path, error: Exception) -> BadInput:
     if "state machine" in why:
         why = "its line endings are mixed, or a quote is not closed"
     if "unicode" in why:
-        return BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8, or profile again")
+        return refusal("row_not_utf8", file=source, where=where)
     why = plain_text(why.replace(str(source), source.name), 160)
-    return BadInput(
-        f"{source.name} is damaged",
-        f"{where}: {why}" if where else why,
-        "Repair or remove the row, or profile again; nothing was imported",
-    )
+    return refusal("damaged_row", file=source, why=f"{where}: {why}" if where else why)
 
 
 _IDENTITY = ("pid", "run", "device_id", "dispatch_id", "kernel", "grid", "workgroup_size", "lds_bytes")
@@ -240,7 +205,7 @@ def long_pass(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> PassTable:
     """
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
-        raise BadInput(f"{sheet.source.name} has no column Counter_Value or Counter_Name")
+        raise refusal("lacks_column", file=sheet.source, column="Counter_Value or Counter_Name")
     counters = _counter_names(con, sheet, name)
     identity, launch = sheet.headers_of(*_IDENTITY), sheet.headers_of(*_LAUNCH)
     columns = [c for c in sheet.columns if c.role in (*_IDENTITY, *_LAUNCH)]
@@ -287,17 +252,13 @@ def _counter_names(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: s
         f"SELECT DISTINCT {column} FROM {sheet.all} WHERE {column} IS NOT NULL LIMIT {size_limits.MOST_COLUMNS + 1}"
     ).fetchall()
     if len(rows) > size_limits.MOST_COLUMNS:
-        raise BadInput(
-            f"{sheet.source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has that many"
-        )
+        raise refusal("too_many_counters", file=sheet.source, most=size_limits.MOST_COLUMNS)
     names, warnings = usable_names(
         sheet.source, sorted(name for (name,) in rows), lambda name: role_of(name) in ("counter", "instance")
     )
     sheet.warnings += warnings
     if not names:
-        raise BadInput(
-            f"{sheet.source.name} names no counter", "its column Counter_Name contains none that rooflens knows"
-        )
+        raise refusal("no_counter_names", file=sheet.source)
     return names
 
 
@@ -309,10 +270,4 @@ def usable_names(source: Path, names: list[str], usable: Callable[[str], bool]) 
             first.setdefault(name.casefold(), name)
     counters = list(first.values())
     strange = [plain_text(name, 40) for name in names if name not in counters]
-    if not strange:
-        return counters, []
-    text = (
-        f"{source.name}: {len(strange)} names that are not counters were skipped: "
-        f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}."
-    )
-    return counters, [Note("no_counters", text)]
+    return counters, [note("no_counters.names", file=source, count=len(strange), names=strange)] if strange else []

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.store.store import write_table
 from ..merging.contract import RESERVED, CounterColumns, PassTable, one_row
 from ..merging.merge import CHANNELS
+from ..merging.wording import note, refusal
 from .module_data import module_data
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def check_unique(source: str, columns: list[SheetColumn]) -> None:
     names = [c.header.casefold() for c in columns if c.role in ("counter", "instance")]
     names += [c.header for c in columns if role_of(c.header) not in ("counter", "instance", *UNUSED)]
     if twice := sorted(name for name, n in Counter(names).items() if n > 1):
-        raise BadInput(f"{source} has duplicate columns", ", ".join(twice[:8]), "Remove one of each")
+        raise refusal("duplicate_columns", name=source, columns=twice)
 
 
 def role_of(header: str) -> str:
@@ -230,15 +230,9 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> LaunchShee
     if most <= 1:
         return sheet
     if fewest != most:
-        sheet.warnings.append(
-            Note(
-                "xcds_missing",
-                f"{sheet.source.name}: dispatches have rows of {fewest} to {most} XCDs; "
-                "sums over the XCDs of those with fewer are too low.",
-            )
-        )
+        sheet.warnings.append(note("xcds_missing", file=sheet.source, fewest=fewest, most=most))
     if highest >= _MOST_XCDS:
-        raise BadInput(f"{sheet.source.name} names XCD {highest:g}", f"no GPU has more than {_MOST_XCDS}")
+        raise refusal("too_many_xcds", file=sheet.source, highest=highest, most=_MOST_XCDS)
     columns, picks = [], []
     for column in sheet.columns:
         if column.role == "instance":

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ....analysis.base.problems import BadInput, LimitExceeded
-from ....analysis.base.text import count_text
 from ...base import size_limits
 from ...base.profile_files import open_regular
 from ...base.untrusted_text import plain_text
+from ..merging.wording import refusal
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,7 +36,6 @@ _WITH_EXTRA_DATA = ("rocpd_info_agent", "rocpd_event")
 _HEADER = 100
 _STEPS = 20_000
 _BATCH = 5_000
-_WAIT = "Wait until the profiler has finished, or profile again"
 
 
 class Database:
@@ -78,7 +77,7 @@ class Database:
         """
         relations = self.parts(name)
         if not relations:
-            raise BadInput(f"{self.path.name} has an unknown database layout", f"it has no table {name}")
+            raise refusal("unknown_schema", file=self.path, why=f"it has no table {name}")
         for table in relations:
             yield from self.batches(f'SELECT {", ".join(picks)} FROM "{table}" {where}')
 
@@ -92,9 +91,7 @@ class Database:
         while batch := self._patiently(lambda: cursor.fetchmany(_BATCH)):
             seen += len(batch)
             if seen > self.size:
-                raise BadInput(
-                    f"{self.path.name} is damaged", "a view in it yields more rows than the file can contain"
-                )
+                raise refusal("endless_view", file=self.path)
             yield batch
 
     def _patiently(self, step: Callable[[], Any]) -> Any:
@@ -124,9 +121,7 @@ def open_database(path: Path) -> Iterator[Database]:
     for suffix in ("-journal", "-wal"):
         beside = path.with_name(path.name + suffix)
         if beside.is_file() and beside.stat().st_size:
-            raise BadInput(
-                f"{path.name} is incomplete", f"{beside.name} next to it contains data not written yet", _WAIT
-            )
+            raise refusal("database_begun", file=path, beside=beside)
     _check_unlocked(path)
     con = sqlite3.connect(f"{_uri(path)}&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
     try:
@@ -159,17 +154,13 @@ def _check_whole(path: Path) -> None:
         start = file.read(_HEADER)
         size = file.seek(0, os.SEEK_END)
     if not start:
-        raise BadInput(f"{path.name} is empty", "the profiler did not finish it", _WAIT)
+        raise refusal("database_empty", file=path)
     if not start.startswith(MAGIC) or len(start) < _HEADER:
-        raise BadInput(f"{path.name} is not a database", "it does not start like a SQLite file", "Copy it again")
+        raise refusal("not_sqlite", file=path)
     page = int.from_bytes(start[16:18], "big")
     stated = (65536 if page == 1 else page) * int.from_bytes(start[28:32], "big")
     if start[24:28] == start[92:96] and size < stated:
-        raise BadInput(
-            f"{path.name} is damaged",
-            f"it is truncated: {size} of {count_text(stated, 'byte is', 'bytes are')} present",
-            "Copy it again",
-        )
+        raise refusal("database_cut", file=path, size=size, stated=stated)
 
 
 def _check_unlocked(path: Path) -> None:
@@ -181,7 +172,7 @@ def _check_unlocked(path: Path) -> None:
         con.execute("PRAGMA schema_version").fetchone()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BadInput(f"{path.name} is locked", "another process is writing it", _WAIT) from error
+            raise refusal("database_locked", file=path) from error
         if not isinstance(error, sqlite3.OperationalError):
             raise _problem(path, error) from error
     finally:
@@ -205,8 +196,8 @@ def _problem(path: Path, error: Exception) -> BadInput | LimitExceeded:
     if code in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM) or isinstance(error, MemoryError):
         return LimitExceeded(f"{path.name} contains a value of more than {size_limits.DATABASE_VALUE >> 20} MiB", text)
     if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
-        return BadInput(f"{path.name} has an unknown database layout", text)
-    return BadInput(f"{path.name} is damaged", text, "Copy it again, or profile again")
+        return refusal("unknown_schema", file=path, why=text)
+    return refusal("damaged", file=path, why=text)
 
 
 def _uri(path: Path) -> str:

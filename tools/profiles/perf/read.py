@@ -67,7 +67,7 @@ def _pass(group: list[PerfFile], names: dict[str, str], number: int, unnamed: st
     progress.report(f"read {count_text(len(runs), 'run')} of {file.name}")
     warnings = []
     if strange := sorted(named - counters):
-        warnings.append(note("no_counters", file=file, events=_short(strange)))
+        warnings.append(note("no_counters.events", file=file, events=_short(strange)))
     launches = [
         Launch(
             kernel=_program(run.command or "") or unnamed,

@@ -19,6 +19,7 @@ from ..merging.contract import Connection, PassTable, all_rows, count_rows, parq
 from ..merging.merge import ACCUMULATE
 from ..merging.wording import note, refusal
 from ..parsing.csv_file import long_pass, stage, stage_columns
+from ..parsing.module_data import module_data
 from ..parsing.sheet import LaunchSheet, merge_xcds
 from ..reader import ProfileFiles
 
@@ -206,10 +207,7 @@ def _stem(file: Path) -> str:
 _FILES = "ml_api_trace_*_marker_api_trace.csv"
 _NEEDED = ("Function", "Correlation_Id", "GUID", "Start_Timestamp", "End_Timestamp", "Thread_Id", "Backend")
 _LAUNCHES = ("Dispatch_ID", "Correlation_Id", "GUID")
-# Names of ranges have the form PATH:CONTEXT: the operators from the outermost one, and for each its count and place,
-# as in aten::linear/aten::addmm:#1@net.py:35/#1@aten.nested:0. Places with line 0 are not lines of source code.
-_CONTEXT = r":#\d+@"
-_BACKEND = re.compile(r"[a-z0-9_.-]{1,40}")
+_SQL = module_data(__file__)
 
 
 @dataclass(frozen=True)
@@ -240,43 +238,13 @@ def operator_ranges(files: ProfileFiles, folder: Path, main: PassTable) -> Opera
         stage_columns(files.con, main.source, _LAUNCHES, launches)
     except BadInput as problem:
         return OperatorRanges(notes=[note("left_out.operators", problem=problem)])
-    count = write_table(files.con, _ranges(trace), table)
-    # Both ids count within a process, so launches of several processes get no range.
-    own = (
-        "SELECT TRY_CAST(Dispatch_ID AS BIGINT) AS dispatch_id, min(TRY_CAST(Correlation_Id AS BIGINT)) AS range_id "
-        f"FROM {parquet([launches])} WHERE (SELECT count(DISTINCT GUID) FROM {parquet([launches])}) = 1 GROUP BY 1"
+    count = write_table(
+        files.con, _SQL["ranges"].format(text=bounded_name(visible_name("Function")), trace=parquet([trace])), table
     )
-    known = f"SELECT DISTINCT range_id FROM {parquet([table])}"
-    of_launches = (
-        f"SELECT l.row, k.range_id FROM {main.launches} l LEFT JOIN ({own}) o ON o.dispatch_id = "
-        f"TRY_CAST(l.dispatch_id AS BIGINT) LEFT JOIN ({known}) k ON k.range_id = o.range_id"
-    )
+    of_launches = _SQL["of_launches"].format(launches=main.launches, rows=parquet([launches]), table=parquet([table]))
     inside = count_rows(files.con, f"({of_launches}) WHERE range_id IS NOT NULL")
     return OperatorRanges(
         f"FROM {parquet([table])}",
         of_launches,
         [note("ranges.operators", count=count, inside=inside, launches=main.rows)],
-    )
-
-
-def _ranges(trace: Path) -> str:
-    """Return SQL for the table ranges; names are text of the profiled program and are made safe to show."""
-    text = bounded_name(visible_name("Function"))
-    known = f"SELECT *, {text} AS whole FROM {parquet([trace])}"
-    parts = (
-        f"SELECT *, regexp_extract(whole, '{_CONTEXT}.*', 0) AS context, "
-        f"regexp_replace(whole, '{_CONTEXT}.*', '') AS path FROM ({known})"
-    )
-    sites = (
-        "list_filter(list_transform(string_split(substr(context, 2), '/#'), "
-        "lambda s: regexp_replace(s, '^#?\\d+@', '')), lambda s: NOT s.ends_with(':0') AND s != '')"
-    )
-    return (
-        "SELECT TRY_CAST(Correlation_Id AS BIGINT) AS range_id, "
-        "regexp_extract(path, '[^/]*$', 0) AS name, path, "
-        f"nullif(array_to_string({sites}, ' > '), '') AS call_site, TRY_CAST(Thread_Id AS BIGINT) AS thread, "
-        "TRY_CAST(Start_Timestamp AS BIGINT) AS start_ns, TRY_CAST(End_Timestamp AS BIGINT) AS end_ns, "
-        "CAST(len(regexp_extract_all(context, '#\\d+@')) - 1 AS INT) AS depth, "
-        f"CASE WHEN regexp_full_match(lower(Backend), '{_BACKEND.pattern}') THEN lower(Backend) END AS source "
-        f"FROM ({parts}) WHERE start_ns IS NOT NULL AND end_ns >= start_ns ORDER BY start_ns, depth"
     )

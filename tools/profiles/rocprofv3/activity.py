@@ -13,7 +13,7 @@ from ..merging.contract import Connection, count_rows, parquet, row_of, write_re
 from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids, sql_value
 from ..timelines.call_kinds import direction_of
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries
-from .layouts import EVENTS, STAGED
+from .layouts import EVENTS, STAGED, layout_sql
 from .recording import ProcessRecording
 
 
@@ -52,19 +52,7 @@ def counter_samples(main: Sequence[ProcessRecording]) -> Callable[[str], str] | 
         rows += recording.rows
     if not parts:
         return None
-    within = "OVER (PARTITION BY s.row)"
-
-    def select(stored: str) -> str:
-        return (
-            "SELECT dispatch_id, kernel, counter, time AS timestamp, "
-            f"CASE WHEN s.row IS NOT NULL THEN (time - min(time) {within}) / nullif(max(time) {within} - "
-            f"min(time) {within}, 0) END AS position, xcd::SMALLINT AS xcd, engine::SMALLINT AS shader_engine, "
-            "unit_number::SMALLINT AS instance, CASE WHEN isfinite(value) THEN value END AS value, "
-            f"device::INT AS device_id FROM ({' UNION ALL '.join(parts)}) s LEFT JOIN {stored} d USING (row) "
-            "ORDER BY dispatch_id, counter, time, xcd, shader_engine, instance"
-        )
-
-    return select
+    return lambda stored: layout_sql("counter_samples", parts=" UNION ALL ".join(parts), stored=stored)
 
 
 def launches(main: Sequence[ProcessRecording], processes: Sequence[int] = ()) -> str:
@@ -107,7 +95,7 @@ def timeline_of(
         return None
     pid_numbers = places_of_pids([r.place for r in recordings])
     staged, ranges = _stage_events_and_ranges(con, work, main, list(zip(recordings, pid_numbers, strict=True)))
-    events = _attribute_to_runtime_calls(con, _add_allocation_sizes(f"FROM {parquet(staged)}"))
+    events = _attribute_to_runtime_calls(con, layout_sql("with_sizes", events=f"FROM {parquet(staged)}"))
     return TimelineQueries(events, f"FROM {parquet(ranges)}" if ranges else "", unassigned=_ADVICE)
 
 
@@ -148,8 +136,6 @@ def _stage_events_and_ranges(
 _AT_ONCE = 32
 """Number of processes whose files are open at once."""
 _TIMED = {c: c for c in STAGED["timed"]}
-_ALLOCATION = "allocation"
-"""Temporary direction of an allocation that the profiler states separately from the call that made it."""
 
 
 def _kernels(main: Sequence[ProcessRecording], pid_numbers: Sequence[int]) -> str:
@@ -170,39 +156,8 @@ def _event(kind: str, sql: str, place: dict[str, str]) -> str:
     return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
 
 
-def _add_allocation_sizes(events: str) -> str:
-    """Return SQL that merges separately stated allocations into the calls that made them, as the size of the call."""
-    allocations = f"(SELECT * FROM ({events}) WHERE direction = {sql_literal(_ALLOCATION)})"
-    calls = f"(SELECT * FROM ({events}) WHERE direction IS DISTINCT FROM {sql_literal(_ALLOCATION)})"
-    same = "s.correlation = e.correlation AND s.pid IS NOT DISTINCT FROM e.pid"
-    sizes = f"SELECT pid, correlation, any_value(bytes) AS bytes FROM {allocations} GROUP BY ALL"
-    known_calls = f"(SELECT DISTINCT pid, correlation FROM {calls} WHERE kind IS NULL)"
-    return (
-        f"SELECT e.* REPLACE (coalesce(e.bytes, s.bytes) AS bytes) FROM {calls} e LEFT JOIN ({sizes}) s "
-        f"ON {same} AND e.kind IS NULL UNION ALL "
-        f"SELECT s.* REPLACE (NULL AS direction) FROM {allocations} s ANTI JOIN {known_calls} e ON {same}"
-    )
-
-
 def _attribute_to_runtime_calls(con: Connection, events: str) -> str:
-    """Return SQL that assigns device work to the HIP runtime call of the program, not to an HSA call inside it.
-
-    A call is inside another one if it is enclosed by it in time on its thread.
-    """
+    """Return SQL that assigns device work to the HIP runtime call of the program, not to an HSA call inside it."""
     if not count_rows(con, f"({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')"):
         return events
-    used = f"(SELECT DISTINCT pid, correlation FROM ({events}) WHERE kind IN ('kernel', 'copy', 'fill'))"
-    hsa = (
-        f"SELECT c.* FROM ({events}) c SEMI JOIN {used} u ON u.correlation = c.correlation AND "
-        "u.pid IS NOT DISTINCT FROM c.pid WHERE c.kind IS NULL AND starts_with(c.name, 'hsa_')"
-    )
-    runtime = f"SELECT * FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hip')"
-    outer = (
-        f"SELECT c.pid, c.correlation, min(h.correlation) AS outer_correlation FROM ({hsa}) c ASOF JOIN ({runtime}) h "
-        "ON c.pid = h.pid AND c.thread = h.thread AND c.start_ns >= h.start_ns WHERE c.end_ns <= h.end_ns GROUP BY ALL"
-    )
-    return (
-        "SELECT e.* REPLACE (coalesce(o.outer_correlation, e.correlation) AS correlation) "
-        f"FROM ({events}) e LEFT JOIN ({outer}) o ON o.pid = e.pid AND o.correlation = e.correlation "
-        "AND e.kind IN ('kernel', 'copy', 'fill')"
-    )
+    return layout_sql("of_runtime_calls", events=events)

@@ -242,14 +242,7 @@ def _doubts_about_waves(trace: ThreadTrace) -> list[Note]:
     return []
 
 
-_PART = "hidden_cycles and exposed_cycles are those of the other waves."
 _ADDRESS = re.compile(r"(\d{1,9}) / 0x([0-9a-fA-F]{1,15})")
-
-
-_NO_WAVE = (
-    "no instruction was executed where the trace was taken; trace another compute unit (--att-target-cu), more shader "
-    "engines (--att-shader-engine-mask), or a larger launch."
-)
 
 
 def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from ..merging.wording import note, refusal
 from ..parsing.csv_file import stage, stage_columns
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from .agents import read_agents
-from .layouts import CSV
+from .layouts import CSV, layout_sql
 from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
 from .pc_samples import csv_samples
 from .recording import ACTIVITY, SPAN, ProcessRecording, describe_recordings, stage_launches
@@ -42,7 +42,8 @@ def read_csv(con: Connection, output: Output, work: Path) -> tuple[list[ProcessR
     processes = [(pid, 0, -1, 0)]
     counted = {values: _values(sheets["counters"], pid)} if "counters" in sheets else {}
     if sheets:
-        rows = _merged_launches([_launches(sheet, kind, pid) for kind, sheet in sheets.items()])
+        parts = (f"({_launches(sheet, kind, pid)})" for kind, sheet in sheets.items())
+        rows = layout_sql("merged_launches", rows=" UNION ALL BY NAME ".join(parts))
         processes, _ = stage_launches(
             con, rows, order="pid, dispatch_id, row", owner="pid", launches=launches, more=counted
         )
@@ -181,29 +182,13 @@ def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
     return f"SELECT min(row) AS row, {keys}, {other_columns} FROM ({select}) GROUP BY {keys}"
 
 
-def _merged_launches(selects: list[str]) -> str:
-    """Return SQL for all launches; a launch that is in the trace and the counters comes from the trace.
-
-    Its registers may come from the counters, because the trace has none before ROCm 7.0.
-    """
-    rows = " UNION ALL BY NAME ".join(f"({s})" for s in selects)
-    same = "OVER (PARTITION BY pid, dispatch_id, device, kernel)"
-    registers = ", ".join(f"coalesce({r}, max({r}) {same}) AS {r}" for r in ("vgpr", "agpr", "sgpr"))
-    return f"SELECT * REPLACE ({registers}) FROM ({rows}) QUALIFY origin = min(origin) {same}"
-
-
 def _values(sheet: LaunchSheet, pid: int | None) -> str:
     """Return SQL for counter values by key of the launch; the first of several identical launches gets them."""
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
         raise refusal("no_counter_columns", file=sheet.source)
-    same = " AND ".join(f"f.{c} IS NOT DISTINCT FROM s.{c}" for c in ("pid", "dispatch_id", "device", "kernel"))
     rows = f"SELECT row, {_identity(sheet, pid)}, {name} AS counter, {value} AS value FROM {sheet.all}"
-    once = "SELECT min(key) AS key, pid, dispatch_id, device, kernel FROM found GROUP BY ALL"
-    return (
-        f"SELECT key, counter, value FROM ({rows}) s JOIN ({once}) f ON {same} "
-        "WHERE counter IS NOT NULL AND value IS NOT NULL ORDER BY row"
-    )
+    return layout_sql("counter_values", rows=rows)
 
 
 def _identity(sheet: LaunchSheet, pid: int | None) -> str:

@@ -21,7 +21,7 @@ from ..merging.matching import pair_repeated_launches
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries
 from .activity import launches
-from .layouts import HOTSPOTS
+from .layouts import HOTSPOTS, layout_sql
 from .recording import OBJECT, SAMPLE_COLUMNS, ProcessRecording
 
 _PROFILER = "rocprofv3"
@@ -121,52 +121,29 @@ def _repeated_launches(main: Sequence[ProcessRecording], item: ProcessRecording,
 
 
 def _process_samples(number: int, item: ProcessRecording, known: str, has_launches: bool) -> str:
-    """Return SQL for the samples of a process with the row and kernel of their launch, from the SELECT ``known``.
-
-    If the launch is unknown, the code object determines the kernel: the last one that starts before the sample.
-    """
+    """Return SQL for the samples of a process with the row and kernel of their launch, from the SELECT ``known``."""
     assert item.sampled is not None
-    columns = ", ".join(f's."{c}"' for c in SAMPLE_COLUMNS if c != "dispatch_id")
-    entries = item.sampled.entries or (
-        "SELECT -1::BIGINT AS code_object, -1::BIGINT AS start, NULL AS kernel, NULL AS symbol"
-    )
-    # A profile without launches refers to them by its own numbers.
-    own = "NULL" if has_launches else "s.dispatch_id"
-    return (
-        f"SELECT {number} AS process, k.row, {own} AS known_id, coalesce(k.kernel, e.kernel) AS kernel, "
-        f"k.kernel IS NOT NULL AS launched, {columns} "
-        f"FROM ({item.sampled.samples}) s LEFT JOIN (SELECT DISTINCT ON (dispatch_id) * FROM ({known})) k "
-        "ON k.dispatch_id = s.dispatch_id "
-        f"ASOF LEFT JOIN (SELECT * FROM ({entries}) WHERE start IS NOT NULL) e "
-        'ON e.code_object = s.code_object AND s."offset" >= e.start'
+    return layout_sql(
+        "samples_of_process",
+        number=number,
+        # A profile without launches refers to them by its own numbers.
+        own="NULL" if has_launches else "s.dispatch_id",
+        columns=", ".join(f's."{c}"' for c in SAMPLE_COLUMNS if c != "dispatch_id"),
+        samples=item.sampled.samples,
+        known=known,
+        entries=item.sampled.entries or layout_sql("no_entries"),
     )
 
 
 def _settle_kernels(rows: str, decoded: str, sampled: Sequence[ProcessRecording]) -> str:
-    """Return SQL for the samples, in which the code determines the kernel of launches that are unknown.
-
-    Code after a kernel may be a function that kernels call: its samples belong to the kernel with most other samples in
-    the launch, else to the function itself.
-    """
+    """Return SQL for the samples, in which the code determines the kernel of launches that are unknown."""
     kernels = " UNION ALL ".join(
-        f"SELECT DISTINCT ON (code_object, symbol) {n} AS process, code_object, "
-        f"regexp_replace(symbol, '\\.kd$', '') AS function, kernel AS own FROM ({item.sampled.entries})"
+        layout_sql("kernels_of_code", number=n, entries=item.sampled.entries)
         for n, item in enumerate(sampled)
         if item.sampled and item.sampled.entries
     )
-    kernels = kernels or "SELECT -1 AS process, -1::BIGINT AS code_object, NULL::VARCHAR AS function, NULL AS own"
-    with_functions = (
-        f'SELECT s.*, f.function, n.own FROM {rows} s LEFT JOIN (SELECT object, place AS "offset", function '
-        f'FROM {decoded}) f USING (object, "offset") LEFT JOIN ({kernels}) n USING (process, code_object, function)'
-    )
-    most = (
-        "SELECT process, known_id, arg_max(own, n) AS ran FROM (SELECT process, known_id, own, sum(count) AS n "
-        "FROM told WHERE own IS NOT NULL GROUP BY ALL) GROUP BY ALL"
-    )
-    kernel = "CASE WHEN launched OR function IS NULL THEN kernel ELSE coalesce(own, ran, function) END AS kernel"
-    return (
-        f"WITH told AS ({with_functions}) SELECT told.* EXCLUDE (function, own) REPLACE ({kernel}) "
-        f"FROM told LEFT JOIN ({most}) USING (process, known_id)"
+    return layout_sql(
+        "settled_kernels", rows=rows, decoded=decoded, kernels=kernels or layout_sql("no_kernels_of_code")
     )
 
 
@@ -268,13 +245,11 @@ def _row(one: _SampledCodeObject, code: DecodedInstruction) -> tuple[Any, ...]:
 
 def _sampled_functions(rows: str, decoded: str, launches: str) -> str:
     """Return SQL for the instructions of all sampled functions, for every launch configuration with samples."""
-    where = (
-        "SELECT DISTINCT row, known_id, kernel, name, object, function "
-        f'FROM {rows} JOIN (SELECT object, place AS "offset", function FROM {decoded}) USING (object, "offset")'
+    return layout_sql(
+        "sampled_functions",
+        columns=row_of(INSTRUCTION, HOTSPOTS["functions"]),
+        rows=rows,
+        decoded=decoded,
+        alike="kernel, name, object, function" + (", launch" if launches else ""),
+        configurations=f"LEFT JOIN (SELECT row, launch FROM {launches}) USING (row)" if launches else "",
     )
-    alike = "kernel, name, object, function"
-    if launches:
-        stored = f"SELECT row, launch FROM {launches}"
-        where, alike = f"SELECT * FROM ({where}) LEFT JOIN ({stored}) USING (row)", f"{alike}, launch"
-    once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
-    return f"SELECT {row_of(INSTRUCTION, HOTSPOTS['functions'])} FROM ({once}) JOIN {decoded} USING (object, function)"

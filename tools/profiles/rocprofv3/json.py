@@ -24,7 +24,7 @@ from .agents import Rocprofv3Agent, agent_of
 from .layouts import JSON
 from .outputs import Output, place_of
 from .pc_samples import EqualRowCounter, json_samples, part_of, sample_of, sample_texts
-from .recorded_activity import Recorded, json_activity, json_sampled_values
+from .recorded_activity import Recorded, json_activity
 from .recording import SPAN, ProcessRecording, describe_recordings, stage_launches
 
 _TOOL = "rocprofiler-sdk-tool"
@@ -145,6 +145,7 @@ class _RecordSpooler:
         """Take process, host, command and times."""
         run, command = self.runs[-1], value.get("command")
         run.pid = _whole(value.get("pid"))
+        self._spool_row("process", run.pid)
         run.host = plain_text(str(part_of(value, "node").get("hostname") or ""), 80) or None
         words = [str(w) for w in command] if isinstance(command, list) else [str(command or "")]
         run.command = plain_text(" ".join(words), 500) or None
@@ -156,6 +157,7 @@ class _RecordSpooler:
         self.runs[-1].nodes[_handle(value.get("id"))] = _whole(value.get("node_id")) or 0
         if agent := agent_of(value):
             self.runs[-1].agents.append(agent)
+            self._spool_row("device", agent.numbers[1], agent.numbers[0])
 
     def symbol(self, value: Mapping[str, Any]) -> None:
         """Take a kernel, its registers, and its start address in its code object."""
@@ -311,26 +313,16 @@ def read_json(con: Connection, file: Path, output: Output, work: Path) -> tuple[
     """
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
     runs, warnings = collect_records(file, spools)
-    launch, value, symbol, counter, markers, *others = (parquet(spool.close()) for spool in spools.values())
-    acts, sample_parts, spm = others[:2], others[2:-1], others[-1]
-    devices = _devices(runs)
-    pids = _table([(r, run.pid) for r, run in enumerate(runs) if run.pid is not None], "run, pid")
-    found = (
-        "SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, coalesce(l.vgpr, s.vgpr) AS vgpr, "
-        "coalesce(l.sgpr, s.sgpr) AS sgpr, p.pid, "
-        f"coalesce(d.device, nullif(l.agent, {UNKNOWN_AGENT})) AS device "
-        f"FROM (FROM {launch} QUALIFY row_number() OVER (PARTITION BY run, dispatch_id, agent ORDER BY origin) = 1) l "
-        f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol) "
-        f"LEFT JOIN {devices} d USING (run, agent) LEFT JOIN {pids} p USING (run)"
-    )
+    spooled = {name: parquet(spool.close()) for name, spool in spools.items()}
+
+    def select(which: str, **words: object) -> str:
+        return str(JSON["selects"][which].format(**spooled, **words))
+
     launches, values, over_time = (
         work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values", "over_time")
     )
-    counted = (
-        f"SELECT key, counter, value FROM {value} JOIN (SELECT DISTINCT ON (run, handle) * FROM {counter}) "
-        "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL"
-    )
-    more = {values: counted, over_time: json_sampled_values(spm, counter)}
+    found = select("launches", unknown=UNKNOWN_AGENT)
+    more = {values: select("values"), over_time: select("sampled_values")}
     processes, filled = stage_launches(con, found, order="run, dispatch_id", owner="run", launches=launches, more=more)
     keys = {run: (low, high, n) for run, low, high, n in processes}
     recordings = []
@@ -344,32 +336,12 @@ def read_json(con: Connection, file: Path, output: Output, work: Path) -> tuple[
         )  # fmt: skip
         item.set_place(place_of(output, run.host, run.pid))
         if run.messages:
-            item.ranges = f"SELECT {', '.join(SPAN)} FROM {markers} WHERE session = {number}"
-        item.activity = json_activity(run.pid, number, (*acts, devices), run.active)
-        item.sampled = json_samples(number, *sample_parts) if run.sampled else None
+            item.ranges = select("ranges", number=number, columns=", ".join(SPAN))
+        own = partial(select, number=number)
+        item.activity = json_activity(own, run.pid, run.active)
+        item.sampled = json_samples(own) if run.sampled else None
         recordings.append(item)
     describe_recordings(con, recordings)
     if unread := sum(run.driver_events for run in runs):
         warnings.append(note("not_read.driver", file=file, events=unread))
     return recordings, warnings
-
-
-def _devices(runs: list[JsonRun]) -> str:
-    """Return a FROM item with run, agent and device: an agent's number among those of its process.
-
-    ``agent`` is its node in the machine's topology.
-    """
-    known = {
-        (r, a.numbers[1]): a.numbers[0]
-        for r, run in reversed(list(enumerate(runs)))
-        for a in reversed(run.agents)
-        if a.numbers[0] is not None and a.numbers[1] is not None
-    }
-    return _table([(run, node, number) for (run, node), number in known.items()], "run, agent, device")
-
-
-def _table(rows: list[tuple[int | None, ...]], columns: str) -> str:
-    """Return a FROM item of whole numbers."""
-    if not rows:
-        return f"(SELECT {', '.join(f'NULL::BIGINT AS {c}' for c in columns.split(', '))} WHERE false)"
-    return f"(SELECT * FROM (VALUES {', '.join(map(str, rows))}) v({columns}))"

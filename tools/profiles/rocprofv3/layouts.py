@@ -12,7 +12,11 @@ HEADERS: dict[str, list[str]] = _ALL["headers"]
 EVENTS: dict[str, dict[str, str]] = _ALL["events"]
 """Kind of activity -> column of events -> SQL."""
 ROCPD: dict[str, dict[str, str]] = _ALL["rocpd"]["columns"]
-"""Table of a database -> column of its copy -> SQL of SQLite."""
+"""Rows of a database, called as their table or as in TABLES -> column of their copy -> SQL of SQLite."""
+TABLES: dict[str, str] = _ALL["rocpd"]["tables"]
+IDS: dict[str, str] = _ALL["rocpd"]["ids"]
+MISSING: dict[str, str] = _ALL["rocpd"]["missing"]
+SELECTS: dict[str, str] = _ALL["rocpd"]["selects"]
 OPTIONAL: dict[str, list[str]] = _ALL["rocpd"]["optional"]
 """Table of a database -> columns that it may lack."""
 ROCPD_LISTS: dict[str, list[str]] = _ALL["rocpd"]["lists"]
@@ -23,3 +27,8 @@ SAMPLES: dict[str, dict[str, str]] = _ALL["samples"]
 """Kind of source of program counter samples -> column -> SQL."""
 HOTSPOTS: dict[str, dict[str, str]] = _ALL["hotspots"]
 ATT: dict[str, list[str]] = _ALL["att"]
+
+
+def layout_sql(name: str, **words: object) -> str:
+    """Return the SQL of a further step, with ``words`` in place of what it names in braces."""
+    return str(_ALL["sql"][name].format(**words))

@@ -15,7 +15,7 @@ from ..merging.contract import Connection, count_rows, one_row, parquet, row_of,
 from ..merging.ranks import sql_value
 from ..merging.wording import refusal
 from ..parsing.csv_file import stage_columns
-from .layouts import ROCPD, SAMPLES
+from .layouts import SAMPLES
 from .outputs import SAMPLE_KINDS as KINDS
 from .outputs import Output
 from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
@@ -130,17 +130,13 @@ def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, A
         yield number, (str(text)[:_TEXT], comment[:_TEXT] if isinstance(comment, str) else None)
 
 
-def json_samples(run: int, sample: str, text: str, code_objects: str, entry: str) -> ProcessSamples:
-    """Return the samples of one process of a JSON file; the arguments are the spooled rows of all processes."""
-    texts = f"(SELECT DISTINCT ON (text) * FROM {text} WHERE run = {run})"
-    rows = f"SELECT * FROM (SELECT * FROM {sample} WHERE run = {run}) LEFT JOIN {texts} USING (text)"
-    objects = f"(SELECT DISTINCT ON (code_object) * FROM {code_objects} WHERE run = {run})"
+def json_samples(select: Callable[..., str]) -> ProcessSamples:
+    """Return the samples of one process of a JSON file; ``select`` returns the SQL of layouts.toml for its rows."""
     starts = {"symbol": "linked", "start": "address - delta"} | {c: c for c in ("code_object", "kernel")}
     return ProcessSamples(
-        f"SELECT {_columns_of('json')} FROM ({rows})",
-        f"SELECT {', '.join(OBJECT)} FROM {objects}",
-        f"SELECT {row_of(ENTRY, starts, 'TRY_CAST')} FROM (SELECT * FROM {entry} WHERE run = {run}) "
-        f"LEFT JOIN {objects} USING (code_object) WHERE linked != ''",
+        select("samples", columns=_columns_of("json")),
+        select("objects"),
+        select("entries", columns=row_of(ENTRY, starts, "TRY_CAST")),
     )
 
 
@@ -150,8 +146,8 @@ def _whole(value: Any) -> int | None:
 
 # -- rocpd ----------------------------------------------------------------------------------------------------------
 
-_TABLE, _TEXTS, _PLAIN = "rocpd_gpu_pc_sample", "rocpd_disassembly_data", "rocpd_pc_sampling"
-"""Table of samples with addresses, its table of texts, and a table with texts that a fork of the SDK writes."""
+_TABLE, _PLAIN = "rocpd_gpu_pc_sample", "rocpd_pc_sampling"
+"""Table of samples with addresses, and a table with texts that a fork of the SDK writes."""
 _CODE, _SYMBOLS = "rocpd_info_code_object", "rocpd_info_kernel_symbol"
 
 
@@ -182,28 +178,15 @@ class DatabaseSamples:
 def database_samples(staging: Staging) -> DatabaseSamples | None:
     """Return the samples of a database; None if it has none."""
     con, db = staging.con, staging.db
-    parts = [_by_address(staging)] if db.parts(_TABLE) else []
+    parts = [staging.select("samples_by_address", columns=_columns_of("address"))] if db.parts(_TABLE) else []
     if db.parts(_PLAIN):  # samples with the columns of the CSV files
-        parts.append(f"SELECT session, process, {_columns_of('text')} FROM {staging.rows(_PLAIN)}")
+        parts.append(staging.select("samples_with_texts", columns=_columns_of("text")))
     if not parts:
         return None
     merged = merge_equal_samples(" UNION ALL ".join(parts), "session", "process")
     staged = write_relation(con, merged, staging.file("samples.parquet"))
     if not count_rows(con, staged):
         return None
-    objects, entries = "", ""
-    if db.parts(_CODE):
-        objects = f"SELECT * FROM {staging.rows(_CODE)}"
-    if db.parts(_SYMBOLS):
-        entries = "SELECT session, process, code_object, linked AS symbol, kernel, NULL::BIGINT AS start "
-        entries += f"FROM {staging.rows(_SYMBOLS, ROCPD['entry'])} WHERE linked != ''"
+    objects = staging.select("code_objects") if db.parts(_CODE) else ""
+    entries = staging.select("entries") if db.parts(_SYMBOLS) else ""
     return DatabaseSamples(f"SELECT * FROM {staged}", objects, entries)
-
-
-def _by_address(staging: Staging) -> str:
-    """Return SQL for the samples of rocprofv3 since 2026: addresses, and numbers of reasons if it has these columns."""
-    texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
-    if staging.db.parts(_TEXTS):
-        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS)})"
-    join = f"LEFT JOIN {texts} USING (session, code_object, place)"
-    return f"SELECT session, process, {_columns_of('address')} FROM {staging.rows(_TABLE)} {join}"

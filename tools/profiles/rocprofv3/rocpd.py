@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
 from ...base.untrusted_text import plain_text
 from ..merging.contract import count_rows, parquet
+from ..merging.wording import note, refusal
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import Database, open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
-from .layouts import AGENT, OPTIONAL, ROCPD, ROCPD_LISTS
+from .layouts import AGENT, IDS, MISSING, OPTIONAL, ROCPD, ROCPD_LISTS, SELECTS, TABLES
 from .outputs import Output, place_of
 from .pc_samples import database_samples
 from .recorded_activity import (
@@ -64,20 +65,31 @@ class Staging:
     con: duckdb.DuckDBPyConnection
     db: Database
     work: Path
-    _staged: dict[tuple[str, ...], str] = field(default_factory=dict)
-    """What was staged already: table and picks -> FROM item."""
+    _staged: dict[str, str] = field(default_factory=dict)
+    """What was staged already, by its name in layouts.toml."""
 
-    def rows(self, table: str, stated: Mapping[str, str] | None = None) -> str:
-        """Return a FROM item with the rows of a table; ``stated`` is SQL of SQLite by column, else as in layouts.toml.
+    def select(self, which: str, **words: str) -> str:
+        """Return the SQL ``which`` of layouts.toml with ``words`` and rows of the database in place of their names."""
+        names = {part for _, part, *_ in Formatter().parse(SELECTS[which]) if part}
+        return SELECTS[which].format(**words, **{rows: self.rows(rows) for rows in names - words.keys()})
+
+    def rows(self, name: str) -> str:
+        """Return a FROM item with rows of the database, as in layouts.toml, each once if other rows refer to them.
 
         The session, which every row repeats, is replaced by a number.
         """
-        picks = dict(ROCPD[table] if stated is None else stated)
+        table = TABLES.get(name, name)
+        if name in MISSING and not self.db.parts(table):
+            return MISSING[name]
+        if name not in self._staged:
+            self._staged[name] = self._stage(table, dict(ROCPD[name]))
+        rows = self._staged[name]
+        return f"(SELECT DISTINCT ON (session, {IDS[name]}) * FROM {rows})" if name in IDS else rows
+
+    def _stage(self, table: str, picks: dict[str, str]) -> str:
+        """Copy the rows of a table; ``picks`` is SQL of SQLite by column."""
         for missing in {*OPTIONAL.get(table, ())} - self.db.columns(table):
             picks |= {name: "NULL" for name, sql in picks.items() if missing in re.findall(r"\w+", sql)}
-        request = (table, *picks, *picks.values())
-        if request in self._staged:
-            return self._staged[request]
         columns = {column: _TYPES.get(column, "BIGINT") for column in picks}
         numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(self.sessions))
         sqlite_columns = dict(picks)
@@ -90,13 +102,7 @@ class Staging:
             spool.add(batch)
             row_count += len(batch)
             progress.report(f"read {count_text(row_count, 'row')} of {table} of {self.db.path.name}")
-        self._staged[request] = parquet(spool.close())
-        return self._staged[request]
-
-    def rows_by_id(self, table: str, key: str, picks: dict[str, str]) -> str:
-        """Return a FROM item with the rows of a table by their id, which becomes the column ``key``."""
-        rows = self.rows(table, {"session": "guid", key: "id", **picks})
-        return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
+        return parquet(spool.close())
 
     def few_rows(self, table: str, picks: Sequence[str], where: str) -> list[tuple[Any, ...]]:
         """Return the first rows of a small table; none if it is missing."""
@@ -121,10 +127,7 @@ class Staging:
                 batches = self.db.read(table, ["DISTINCT substr(guid, 1, 200)"])
                 guids = {str(guid) for batch in batches for (guid,) in batch}
         if len(guids) > size_limits.MOST_PROCESSES:
-            why = f"at most {size_limits.MOST_PROCESSES} can be read"
-            raise BadInput(
-                f"{self.db.path.name} contains {count_text(len(guids), 'run')}", why, "Import the single databases"
-            )
+            raise refusal("too_many_sessions", file=self.db.path, runs=len(guids), most=size_limits.MOST_PROCESSES)
         return sorted(guids)
 
 
@@ -152,7 +155,7 @@ def read_rocpd(
         elif db.parts(VIEW):
             (found, values), over_time = _from_views(staging), ""
         else:
-            raise BadInput(f"{file.name} is not a rocpd database", "it has no table of kernel dispatches")
+            raise refusal("no_dispatches", file=file)
         launches, *paths = (staging.file(f"{name}.parquet") for name in ("launches", "counted", "over_time"))
         more = {path: sql for path, sql in zip(paths, (values, over_time), strict=True) if sql}
         order = "session, process, dispatch_id" + (", event_id" if db.parts(DISPATCHES) else "")
@@ -180,8 +183,7 @@ def read_rocpd(
         warnings = [*unread_tables(staging), *(spans.warnings if spans else [])]
         # Values that are not numbers in SQLite were read as infinite.
         if bad := count_rows(con, f"{parquet(value_files)} WHERE NOT isfinite(value)") if value_files else 0:
-            text = f"{file.name}: {bad} counter values are not finite numbers; they are treated as not collected."
-            warnings.insert(0, Note("not_a_number", text))
+            warnings.insert(0, note("not_a_number.counters", file=file, count=bad))
         return recordings, warnings
 
 
@@ -190,35 +192,15 @@ def _from_tables(staging: Staging, correlated: str) -> tuple[str, str]:
 
     ``correlated`` is SQL for session, event_id and correlation, or empty if these are not needed.
     """
-    symbol, device = ROCPD["rocpd_info_kernel_symbol"], {"device": "coalesce(logical_index, absolute_index)"}
-    found = (
-        "SELECT coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, correlation, d.* "
-        f"FROM {staging.rows(DISPATCHES)} d "
-        f"LEFT JOIN ({correlated or 'SELECT -1 AS session, -1 AS event_id, NULL AS correlation'}) "
-        "USING (session, event_id) "
-        f"LEFT JOIN {staging.rows_by_id('rocpd_info_kernel_symbol', 'symbol', symbol)} USING (session, symbol) "
-        f"LEFT JOIN {staging.rows_by_id('rocpd_info_agent', 'agent', device)} USING (session, agent) "
-        f"LEFT JOIN {staging.rows_by_id('rocpd_info_process', 'process', {'pid': 'pid'})} p USING (session, process)"
-    )
-    if not staging.db.parts("rocpd_pmc_event") or not staging.db.parts("rocpd_info_pmc"):
-        return found, ""
-    names = staging.rows_by_id("rocpd_info_pmc", "pmc", {"counter": "name"})
-    return found, (
-        f"SELECT key, counter, value FROM {staging.rows('rocpd_pmc_event')} JOIN found USING (session, event_id) "
-        f"JOIN {names} USING (session, pmc) WHERE value IS NOT NULL AND sample IS NULL"
-    )
+    nothing = "SELECT -1 AS session, -1 AS event_id, NULL AS correlation"
+    found = staging.select("launches", correlated=correlated or nothing)
+    counted = staging.db.parts("rocpd_pmc_event") and staging.db.parts("rocpd_info_pmc")
+    return found, staging.select("values") if counted else ""
 
 
 def _from_views(staging: Staging) -> tuple[str, str]:
-    nothing = ", ".join(f"NULL AS {c}" for c in ROCPD_LISTS["of_tables"])
-    found = f"SELECT process AS pid, {nothing}, * FROM {staging.rows(VIEW)}"
-    if not staging.db.parts("counters_collection"):
-        return found, ""
-    return found, (
-        f"SELECT key, counter, value FROM {staging.rows('counters_collection')} g JOIN found f "
-        "ON f.session IS NOT DISTINCT FROM g.session AND f.process = g.process AND f.dispatch_id = g.dispatch_id "
-        "AND f.device IS NOT DISTINCT FROM g.device WHERE value IS NOT NULL"
-    )
+    found = staging.select("launches_of_view", nothing=", ".join(f"NULL AS {c}" for c in ROCPD_LISTS["of_tables"]))
+    return found, staging.select("values_of_view") if staging.db.parts("counters_collection") else ""
 
 
 class RocpdProcess(NamedTuple):
@@ -238,10 +220,7 @@ def _processes(
 ) -> list[RocpdProcess]:
     """Return processes with launches, then others that are ``active``; one placeholder for a run without either."""
     if len(rows) > size_limits.MOST_PROCESSES:
-        name = staging.db.path.name
-        raise BadInput(
-            f"{name} contains launches of {count_text(len(rows), 'process')}", "that is more than can be read"
-        )
+        raise refusal("too_many_launched", file=staging.db.path, processes=rows)
     processes = [RocpdProcess(*row) for row in rows]
     launched_processes = {(one.session, one.number) for one in processes}
     processes += [

@@ -7,11 +7,10 @@ import shlex
 from dataclasses import dataclass
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import Problem
 from ...device.machine.model import Vendor
 from ...device.machine.profilers import ProfilerProgram
 from ..job import Step
-from ..known_failures import explain_failure, version_numbers
+from ..known_failures import version_numbers
 from ..request import ProfileRequest, Replay, refuse_unsupported
 from ..wording import note, problem
 
@@ -105,8 +104,3 @@ def notes(request: ProfileRequest, features: PerfFeatures) -> list[Note]:
 def left_out(request: ProfileRequest, features: PerfFeatures) -> dict[str, str]:
     """Return nothing: perf itself reports events that it does not support."""
     return {}
-
-
-def explain(status: int, stderr: str) -> Problem | None:
-    """Explain a known failure; None if it is unknown."""
-    return explain_failure(NAME, status, stderr)

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ....analysis.base.extensions import DRIVERS, extensions
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import BadInput, Problem, near
+from ....analysis.base.problems import BadInput, near
 from ....analysis.planning.sampling import Cost
 from ...base.parameters import Reference
 from ...device.machine.profilers import ProfilerProgram
@@ -62,9 +62,6 @@ class ProfilerDriver(Protocol):
     def left_out(self, request: ProfileRequest, features: Any) -> dict[str, str]:
         """Map each counter of the request that cannot be counted to the reason."""
 
-    def explain(self, status: int, stderr: str) -> Problem | None:
-        """Explain a known failure, or return None; ``stderr`` is everything it printed, with the beginning of LOG."""
-
 
 @runtime_checkable
 class SamplingDriver(ProfilerDriver, Protocol):
@@ -72,6 +69,11 @@ class SamplingDriver(ProfilerDriver, Protocol):
 
     RECORDS: bool
     """Whether rooflens itself records the timing run, so that the profiler need not be installed for it."""
+    SAMPLES_LINES: bool
+    """Whether it may take samples of instructions without being asked to. rocprofv3 may not, because AMD warns that its
+    sampling can freeze a GPU."""
+    progress: Read
+    """Reads the progress from its output or LOG."""
 
     def with_progress(self, step: Step) -> Step:
         """Change a step so that the profiler reports its progress, which may require another program afterwards."""
@@ -95,14 +97,6 @@ class RankedDriver(Protocol):
 
 
 @runtime_checkable
-class ReportingDriver(Protocol):
-    """A profiler that reports its progress."""
-
-    progress: Read
-    """Reads the progress from its output or LOG."""
-
-
-@runtime_checkable
 class ListingDriver(Protocol):
     """A profiler whose ways of sampling instructions depend on the machine, and which lists them."""
 
@@ -111,17 +105,6 @@ class ListingDriver(Protocol):
 
     def add_sampling_methods(self, features: Any, text: str) -> Any:
         """Add the methods in the output of SAMPLING_LIST to the features."""
-
-
-@runtime_checkable
-class LineDriver(Protocol):
-    """A profiler that may take samples of instructions without being asked to.
-
-    rocprofv3 may not, because AMD warns that its sampling can freeze a GPU.
-    """
-
-    def samples_lines(self, features: Any) -> bool:
-        """Return whether this version can take samples on this machine."""
 
 
 _OWN: list[ProfilerDriver] = [rocprofv3, rocprof.V2, rocprof.V1, ncu]

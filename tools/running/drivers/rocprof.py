@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 
 from ....analysis.base.notes import Note
-from ....analysis.base.problems import Problem
 from ....analysis.catalogue.counter_names import level_of
 from ....analysis.catalogue.targets import find_target
 from ...device.machine.profilers import PROGRAMS, ProfilerProgram
 from ...profiles.merging.merge import ACCUMULATE
 from ..job import Step
-from ..known_failures import explain_failure
 from ..request import (
     SERIALISED,
     ProfileRequest,
@@ -89,10 +87,6 @@ class _RocprofDriver:
             return {}
         why = "the device's number of L2 channels is not known; name the product (MI300X) as gpu"
         return {c: why for counters in request.passes for c in counters if per_channel(c)}
-
-    def explain(self, status: int, stderr: str) -> Problem | None:
-        """Explain a known failure; None if it is unknown."""
-        return explain_failure(self.NAME, status, stderr)
 
     def _check_words(self, request: ProfileRequest, out: str) -> None:
         """Raise BadArgument for arguments or a folder that the profiler's script would alter."""

@@ -10,7 +10,6 @@ from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.running.drivers import registry
 from rooflens.tools.running.drivers.ncu.command import (
     cost,
-    explain,
     features,
     features_of,
     left_out,
@@ -20,6 +19,7 @@ from rooflens.tools.running.drivers.ncu.command import (
 )
 from rooflens.tools.running.drivers.registry import launcher_lines
 from rooflens.tools.running.job import Step
+from rooflens.tools.running.known_failures import explain_failure
 from rooflens.tools.running.request import ProfileRequest
 
 REQUEST = ProfileRequest(
@@ -112,19 +112,23 @@ def test_old_versions_are_refused() -> None:
 
 
 def test_failures_are_told_even_where_ncu_ends_well() -> None:
-    said = explain(0, NO_KERNEL)
+    said = explain_failure("ncu", 0, NO_KERNEL)
     assert isinstance(said, NotFound)
     assert "1. addk 2. mulk" in said.text
-    denied = explain(1, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU ...")
+    denied = explain_failure(
+        "ncu", 1, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU ..."
+    )
     assert isinstance(denied, MissingTool)
     assert "CAP_SYS_ADMIN" in denied.fix
-    missing = explain(1, "==ERROR== './nosuch' does not exist or is not an executable. Please make sure to ...")
+    missing = explain_failure(
+        "ncu", 1, "==ERROR== './nosuch' does not exist or is not an executable. Please make sure to ..."
+    )
     assert missing is not None
     assert "./nosuch" in missing.what
-    failed = explain(9, '==ERROR== Failed to profile "addk(float *, int)" in process 1912')
+    failed = explain_failure("ncu", 9, '==ERROR== Failed to profile "addk(float *, int)" in process 1912')
     assert failed is not None
     assert "addk(float *, int)" in failed.what
-    assert explain(3, "==ERROR== The application returned an error code (3).") is None
+    assert explain_failure("ncu", 3, "==ERROR== The application returned an error code (3).") is None
 
 
 # Lines that ncu printed in public logs, of releases 2022 to 2025 and one from before launches were numbered.

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.tools.running.drivers.perf import explain, features, features_of, steps
+from rooflens.tools.running.drivers.perf import features, features_of, steps
 from rooflens.tools.running.job import Step
+from rooflens.tools.running.known_failures import explain_failure
 from rooflens.tools.running.request import ProfileRequest
 
 REQUEST = ProfileRequest(command=("./app", "-e", "x"), passes=(("cycles", "branch-misses"),), target="cpu", repeats=2)
@@ -64,7 +65,7 @@ def test_the_real_perf_takes_the_command_line_and_writes_where_it_should(perf: s
     )
     (step,) = steps(wanted, features_of(None), program=perf, out=str(tmp_path))
     done = run(step, tmp_path)
-    if done.returncode and explain(done.returncode, done.stderr):
+    if done.returncode and explain_failure("perf", done.returncode, done.stderr):
         pytest.skip("perf may not count here")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{list(odd[1:])}\n"
@@ -81,11 +82,11 @@ def test_the_real_perf_fails_in_words_that_are_known(perf: str, tmp_path: Path) 
         features_of(None), program=perf, out=str(tmp_path),
     )  # fmt: skip
     done = run(step, tmp_path)
-    said = explain(done.returncode, done.stderr)
+    said = explain_failure("perf", done.returncode, done.stderr)
     assert isinstance(said, BadArgument)
     assert "nosuch" in said.what
     other = dataclasses.replace(step, name="run_2", argv=(*step.argv[:2], "-e", "task-clock", "--", "./nosuch"))
     done = run(other, tmp_path)
-    said = explain(done.returncode, done.stderr)
+    said = explain_failure("perf", done.returncode, done.stderr)
     assert isinstance(said, NotFound)
     assert "No such file" in said.why

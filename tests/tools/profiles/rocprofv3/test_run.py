@@ -13,7 +13,6 @@ from rooflens.analysis.planning.plan import plan
 from rooflens.tests.standins.options import VERSIONS as RELEASES
 from rooflens.tests.standins.options import parser
 from rooflens.tools.running.drivers.rocprofv3.command import (
-    explain,
     features,
     features_of,
     left_out,
@@ -23,6 +22,7 @@ from rooflens.tools.running.drivers.rocprofv3.command import (
 )
 from rooflens.tools.running.drivers.rocprofv3.features import Rocprofv3Features
 from rooflens.tools.running.job import Step
+from rooflens.tools.running.known_failures import explain_failure
 from rooflens.tools.running.request import LaunchSample, ProfileRequest
 
 COMMAND = ("./app", "--size", "8", "--", "a b", "$(x)")
@@ -377,7 +377,7 @@ def test_a_pass_over_the_limits_is_refused_before_it_could_hang() -> None:
 
 
 def test_failures_are_told_in_words() -> None:
-    said = explain(1, "rocprofv3: error: unrecognized arguments: --disable-signal-handlers true")
+    said = explain_failure("rocprofv3", 1, "rocprofv3: error: unrecognized arguments: --disable-signal-handlers true")
     assert said is not None
     assert "--disable-signal-handlers" in said.text
-    assert explain(3, "app: wrong answer") is None
+    assert explain_failure("rocprofv3", 3, "app: wrong answer") is None

@@ -236,15 +236,14 @@ _SHEBANG = 512
 _WORDS = 20
 
 
-def times(command: Sequence[str], out: str, program_python: str | None = None, *, timeline: bool = False) -> Step:
+def times(command: Sequence[str], out: str, *, timeline: bool = False) -> Step:
     """Return the step ``timing``: every process that uses CUDA writes a file into the step's folder below ``out``.
 
     With ``timeline`` the files also contain calls with their stacks, copies and fills.
 
-    Raises MissingTool if the recorder cannot be compiled here; ncu can then measure times. ``program_python`` is the
-    interpreter of a Python program, if the command itself does not show it.
+    Raises MissingTool if the recorder cannot be compiled here; ncu can then measure times.
     """
-    built = recorder(program_python or python_of(command))
+    built = recorder(python_of(command))
     environment = built.environment(f"{out}/{NAME}", timeline=timeline, stacks=timeline)
     return Step(NAME, tuple(command), env=environment, unset=_UNSET, durable=True)
 

@@ -6,13 +6,15 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pydantic
 
 from .....analysis.base.kernel_names import short
 from .....analysis.base.notes import Note
-from .....analysis.base.problems import MissingTool, Problem
+from .....analysis.base.problems import MissingTool
+from .....analysis.catalogue import files
 from .....analysis.planning.sampling import Cost, EarlyEnd
 from ....base.profile_files import HOTSPOTS_STEP
 from ....base.untrusted_text import plain_text
@@ -22,7 +24,6 @@ from ....profiles.cupti.records import TIMING
 from ....profiles.merging.demangled_names import demangle_name
 from ....profiles.merging.matching import SAMPLE, CountingSample
 from ...job import Step
-from ...known_failures import explain_failure
 from ...profiler_progress import ProfilerProgress
 from ...range_filter import RangeFilter, RangePath, exact_names_pattern, range_filter_of_text
 from ...request import (
@@ -73,25 +74,13 @@ def expressions(chain: RangePath) -> list[str]:
 
 def _escape(name: str) -> str:
     """Escape a name so that it contains no quantifiers; raise BadArgument for names that ncu cannot express."""
-    if why := _why_not_expressible(name):
+    inexpressible = files.load(Path(__file__).with_suffix(".toml"))["inexpressible"]
+    why = next((why for pattern, why in inexpressible.items() if re.search(pattern, name)), "")
+    if not why and ("\0" in name or len(name) >= LONGEST_NAME):
+        why = f"the recording keeps {LONGEST_NAME} characters of a name, but the filter needs all"
+    if why:
         raise problem("bad_range_name", name=plain_text(name, 80), why=why)
     return _QUANTIFIER.sub(r"\\\g<0>", name)
-
-
-def _why_not_expressible(name: str) -> str:
-    if not name:
-        return "a range without a name cannot be filtered by"
-    if "\\" in name:
-        return "a backslash in a name cannot be distinguished from an escape character"
-    if name.startswith("@"):
-        return "a leading @ would end the name of a domain"
-    if name.startswith("regex:"):
-        return "a name that begins with regex: is read as a regular expression"
-    if name.startswith("-"):
-        return "a name that begins with a dash is read as an option"
-    if "\0" in name or len(name) >= LONGEST_NAME:
-        return f"the recording keeps {LONGEST_NAME} characters of a name, but the filter needs all"
-    return ""
 
 
 NAME = "ncu"
@@ -102,6 +91,7 @@ FILE_OPTION: str | None = None
 NAMES_DEVICE = True
 PROGRAM = PROGRAMS[NAME]
 RECORDS = True
+SAMPLES_LINES = True
 RANGES = True
 _PAGE = "raw.csv"
 _PAGE_OPTIONS = ("--csv", "--page", "raw", "--print-units", "base", "--log-file")
@@ -251,11 +241,6 @@ def _sample_file(request: ProfileRequest, step: str) -> dict[str, str]:
     return {f"{step}/{SAMPLE}": CountingSample(sample.skip, sample.expected).text()}
 
 
-def samples_lines(features: NcuFeatures) -> bool:
-    """Return whether instructions can be sampled: every supported version has the section SourceCounters."""
-    return True
-
-
 def with_progress(step: Step) -> Step:
     """Make the step write a report instead of a page, so that ncu prints its progress; a second call makes the page.
 
@@ -386,8 +371,3 @@ def progress(text: str) -> ProfilerProgress | None:
         passes=int(passes[1]) if passes else None,
         share=min(1.0, int(percent[-1]) / 100) if percent else None,
     )
-
-
-def explain(status: int, stderr: str) -> Problem | None:
-    """Explain a known failure; None if unknown. Pass the beginning of raw.csv as well as stderr."""
-    return explain_failure(NAME, status, stderr)

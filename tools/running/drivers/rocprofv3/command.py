@@ -11,13 +11,11 @@ from typing import Any
 import pydantic
 
 from .....analysis.base.notes import Note
-from .....analysis.base.problems import Problem
 from .....analysis.planning.sampling import Cost
 from ....base.profile_files import HOTSPOTS_STEP
 from ....device.machine.profilers import PROGRAMS
 from ....profiles.merging.matching import SAMPLE, CountingSample
 from ...job import Step
-from ...known_failures import explain_failure
 from ...profiler_progress import ProfilerProgress
 from ...range_filter import counted_besides, exact_names_pattern, number_ranges
 from ...request import (
@@ -39,6 +37,7 @@ NAME = "rocprofv3"
 VENDOR = "amd"
 REPLAY: Replay = "application"
 RECORDS = False
+SAMPLES_LINES = False
 RANGES = False
 LOG: str | None = None
 FILE_OPTION: str | None = None
@@ -210,11 +209,6 @@ def progress(text: str) -> ProfilerProgress | None:
     return ProfilerProgress(
         "", doing="the program is running" if matches[-1]["loaded"] else "the program ended, writing results"
     )
-
-
-def explain(status: int, stderr: str) -> Problem | None:
-    """Explain a known failure; None if it is unknown."""
-    return explain_failure(NAME, status, stderr)
 
 
 @dataclass(frozen=True)
