@@ -28,7 +28,7 @@ from ...analysis.store.store import TABLES, Manifest, Store, write_table
 from ...analysis.workload import Workload
 from ..base.results import Table
 from .computed_tables import DERIVED, Row, log_rows
-from .errors import too_wide
+from .errors import query_problem
 from .references import References
 from .sandbox import MEMORY_BYTES
 
@@ -213,7 +213,7 @@ def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> 
     """Raise a Problem at once for data that would only fill the memory after seconds of copying."""
     rows = sum(m.events if table == "events" else m.dispatches for m in manifests) if table in _LONG else 0
     if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
-        raise too_wide(table, rows, len(types))
+        raise query_problem("too_wide", table=table, rows=rows, columns=len(types), limit=MEMORY_BYTES / 1e9)
 
 
 _OF_ONE = ["column_name", "column_type", "null", "key", "default", "extra"]
