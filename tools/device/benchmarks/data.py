@@ -192,8 +192,8 @@ def noise(first: int, count: int, seed: int) -> Array:
 
 def noise_at(index: Array, seed: int) -> Array:
     """Return the words at these indices (kernels/memory.h, noise)."""
-    word: Array = (index.astype(np.uint64) + np.uint64(seed)).astype(np.uint32)
-    word = (word ^ (word >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    word = (word ^ (word >> np.uint32(15))) * np.uint32(0x846CA68B)
-    word = word ^ (word >> np.uint32(16))
-    return (word >> np.uint32(9)) | np.uint32(0x3F800000)
+    word: Array = (index.astype(np.uint64) + seed).astype(np.uint32)
+    word = (word ^ (word >> 16)) * 0x7FEB352D
+    word = (word ^ (word >> 15)) * 0x846CA68B
+    word = word ^ (word >> 16)
+    return (word >> 9) | 0x3F800000

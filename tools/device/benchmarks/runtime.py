@@ -115,6 +115,33 @@ class Runtime(Protocol):
         """Return the milliseconds between two completed events."""
 
 
+_NOT_READY = 600
+"""The status of an event that the queue has not passed yet, of both libraries."""
+
+
+class DriverCalls:
+    """The functions that HIP has in common with CUDA's driver, under another prefix, on the default stream."""
+
+    def __init__(self, library: Any, prefix: str, stream: int | None) -> None:
+        self._library, self._prefix, self._stream = library, prefix, stream
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return result(self._prefix + name, getattr(self._library, self._prefix + name)(*arguments))
+
+    def record(self, event: Any) -> None:
+        self._call("EventRecord", event, self._stream)
+
+    def is_done(self, event: Any) -> bool:
+        (status,) = getattr(self._library, f"{self._prefix}EventQuery")(event)
+        if int(status) == _NOT_READY:
+            return False
+        result("a launch", (status,))
+        return True
+
+    def elapsed_ms(self, first: Any, last: Any) -> float:
+        return float(self._call("EventElapsedTime", first, last))
+
+
 def wait(runtime: Runtime, event: Any, expected_s: float = 0.0, *, eagerly: bool = False) -> None:
     """Wait by polling until the queue has passed an event, because the runtime's own waits can block forever.
 
