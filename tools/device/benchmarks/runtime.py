@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import pynvml
 
 from ....analysis.base.problems import LimitExceeded, Problem
-from ....analysis.launches.device_clocks import ClockState, summary
-from ..machine.sensors import BackgroundSampler, Read, SensorReading, answer_or_none, handle_at
+from ..machine.sensors import answer_or_none, handle_at
 
 MONITORS = {"amd": "amd-smi or rocm-smi", "nvidia": "nvidia-smi"}
 """Programs that show who is using a GPU, by vendor."""
@@ -166,30 +165,6 @@ def settle(runtime: Runtime, expected_s: float = 0.0) -> None:
     event = runtime.event()
     runtime.record(event)
     wait(runtime, event, expected_s)
-
-
-_EVERY_S = 0.02
-
-
-class BenchmarkClocks(BackgroundSampler):
-    """Samples clocks while its with block runs; without a reader there are no samples."""
-
-    def __init__(self, read: Read | None) -> None:
-        super().__init__(read is not None)
-        self._read = read
-        self._readings: list[SensorReading] = []
-
-    @property
-    def state(self) -> ClockState | None:
-        """Return the aggregated samples. All of them count: a benchmark never idles, even if a slow sensor shows it."""
-        return summary([{**one.as_row(), "busy_pct": None} for one in list(self._readings)])
-
-    def _sample(self) -> None:
-        assert self._read is not None
-        while True:
-            self._readings.append(self._read())
-            if self._over.wait(_EVERY_S):
-                return
 
 
 def driver_and_partition(pci: str) -> tuple[str | None, str | None]:

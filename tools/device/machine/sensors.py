@@ -208,36 +208,23 @@ class Sensor:
     sysfs: str = "/sys"
 
 
-class BackgroundSampler:
-    """Runs ``_sample`` in a thread while its with block runs, unless there is nothing to sample."""
+class SensorSampler:
+    """Samples in a thread while its with block runs; ``rows`` are rows of the table clocks."""
 
-    def __init__(self, something: bool) -> None:
-        self._something, self._over = something, threading.Event()
+    def __init__(self, sensors: list[Sensor], step: str, every_s: float = _EVERY_S, most: int = _MOST) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._sensors, self._step, self._every_s, self._most = sensors, step, every_s, most
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True, name="sensors")
 
     def __enter__(self) -> Self:
-        if self._something:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._something:
-            # If the driver hangs, only this thread is blocked.
-            self._thread.join(_PATIENCE_S)
-
-    def _sample(self) -> None:
-        """Sample until ``_over`` is set."""
-        raise NotImplementedError
-
-
-class SensorSampler(BackgroundSampler):
-    """Samples while its with block runs; ``rows`` are rows of the table clocks (launches/device_clocks.py)."""
-
-    def __init__(self, sensors: list[Sensor], step: str, every_s: float = _EVERY_S, most: int = _MOST) -> None:
-        super().__init__(bool(sensors))
-        self.rows: list[dict[str, Any]] = []
-        self._sensors, self._step, self._every_s, self._most = sensors, step, every_s, most
+        # If the driver hangs, only this thread is blocked.
+        self._thread.join(_PATIENCE_S)
 
     def _sample(self) -> None:
         reads = [(s, read) for s in self._sensors if (read := reader(s.vendor, s.pci, Path(s.sysfs)))]
