@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from .database import connect
@@ -35,6 +36,8 @@ _RESULT_TYPE = re.compile(r"[\w\s:<>,*&()~'{}#\[\]-]*")
 _FUNCTION_NAME = re.compile(r"operator\W{0,3}|operator \w[\w ]*|[\w$.~]+")
 """The result type and the name of a function; other text is not shortened."""
 _NUMBER = re.compile(r"(?:\(([\w: ]+)\))?(-?\d+)(?:u|l|ul|ll|ull)?")
+_QUALIFIERS = re.compile(r"(?<=.)(?:\s*(?:(?<!\w)(?:const|volatile|__restrict__)|[&*]))+$", re.DOTALL)
+"""What follows a type; only pointers and references matter for its name."""
 _ELEMENT_TYPE = re.compile(
     r"(?:(?:un)?signed |long |short )*(?:void|bool|char|short|int|long|float|double|half|auto|unsigned|signed|wchar_t)"
     r"(?: (?:int|long|char|short|double))*|__int128|_Float\d+|std::bfloat16_t|__half2?|__nv_bfloat162?|__hip_bfloat16|"
@@ -167,11 +170,13 @@ def _leave_out_middle(form: str) -> str:
 # The structure of a name
 
 
+@dataclass
 class _NamePart:
     """A class, function, lambda or value in a name: its own name and its template arguments."""
 
-    def __init__(self, name: str, arguments: list[_NamePart], mark: str = "") -> None:
-        self.name, self.arguments, self.mark = name, arguments, mark
+    name: str
+    arguments: list[_NamePart]
+    mark: str = ""
 
     @property
     def plain(self) -> bool:
@@ -194,7 +199,9 @@ def _parse_part(text: str, depth: int = 0) -> _NamePart:
     if number:
         kind, value = number[1], number[2]
         return _NamePart({"0": "false", "1": "true"}.get(value, value) if kind == "bool" else value, [])
-    text, mark = _split_qualifiers(text)
+    mark = ""
+    if qualifiers := _QUALIFIERS.search(text):
+        text, mark = text[: qualifiers.start()], re.sub(r"[^&*]", "", qualifiers[0])
     text = re.sub(r"^(?:const|volatile|struct|class|enum) ", "", text)
     if _ELEMENT_TYPE.fullmatch(text):
         return _NamePart(text.rpartition("::")[2], [], mark)
@@ -207,26 +214,11 @@ def _parse_part(text: str, depth: int = 0) -> _NamePart:
     part = _NamePart(base, [_parse_part(a, depth + 1) for a in arguments] if depth < _DEEPEST else [], mark)
     if lambdas and not part.arguments:
         parameters = lambdas[-1].partition("(")[2]
-        types = _split_list(parameters[: _closing_bracket("(" + parameters, 0) - 1])
+        types = _split_list(parameters[: _closing_bracket("(" + parameters) - 1])
         part.mark = (
             f"({', '.join(_parse_part(t, depth + 1).name for t in types)})" if types and depth < _DEEPEST else ""
         )
     return part
-
-
-def _split_qualifiers(text: str) -> tuple[str, str]:
-    """A type without const, pointers and references, and the latter two."""
-    mark = ""
-    while True:
-        text = text.rstrip()
-        word = next((w for w in ("const", "volatile", "__restrict__", "&", "*") if text.endswith(w)), None)
-        if word is None or not (remaining := text.removesuffix(word)):
-            return text, mark
-        if word in "&*":
-            mark = word + mark
-        elif remaining[-1].isalnum() or remaining[-1] == "_":
-            return text, mark
-        text = remaining
 
 
 def _outermost_function(named: list[str]) -> str:
@@ -240,7 +232,7 @@ def _arguments(component: str) -> tuple[str, list[str]]:
     rest = component[len(base) :]
     if not rest.startswith("<"):
         return base.strip(), []
-    end = _closing_bracket(rest, 0)
+    end = _closing_bracket(rest)
     return base.strip(), _split_list(rest[1:end])
 
 
@@ -289,9 +281,9 @@ def _letters(text: str) -> Iterator[tuple[int, str, int]]:
             depth += 1
 
 
-def _closing_bracket(text: str, at: int) -> int:
-    """The position where the bracket that opens at ``at`` is closed, or the end of the text."""
-    return next((i for i, letter, depth in _letters(text) if i > at and letter in _CLOSE and depth == 0), len(text))
+def _closing_bracket(text: str) -> int:
+    """The position where the bracket at the beginning is closed, or the end of the text."""
+    return next((i for i, letter, depth in _letters(text) if i and letter in _CLOSE and depth == 0), len(text))
 
 
 # Increasingly short forms
@@ -321,11 +313,9 @@ def _text(part: _NamePart, *, top: bool = False) -> str:
     return f"{part.name}<{listed}>{mark}" if listed else f"{part.name}{mark}"
 
 
-def _filter_arguments(part: _NamePart, keep: Callable[[_NamePart], bool], *, inner: bool = True) -> _NamePart:
+def _filter_arguments(part: _NamePart, keep: Callable[[_NamePart], bool]) -> _NamePart:
     arguments = [a for a in part.arguments if keep(a)] or part.arguments[:1]
-    if inner:
-        arguments = [_filter_arguments(a, keep) for a in arguments]
-    return _NamePart(part.name, arguments, part.mark)
+    return _NamePart(part.name, [_filter_arguments(a, keep) for a in arguments], part.mark)
 
 
 def _without_plumbing(part: _NamePart) -> _NamePart:
