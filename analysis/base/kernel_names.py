@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from .database import connect
 from .problems import BadArgument, LimitExceeded, near
@@ -153,7 +154,8 @@ def _forms(name: str) -> tuple[str, ...]:
     parts = _parse_part(known)
     if _NOT_IN_CPP.search(known) or not (_RESULT_TYPE.fullmatch(result) and _FUNCTION_NAME.fullmatch(parts.name)):
         return (plain,)
-    return tuple(dict.fromkeys(_form_at_step(parts, step) for step in range(_STEPS)))
+    steps = accumulate(_SHORTENING, lambda part, leave_out: leave_out(part), initial=parts)
+    return tuple(dict.fromkeys(_text(part, top=True) for part in steps))
 
 
 def _tensile(name: str) -> str:
@@ -177,6 +179,10 @@ class _NamePart:
     name: str
     arguments: list[_NamePart]
     mark: str = ""
+
+    def holding(self, arguments: Iterable[_NamePart]) -> _NamePart:
+        """The same part with other arguments."""
+        return _NamePart(self.name, list(arguments), self.mark)
 
     @property
     def plain(self) -> bool:
@@ -289,23 +295,6 @@ def _closing_bracket(text: str) -> int:
 # Increasingly short forms
 
 
-def _form_at_step(part: _NamePart, step: int) -> str:
-    """The name after the first ``step`` shortening steps."""
-    for leave_out in (
-        _without_plumbing,
-        _without_wrappers,
-        _without_inner_values,
-        _without_inner,
-        _functors_only,
-        _first_only,
-    )[:step]:
-        part = leave_out(part)
-    return _text(part, top=True)
-
-
-_STEPS = 7
-
-
 def _text(part: _NamePart, *, top: bool = False) -> str:
     listed = ", ".join(_text(a) for a in part.arguments)
     # The parameters of a lambda belong to its name. Pointers do not matter for a kernel.
@@ -315,11 +304,7 @@ def _text(part: _NamePart, *, top: bool = False) -> str:
 
 def _filter_arguments(part: _NamePart, keep: Callable[[_NamePart], bool]) -> _NamePart:
     arguments = [a for a in part.arguments if keep(a)] or part.arguments[:1]
-    return _NamePart(part.name, [_filter_arguments(a, keep) for a in arguments], part.mark)
-
-
-def _without_plumbing(part: _NamePart) -> _NamePart:
-    return _filter_arguments(part, lambda a: not a.plumbing)
+    return part.holding(_filter_arguments(a, keep) for a in arguments)
 
 
 def _without_wrappers(part: _NamePart) -> _NamePart:
@@ -327,24 +312,24 @@ def _without_wrappers(part: _NamePart) -> _NamePart:
     arguments = [_without_wrappers(a) for a in part.arguments]
     if _WRAPPERS.fullmatch(part.name) and (inside := next((a for a in arguments if not (a.plain or a.plumbing)), None)):
         return inside
-    return _NamePart(part.name, arguments, part.mark)
-
-
-def _without_inner_values(part: _NamePart) -> _NamePart:
-    return _NamePart(part.name, [_filter_arguments(a, lambda each: not each.value) for a in part.arguments], part.mark)
-
-
-def _without_inner(part: _NamePart) -> _NamePart:
-    return _NamePart(part.name, [_NamePart(a.name, [], a.mark) for a in part.arguments], part.mark)
+    return part.holding(arguments)
 
 
 def _functors_only(part: _NamePart) -> _NamePart:
     arguments = [a for a in part.arguments if not a.plain] or [a for a in part.arguments if not a.value]
-    return _NamePart(part.name, list({_text(a): a for a in arguments}.values()), part.mark)
+    return part.holding({_text(a): a for a in arguments}.values())
 
 
-def _first_only(part: _NamePart) -> _NamePart:
-    return _NamePart(part.name, part.arguments[:1], part.mark)
+_SHORTENING: tuple[Callable[[_NamePart], _NamePart], ...] = (
+    lambda part: _filter_arguments(part, lambda a: not a.plumbing),
+    _without_wrappers,
+    lambda part: part.holding(_filter_arguments(a, lambda inner: not inner.value) for a in part.arguments),
+    lambda part: part.holding(a.holding(()) for a in part.arguments),
+    _functors_only,
+    lambda part: part.holding(part.arguments[:1]),
+)
+"""Steps that shorten a name one after the other: without plumbing, wrappers, inner values, all that is inner, plain
+types, and all arguments but the first."""
 
 
 PATTERN_LENGTH = 1000
