@@ -150,9 +150,7 @@ def compute_metrics(
         notes=[
             *list(unknown.values())[:_SHOWN],
             *([sentence("metrics.more_unknown", more=len(unknown) - _SHOWN)] if len(unknown) > _SHOWN else []),
-            *_renumbered_ids(computed.figures, metrics),
-            *_notes(manifest, computed.figures, short),
-            *_check(computed.figures, checked),
+            *_notes(manifest, computed.figures, short, metrics, checked),
             *computed.notes,
             *([sentence("metrics.of_time")] if short.folded and computed.of_time else _by_time(computed.of_time)),
             *_within(computed.left_out, part),
@@ -293,27 +291,20 @@ def _within(left_out: int, part: launching_ranges.ProgramPart | None) -> Iterato
         yield sentence("metrics.omitted", left_out=left_out)
 
 
-def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> Iterator[str]:
-    """Notes on how many of the metrics a check confirmed, and which ones it found off."""
-    names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
-    off = [name for name in names if checked[name].verdict == "off"]
-    if names:
-        yield sentence("metrics.confirmed", confirmed=len(names) - len(off))
-    for name in off[:_SHOWN]:
-        by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
-        yield sentence("metrics.off", name=name, by=by, check=checked[name])
-
-
-def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> Iterator[str]:
-    """Notes on requested ids that mean two metrics, because a release of rocprof-compute renumbered its table."""
+def _notes(
+    manifest: Manifest,
+    figures: list[engine.Figure],
+    short: Brief,
+    asked: list[str],
+    checked: Mapping[str, MetricCheck],
+) -> Iterator[str]:
+    """Notes on the target and its peaks, on values that are missing or odd, and on what check_counters found."""
     for word in asked:
+        # An id may mean two metrics, because a release of rocprof-compute renumbered its table.
         older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
         newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
         if older and newer:
             yield sentence("metrics.renumbered", word=word, older=older, newer=newer)
-
-
-def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> Iterator[str]:
     gpu = targets.find_target(manifest.arch)
     if gpu is None and manifest.arch:
         nearest = targets.nearest(manifest.arch, catalog.targets_with_metrics())
@@ -338,6 +329,13 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
         yield sentence("metrics.doubted", why=doubt.text)
     if any(w.code == "no_timing" for w in manifest.warnings):
         yield sentence("metrics.no_rates")
+    names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
+    off = [name for name in names if checked[name].verdict == "off"]
+    if names:
+        yield sentence("metrics.confirmed", confirmed=len(names) - len(off))
+    for name in off[:_SHOWN]:
+        by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
+        yield sentence("metrics.off", name=name, by=by, check=checked[name])
 
 
 def _source_notes(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
