@@ -92,13 +92,16 @@ def kernels_of(elf: Elf, budget: Budget) -> list[CodeKernel]:
     notes = list(elf.notes(budget))
     if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
         raise BadInput("The code object has the old version 2 format", fix="Build it for version 4 or later")
+    machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
     all_kernels = []
     for content in (c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE):
         try:
             stated_target, kernels = _unpack_metadata(content, budget)
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
             raise _damaged_metadata(plain_text(str(error))) from error
-        target = stated_target or _machine(elf.flags & 0xFF)
+        # Code objects V3 do not state their target; the flags of the ELF header do.
+        machine = elf.flags & 0xFF
+        target = stated_target or machines.get(machine, f"unknown (machine {machine:#x})")
         all_kernels += [_kernel(entries, target) for entries in kernels]
     return all_kernels
 
@@ -162,12 +165,6 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
         dynamic_stack=bool(entries.get(_STACK)),
         **numbers,
     )
-
-
-def _machine(number: int) -> str:
-    """Return the target from the flags of the ELF header, for code objects V3, which do not state it."""
-    machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
-    return machines.get(number, f"unknown (machine {number:#x})")
 
 
 def _damaged_metadata(why: str) -> BadInput:

@@ -197,16 +197,13 @@ def _write_rows(rows: Iterable[Row], table: str, folder: Path) -> str:
     try:
         with path.open("w", encoding="utf-8") as out:
             for row in rows:
-                out.write(json.dumps({name: _finite(value) for name, value in row.items()}) + "\n")
+                known = {k: v for k, v in row.items() if not isinstance(v, float) or math.isfinite(v)}
+                out.write(json.dumps(known) + "\n")
     except OSError as error:
         what = f"The rows of {table} cannot be passed on"
         raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
     types = ", ".join(f"{sql_literal(n)}: {sql_literal(c.type)}" for n, c in schema()[table].columns.items())
     return f"read_json({sql_path(path)}, format = 'newline_delimited', columns = {{{types}}})"
-
-
-def _finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> None:

@@ -58,15 +58,18 @@ def _nvidia(pci: str) -> Read | None:
         return None
     import pynvml
 
+    def number(name: str, *which: int, unit: float = 1.0) -> float | None:
+        value = answer_or_none(getattr(pynvml, name), handle, *which)
+        return None if value is None else value / unit
+
     def read() -> SensorReading:
         reasons = answer_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-        power = answer_or_none(pynvml.nvmlDeviceGetPowerUsage, handle)
         use = answer_or_none(pynvml.nvmlDeviceGetUtilizationRates, handle)
         return SensorReading(
-            clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
-            memory_clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)),
-            power_w=None if power is None else power / 1000,
-            temperature_c=_float(answer_or_none(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)),
+            clock_mhz=number("nvmlDeviceGetClockInfo", pynvml.NVML_CLOCK_SM),
+            memory_clock_mhz=number("nvmlDeviceGetClockInfo", pynvml.NVML_CLOCK_MEM),
+            power_w=number("nvmlDeviceGetPowerUsage", unit=1000),
+            temperature_c=number("nvmlDeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU),
             busy_pct=None if use is None else float(use.gpu),
             held_back=None if reasons is None else _causes(reasons, "nvml"),
         )
@@ -102,10 +105,6 @@ def answer_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _causes(bits: int, source: str) -> frozenset[str]:
     return frozenset(entry["cause"] for entry in _facts()[source] if bits & entry["bits"])
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _amd(device: Path) -> Read | None:
