@@ -19,7 +19,6 @@ from ..analysis.comparison.compare import Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
 from ..analysis.comparison.time_ratio import TimeVerdict
-from ..analysis.comparison.timeline_changes import WallTimeChange
 from ..analysis.comparison.timeline_changes import change as wall_time_change
 from ..analysis.comparison.timeline_changes import notes as wall_time_notes
 from ..analysis.comparison.work import Answer
@@ -208,6 +207,8 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
     leading = None if asked.kernel or asked.group or not steps else wall
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
+    ceilings = zip(("baseline", "candidate"), wall.ceilings, strict=True) if wall else ()
+    programs = [{"version": version, "ceiling": rounded_ceiling(one)} for version, one in ceilings]
     sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
     against = contradicted_claims(claims)
@@ -232,34 +233,16 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
         work=tables.of_work(top, extent) if alike else None,
         explanation=tables.of_terms(top, extent) if alike else None,
         normalised=None if alike else tables.of_shares(comparison),
-        program=_of_programs(wall),
+        program=table_from("programs", programs) if wall else None,
         metrics=tables.of_metrics(changed, not alike, extent, _MOST_METRICS if metrics else None),
         lines=tables.of_lines(sampled, extent) if sampled else None,
         only_in_baseline=tables.names(comparison.matching.only_before, extent),
         only_in_candidate=tables.names(comparison.matching.only_after, extent),
         metrics_only_in_baseline=tables.few(first.only_before, extent.metrics_of_one) if first else [],
         metrics_only_in_candidate=tables.few(first.only_after, extent.metrics_of_one) if first else [],
-        notes=[
-            note.text
-            for note in (
-                *notes(comparison),
-                *wall_time_notes(wall),
-                *tables.about_lines(sampled),
-            )
-        ],
+        notes=[n.text for n in (*notes(comparison), *wall_time_notes(wall), *tables.about_lines(sampled))],
         next=_next(comparison),
     )
-
-
-def _of_programs(wall: WallTimeChange | None) -> Table | None:
-    """The distance of both programs to their ceilings, by the version."""
-    if wall is None:
-        return None
-    rows = [
-        {"version": version, "ceiling": rounded_ceiling(one)}
-        for version, one in zip(("baseline", "candidate"), wall.ceilings, strict=True)
-    ]
-    return table_from("programs", rows)
 
 
 def _series(steps: list[Comparison], extent: Extent) -> CompareResult:

@@ -148,10 +148,9 @@ def compute_metrics(
         zeros=short.zeros,
         without_value=short.without_value,
         notes=[
-            *_unknown_words(unknown),
-            *_renumbered_ids(computed.figures, metrics),
-            *_notes(manifest, computed.figures, short),
-            *_check(computed.figures, checked),
+            *list(unknown.values())[:_SHOWN],
+            *([sentence("metrics.more_unknown", more=len(unknown) - _SHOWN)] if len(unknown) > _SHOWN else []),
+            *_notes(manifest, computed.figures, short, metrics, checked),
             *computed.notes,
             *([sentence("metrics.of_time")] if short.folded and computed.of_time else _by_time(computed.of_time)),
             *_within(computed.left_out, part),
@@ -194,12 +193,6 @@ def _answer(figures: list[engine.Figure], scope: str) -> str:
     return sentence(
         "metrics.one", name=figure.name, scope=scope, value=figure.value, unit=unit, of_peak=peak, doubt=doubt
     )
-
-
-def _unknown_words(unknown: dict[str, str]) -> Iterator[str]:
-    yield from list(unknown.values())[:_SHOWN]
-    if len(unknown) > _SHOWN:
-        yield sentence("metrics.more_unknown", more=len(unknown) - _SHOWN)
 
 
 def _sum_launches(f: engine.Figure) -> float | None:
@@ -247,11 +240,7 @@ def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) 
         figures,
         shares_by_time(opened, figures, view) if cycles else [],
         {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
-        [
-            *_figures_over_several_runs(opened, figures),
-            *_of_another_peak(opened, figures),
-            *_of_ceilings(opened, figures),
-        ],
+        list(_source_notes(opened, figures)),
         launching_ranges.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
         len(selection.kernels),
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
@@ -264,6 +253,10 @@ def _table(
     """What the columns of each figure are taken from, and the columns that the table lacks."""
     numbers = computed.numbers or {}
     of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in computed.of_time}
+    by_check = {
+        name: "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
+        for name, known in checked.items()
+    }
     # A figure of the whole selection has the number of its launch configuration, if the selection is only one.
     only = next(iter(numbers.values())) if len(numbers) == 1 else None
     rows: list[Row] = [
@@ -271,7 +264,7 @@ def _table(
             "figure": f,
             "title": f.metric.title,
             "number": numbers.get(f.kernel or "", only),
-            "checked": _check_record(f, checked),
+            "checked": by_check.get(f.metric.name),
             "of_time": of_time.get(_key(f)),
             "total": round_number(_sum_launches(f)) if total else None,
         }
@@ -298,35 +291,20 @@ def _within(left_out: int, part: launching_ranges.ProgramPart | None) -> Iterato
         yield sentence("metrics.omitted", left_out=left_out)
 
 
-def _check_record(f: engine.Figure, checked: Mapping[str, MetricCheck]) -> str | None:
-    """The result of check_counters for a metric on this type of device, or None if it was not checked."""
-    known = checked.get(f.metric.name)
-    if known is None:
-        return None
-    return "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
-
-
-def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> Iterator[str]:
-    """Notes on how many of the metrics a check confirmed, and which ones it found off."""
-    names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
-    off = [name for name in names if checked[name].verdict == "off"]
-    if names:
-        yield sentence("metrics.confirmed", confirmed=len(names) - len(off))
-    for name in off[:_SHOWN]:
-        by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
-        yield sentence("metrics.off", name=name, by=by, check=checked[name])
-
-
-def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> Iterator[str]:
-    """Notes on requested ids that mean two metrics, because a release of rocprof-compute renumbered its table."""
+def _notes(
+    manifest: Manifest,
+    figures: list[engine.Figure],
+    short: Brief,
+    asked: list[str],
+    checked: Mapping[str, MetricCheck],
+) -> Iterator[str]:
+    """Notes on the target and its peaks, on values that are missing or odd, and on what check_counters found."""
     for word in asked:
+        # An id may mean two metrics, because a release of rocprof-compute renumbered its table.
         older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
         newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
         if older and newer:
             yield sentence("metrics.renumbered", word=word, older=older, newer=newer)
-
-
-def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> Iterator[str]:
     gpu = targets.find_target(manifest.arch)
     if gpu is None and manifest.arch:
         nearest = targets.nearest(manifest.arch, catalog.targets_with_metrics())
@@ -351,35 +329,32 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> It
         yield sentence("metrics.doubted", why=doubt.text)
     if any(w.code == "no_timing" for w in manifest.warnings):
         yield sentence("metrics.no_rates")
+    names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
+    off = [name for name in names if checked[name].verdict == "off"]
+    if names:
+        yield sentence("metrics.confirmed", confirmed=len(names) - len(off))
+    for name in off[:_SHOWN]:
+        by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
+        yield sentence("metrics.off", name=name, by=by, check=checked[name])
 
 
-def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
-    """A note if measured ceilings of the device are known besides the theoretical ones."""
-    if any(f.pct_of_peak is not None for f in figures) and empirical_ceilings(workload) is not None:
-        yield sentence("metrics.theoretical_peaks")
-
-
-def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure]) -> Iterator[str]:
-    """Notes on figures that combine several runs of the program, whose work and time may differ."""
+def _source_notes(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
+    """Notes on figures that combine several runs of the program, on peaks of other facts than the data sheet states
+    (which loads and rooflines use), and on ceilings that were measured besides the theoretical ones."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
-    if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
+    if turns := list(dict.fromkeys(f.name for f in figures if f.combined)):
         yield sentence("metrics.several_launches", n=len(turns), names=first_few(turns, 3))
     elif names := scattered_figures(workload, read):
         yield sentence("metrics.several_passes", n=len(names), names=first_few(names, 3))
-
-
-def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> Iterator[str]:
-    """Notes on peaks that follow facts of the profile which the data sheet contradicts; loads and rooflines use the
-    latter."""
-    if not (differing := contradicted_facts(workload)):
-        return
-    shown = [f.metric for f in figures if f.value is not None]
-    formulas = [formula for m in shown for formula in (m.peak, m.num) if formula]
-    read = frozenset[str]().union(*references(formulas).values())
-    for name, said in differing.items():
-        if name in read:
-            yield sentence("metrics.another_peak", said=said)
+    if differing := contradicted_facts(workload):
+        formulas = [formula for m in metrics.values() for formula in (m.peak, m.num) if formula]
+        facts = frozenset[str]().union(*references(formulas).values())
+        for name, said in differing.items():
+            if name in facts:
+                yield sentence("metrics.another_peak", said=said)
+    if any(f.pct_of_peak is not None for f in figures) and empirical_ceilings(workload) is not None:
+        yield sentence("metrics.theoretical_peaks")
 
 
 def _by_time(computed: list[tuple[engine.Figure, float]]) -> Iterator[str]:

@@ -332,6 +332,12 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     notes = [*kernel_notes(first, known)] if known else []
     if failed:
         notes.append(note("occupancy.failed", failed=len(failed), every=len(figures)))
+    helps = bound.helps if bound else None
+    changes: list[Row] = [
+        {"option": option, "change": change, "then": then, "helps": helps}
+        for option, then in enumerate(known.what_if if known else (), 1)
+        for change in then.changes
+    ]
     columns = dict.fromkeys((*_KERNELS, *source.columns, *(["reason"] if failed else [])))
     rows = [_row(i, k, f) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
@@ -347,7 +353,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         **{name: getattr(first.profiled, name, None) for name in ("achieved_waves_per_cu", "achieved_pct")},
         status=getattr(first.profiled, "status", "ok"),
         limits=table_from("limits", _limits(first, known, bound) if known else []),
-        what_if=_what_if(known, bound.helps if bound else None),
+        what_if=table_from("what_if", changes, without=() if helps else ("helps",)),
         kernels=table_from("occupancies", rows, only=columns, limit=limit, offset=offset),
         notes=[each.text for each in (*notes, *source.notes)],
         next=[*_next(source, known), *source.next],
@@ -410,15 +416,6 @@ def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -
         facts_of_grid = _Use(None, None, None, f"{words.wave}s, {of_unit}")
         rows.append({"resource": "grid", "facts": facts_of_grid, "waves": bound.offered, "limits": True})
     return rows
-
-
-def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
-    rows = [
-        {"option": option, "change": change, "then": then, "helps": helps}
-        for option, then in enumerate(figure.what_if if figure else (), 1)
-        for change in then.changes
-    ]
-    return table_from("what_if", rows, without=() if helps else ("helps",))
 
 
 def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> Iterator[Note]:

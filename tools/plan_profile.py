@@ -222,7 +222,9 @@ def plan_profile(
         commands=[by_hand(step, full) for step in shown],
         launchers=launcher_lines(driver, steps[-1], request.command) if full and pid is None and own else {},
         notes=[
-            *_plan_notes(planned, len(split), len(unsupported)),
+            *([sentence("plan.several_passes", split=len(split))] if split else []),
+            *([sentence("plan.cannot", unsupported=len(unsupported))] if len(unsupported) > _REASONS else []),
+            *([sentence("plan.left_out", left_out=len(planned.left_out))] if planned.left_out else []),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
             *([_counter_samples(driver, request, features)] if asked.counter_samples else []),
             *([] if full else [_summary_note(len(steps) - len(shown))]),
@@ -317,15 +319,6 @@ def _passes(planned: PassPlan, full: bool) -> Table:
 
 def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
     return reasons if full else dict(list(reasons.items())[:_REASONS])
-
-
-def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> Iterator[str]:
-    if split:
-        yield sentence("plan.several_passes", split=split)
-    if unsupported > _REASONS:
-        yield sentence("plan.cannot", unsupported=unsupported)
-    if planned.left_out:
-        yield sentence("plan.left_out", left_out=len(planned.left_out))
 
 
 def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> Iterator[str]:

@@ -107,9 +107,9 @@ def query_counters(
             store, manifests, lambda whole: _exchange_with_worker(store, whole, sql, limit, timeout_s)
         )
     except TimeoutError:
-        raise sql_errors.out_of_time(timeout_s) from None
+        raise sql_errors.query_problem("out_of_time", timeout_s=timeout_s) from None
     except RecursionError:
-        raise sql_errors.too_deep() from None
+        raise sql_errors.query_problem("too_deep") from None
     except ChildLost as lost:
         if lost.was_killed:
             raise sql_errors.out_of_memory() from None
@@ -194,7 +194,7 @@ def _check(sql: str) -> None:
     if "\0" in sql:
         raise BadArgument("The SQL contains a NUL character")
     if not sql.strip():
-        raise sql_errors.refusal_problem("empty")
+        raise sql_errors.query_problem("empty")
 
 
 def _select_workloads(store: Store, workload: str | None) -> tuple[list[Manifest], list[str]]:
@@ -208,9 +208,9 @@ def _select_workloads(store: Store, workload: str | None) -> tuple[list[Manifest
 
 def _refuse(named: References) -> None:
     if named.writes:
-        raise sql_errors.refusal_problem("statement")
+        raise sql_errors.query_problem("statement")
     for name in sorted(named.table_functions - _TABLE_FUNCTIONS | named.functions & _SCALARS_REFUSED):
-        raise sql_errors.not_available(name, _TABLE_FUNCTIONS)
+        raise sql_errors.query_problem("not_available", function=name, available=sorted(_TABLE_FUNCTIONS))
 
 
 def _raise(answer: dict[str, Any], asked: FailedQuery) -> None:

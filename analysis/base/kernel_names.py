@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from .database import connect
 from .problems import BadArgument, LimitExceeded, near
@@ -35,6 +37,8 @@ _RESULT_TYPE = re.compile(r"[\w\s:<>,*&()~'{}#\[\]-]*")
 _FUNCTION_NAME = re.compile(r"operator\W{0,3}|operator \w[\w ]*|[\w$.~]+")
 """The result type and the name of a function; other text is not shortened."""
 _NUMBER = re.compile(r"(?:\(([\w: ]+)\))?(-?\d+)(?:u|l|ul|ll|ull)?")
+_QUALIFIERS = re.compile(r"(?<=.)(?:\s*(?:(?<!\w)(?:const|volatile|__restrict__)|[&*]))+$", re.DOTALL)
+"""What follows a type; only pointers and references matter for its name."""
 _ELEMENT_TYPE = re.compile(
     r"(?:(?:un)?signed |long |short )*(?:void|bool|char|short|int|long|float|double|half|auto|unsigned|signed|wchar_t)"
     r"(?: (?:int|long|char|short|double))*|__int128|_Float\d+|std::bfloat16_t|__half2?|__nv_bfloat162?|__hip_bfloat16|"
@@ -150,7 +154,8 @@ def _forms(name: str) -> tuple[str, ...]:
     parts = _parse_part(known)
     if _NOT_IN_CPP.search(known) or not (_RESULT_TYPE.fullmatch(result) and _FUNCTION_NAME.fullmatch(parts.name)):
         return (plain,)
-    return tuple(dict.fromkeys(_form_at_step(parts, step) for step in range(_STEPS)))
+    steps = accumulate(_SHORTENING, lambda part, leave_out: leave_out(part), initial=parts)
+    return tuple(dict.fromkeys(_text(part, top=True) for part in steps))
 
 
 def _tensile(name: str) -> str:
@@ -167,11 +172,17 @@ def _leave_out_middle(form: str) -> str:
 # The structure of a name
 
 
+@dataclass
 class _NamePart:
     """A class, function, lambda or value in a name: its own name and its template arguments."""
 
-    def __init__(self, name: str, arguments: list[_NamePart], mark: str = "") -> None:
-        self.name, self.arguments, self.mark = name, arguments, mark
+    name: str
+    arguments: list[_NamePart]
+    mark: str = ""
+
+    def holding(self, arguments: Iterable[_NamePart]) -> _NamePart:
+        """The same part with other arguments."""
+        return _NamePart(self.name, list(arguments), self.mark)
 
     @property
     def plain(self) -> bool:
@@ -194,7 +205,9 @@ def _parse_part(text: str, depth: int = 0) -> _NamePart:
     if number:
         kind, value = number[1], number[2]
         return _NamePart({"0": "false", "1": "true"}.get(value, value) if kind == "bool" else value, [])
-    text, mark = _split_qualifiers(text)
+    mark = ""
+    if qualifiers := _QUALIFIERS.search(text):
+        text, mark = text[: qualifiers.start()], re.sub(r"[^&*]", "", qualifiers[0])
     text = re.sub(r"^(?:const|volatile|struct|class|enum) ", "", text)
     if _ELEMENT_TYPE.fullmatch(text):
         return _NamePart(text.rpartition("::")[2], [], mark)
@@ -207,26 +220,11 @@ def _parse_part(text: str, depth: int = 0) -> _NamePart:
     part = _NamePart(base, [_parse_part(a, depth + 1) for a in arguments] if depth < _DEEPEST else [], mark)
     if lambdas and not part.arguments:
         parameters = lambdas[-1].partition("(")[2]
-        types = _split_list(parameters[: _closing_bracket("(" + parameters, 0) - 1])
+        types = _split_list(parameters[: _closing_bracket("(" + parameters) - 1])
         part.mark = (
             f"({', '.join(_parse_part(t, depth + 1).name for t in types)})" if types and depth < _DEEPEST else ""
         )
     return part
-
-
-def _split_qualifiers(text: str) -> tuple[str, str]:
-    """A type without const, pointers and references, and the latter two."""
-    mark = ""
-    while True:
-        text = text.rstrip()
-        word = next((w for w in ("const", "volatile", "__restrict__", "&", "*") if text.endswith(w)), None)
-        if word is None or not (remaining := text.removesuffix(word)):
-            return text, mark
-        if word in "&*":
-            mark = word + mark
-        elif remaining[-1].isalnum() or remaining[-1] == "_":
-            return text, mark
-        text = remaining
 
 
 def _outermost_function(named: list[str]) -> str:
@@ -240,7 +238,7 @@ def _arguments(component: str) -> tuple[str, list[str]]:
     rest = component[len(base) :]
     if not rest.startswith("<"):
         return base.strip(), []
-    end = _closing_bracket(rest, 0)
+    end = _closing_bracket(rest)
     return base.strip(), _split_list(rest[1:end])
 
 
@@ -289,29 +287,12 @@ def _letters(text: str) -> Iterator[tuple[int, str, int]]:
             depth += 1
 
 
-def _closing_bracket(text: str, at: int) -> int:
-    """The position where the bracket that opens at ``at`` is closed, or the end of the text."""
-    return next((i for i, letter, depth in _letters(text) if i > at and letter in _CLOSE and depth == 0), len(text))
+def _closing_bracket(text: str) -> int:
+    """The position where the bracket at the beginning is closed, or the end of the text."""
+    return next((i for i, letter, depth in _letters(text) if i and letter in _CLOSE and depth == 0), len(text))
 
 
 # Increasingly short forms
-
-
-def _form_at_step(part: _NamePart, step: int) -> str:
-    """The name after the first ``step`` shortening steps."""
-    for leave_out in (
-        _without_plumbing,
-        _without_wrappers,
-        _without_inner_values,
-        _without_inner,
-        _functors_only,
-        _first_only,
-    )[:step]:
-        part = leave_out(part)
-    return _text(part, top=True)
-
-
-_STEPS = 7
 
 
 def _text(part: _NamePart, *, top: bool = False) -> str:
@@ -321,15 +302,9 @@ def _text(part: _NamePart, *, top: bool = False) -> str:
     return f"{part.name}<{listed}>{mark}" if listed else f"{part.name}{mark}"
 
 
-def _filter_arguments(part: _NamePart, keep: Callable[[_NamePart], bool], *, inner: bool = True) -> _NamePart:
+def _filter_arguments(part: _NamePart, keep: Callable[[_NamePart], bool]) -> _NamePart:
     arguments = [a for a in part.arguments if keep(a)] or part.arguments[:1]
-    if inner:
-        arguments = [_filter_arguments(a, keep) for a in arguments]
-    return _NamePart(part.name, arguments, part.mark)
-
-
-def _without_plumbing(part: _NamePart) -> _NamePart:
-    return _filter_arguments(part, lambda a: not a.plumbing)
+    return part.holding(_filter_arguments(a, keep) for a in arguments)
 
 
 def _without_wrappers(part: _NamePart) -> _NamePart:
@@ -337,24 +312,24 @@ def _without_wrappers(part: _NamePart) -> _NamePart:
     arguments = [_without_wrappers(a) for a in part.arguments]
     if _WRAPPERS.fullmatch(part.name) and (inside := next((a for a in arguments if not (a.plain or a.plumbing)), None)):
         return inside
-    return _NamePart(part.name, arguments, part.mark)
-
-
-def _without_inner_values(part: _NamePart) -> _NamePart:
-    return _NamePart(part.name, [_filter_arguments(a, lambda each: not each.value) for a in part.arguments], part.mark)
-
-
-def _without_inner(part: _NamePart) -> _NamePart:
-    return _NamePart(part.name, [_NamePart(a.name, [], a.mark) for a in part.arguments], part.mark)
+    return part.holding(arguments)
 
 
 def _functors_only(part: _NamePart) -> _NamePart:
     arguments = [a for a in part.arguments if not a.plain] or [a for a in part.arguments if not a.value]
-    return _NamePart(part.name, list({_text(a): a for a in arguments}.values()), part.mark)
+    return part.holding({_text(a): a for a in arguments}.values())
 
 
-def _first_only(part: _NamePart) -> _NamePart:
-    return _NamePart(part.name, part.arguments[:1], part.mark)
+_SHORTENING: tuple[Callable[[_NamePart], _NamePart], ...] = (
+    lambda part: _filter_arguments(part, lambda a: not a.plumbing),
+    _without_wrappers,
+    lambda part: part.holding(_filter_arguments(a, lambda inner: not inner.value) for a in part.arguments),
+    lambda part: part.holding(a.holding(()) for a in part.arguments),
+    _functors_only,
+    lambda part: part.holding(part.arguments[:1]),
+)
+"""Steps that shorten a name one after the other: without plumbing, wrappers, inner values, all that is inner, plain
+types, and all arguments but the first."""
 
 
 PATTERN_LENGTH = 1000

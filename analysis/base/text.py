@@ -8,35 +8,26 @@ passes through ``inert``. C++ names stay unchanged: only markup that a renderer 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
-CONTROLS = ((0x00, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029))
-"""Control characters, and line and paragraph separators; shown as a space."""
-HIDDEN = (
-    (0xAD, 0xAD), (0x34F, 0x34F), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD), (0x70F, 0x70F), (0x890, 0x891),
-    (0x8E2, 0x8E2), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
-    (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164), (0xD800, 0xF8FF), (0xFDD0, 0xFDEF), (0xFE00, 0xFE0F),
-    (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0xFFFE, 0xFFFF), (0x110BD, 0x110BD), (0x110CD, 0x110CD),
-    (0x13430, 0x1345F), (0x1BCA0, 0x1BCA3), (0x1D159, 0x1D159), (0x1D173, 0x1D17A),
-    *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0x10000, 0xF0000, 0x10000)),
-    (0xE0000, 0xE0FFF), (0xF0000, 0x10FFFF),
-)  # fmt: skip
-"""Removed: format characters, bidirectional controls, joiners, variation selectors, tags, fillers, blank characters,
-private use, surrogates, noncharacters, and default-ignorable code points."""
+import tomli
+
 ANSI = r"(?:\x1b\[|\x9b)[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b"
 """Terminal escape sequences; an unfinished one extends to the end."""
 
 _ANSI = re.compile(ANSI)
-_SURROGATES = (0xD800, 0xDFFF)
+_RANGES: dict[str, list[list[int]]] = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def _python_class(ranges: Iterable[tuple[int, int]]) -> str:
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+def _characters(kind: str, form: str = "\\U{:08x}-\\U{:08x}") -> str:
+    """The ranges of text.toml for a class of characters in a regular expression."""
+    return "".join(form.format(*each) for each in _RANGES[kind])
 
 
-_HIDDEN = re.compile(f"[{_python_class(HIDDEN)}]+")
-_CONTROLS = re.compile(f"[{_python_class(CONTROLS)}]")
-_CONTROLS_IN_A_LINE = re.compile(f"(?![\n\t])[{_python_class(CONTROLS)}]")
+_HIDDEN = re.compile(f"[{_characters('hidden')}{_characters('surrogates')}]+")
+_CONTROLS = re.compile(f"[{_characters('controls')}]")
+_CONTROLS_IN_A_LINE = re.compile(f"(?![\n\t])[{_characters('controls')}]")
 
 _ACTIVE_ELEMENTS = (
     "acronym|address|applet|area|article|aside|audio|base|basefont|bdi|bdo|bgsound|big|blink|blockquote|body|br|button|"
@@ -120,19 +111,9 @@ def _escape_markup(match: re.Match[str]) -> str:
 
 def visible_sql(expression: str) -> str:
     """SQL that does the same as ``visible``. DuckDB strings contain no surrogates."""
-    hidden = "".join(
-        f"\\x{{{first:X}}}-\\x{{{last:X}}}" for low, high in HIDDEN for first, last in _without_surrogates(low, high)
-    )
-    controls = "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in CONTROLS)
+    hidden, controls = (_characters(kind, "\\x{{{:X}}}-\\x{{{:X}}}") for kind in ("hidden", "controls"))
     bare = f"regexp_replace({expression}, '{ANSI}', '', 'g')"
     return f"regexp_replace(regexp_replace({bare}, '[{hidden}]', '', 'g'), '[{controls}]', ' ', 'g')"
-
-
-def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
-    first, last = _SURROGATES
-    if high < first or low > last:
-        return [(low, high)]
-    return [part for part in ((low, first - 1), (last + 1, high)) if part[0] <= part[1]]
 
 
 def names_displayed_as(name: str, known: Sequence[str]) -> list[str]:

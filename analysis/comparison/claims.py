@@ -54,16 +54,12 @@ def judge_claims(comparison: Comparison) -> list[ResultClaim]:
         findings |= {name: judge(comparison, main) for name, judge in _JUDGES.items()}
         if launched[0] == "launched":
             del findings["launches_kernels"]
-    return [_claim(comparison, main, name, *finding) for name, finding in findings.items() if finding is not None]
-
-
-def _claim(
-    comparison: Comparison, main: ComparedPair | None, name: str, outcome: str, figures: _Figures
-) -> ResultClaim:
-    """The claim as claims.toml words the outcome."""
-    entry = entries("claims")["judged"][name]
-    verdict, why = entry["outcomes"][outcome]
-    return ResultClaim(name, verdict, word(why, **figures), _sql(comparison, main, entry, figures))
+    claims = []
+    for name, (outcome, figures) in ((n, finding) for n, finding in findings.items() if finding is not None):
+        entry = entries("claims")["judged"][name]
+        verdict, why = entry["outcomes"][outcome]
+        claims.append(ResultClaim(name, verdict, word(why, **figures), _sql(comparison, main, entry, figures)))
+    return claims
 
 
 def contradicted_claims(claims: list[ResultClaim]) -> list[ResultClaim]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from ..base.notes import Reason
@@ -142,27 +143,19 @@ def envelope(times: Sequence[tuple[float, float]]) -> list[float] | None:
     if not times or max(t[0] for t in times) <= 0 or max(t[1] for t in times) <= 0:
         return None
 
-    def at(i: int, s: float) -> float:
-        return (1 - s) * times[i][0] + s * times[i][1]
+    def at(place: float) -> list[float]:
+        return [(1 - place) * first + place * last for first, last in times]
 
-    def greatest(s: float) -> float:
-        return max(at(i, s) for i in range(len(times)))
-
-    shares, s = [0.0] * len(times), 0.0
-    while s < 1:
-        # Among equal maxima, the one that rises most is the maximum of the next section.
-        ahead = [i for i in range(len(times)) if at(i, s) >= greatest(s) * (1 - _NOTHING)]
-        top = max(ahead, key=lambda i: times[i][1] - times[i][0])
-        end = min(1.0, *(c for t in times if (c := _crossing(times[top], t)) > s), 1.0)
-        shares[top] += math.log(greatest(end) / greatest(s))
-        s = end
+    # Between the places where two resources cross, one of them is the maximum.
+    cuts = {0.0, 1.0}
+    for one, other in combinations(times, 2):
+        gap, gain = one[0] - other[0], (other[1] - other[0]) - (one[1] - one[0])
+        cuts |= {gap / gain} if gain and 0 < gap / gain < 1 else set()
+    shares = [0.0] * len(times)
+    for start, end in pairwise(sorted(cuts)):
+        middle = at((start + end) / 2)
+        shares[middle.index(max(middle))] += math.log(max(at(end)) / max(at(start)))
     return shares
-
-
-def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """The position (0 to 1) between before and after where the other overtakes the one; 2 if it does not."""
-    gap, gain = one[0] - other[0], (other[1] - other[0]) - (one[1] - one[0])
-    return gap / gain if gain > 0 else 2.0
 
 
 _PRESETS = ("overview", "memory", "compute", "lds", "occupancy")

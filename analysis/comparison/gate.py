@@ -95,13 +95,8 @@ class Gate:
         return Counter(item.status for item in self.items)
 
 
-@dataclass(frozen=True)
-class _PairToJudge:
-    """A pair whose time is judged."""
-
-    kind: Kind
-    pair: Pair
-    limit: float
+_Judged = dict[Pair, tuple[Kind, float]]
+"""The pairs whose times are judged, with their limits."""
 
 
 def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: GateLimits) -> Gate:
@@ -118,23 +113,18 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     before, after = ComparedVersion.of(baselines[0], baselines[1:]), ComparedVersion.of(candidates[0], candidates[1:])
     # Kernels that vanished are a failure here, even if a new one was launched as often.
     matching = match(before.kernels.values(), after.kernels.values(), fused=False)
-    to_judge = [
-        _PairToJudge("program", Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group"), limits.total)
-    ]
-    to_judge += _groups(before, after, limits)
-    kernels, left_out = _kernels(before, after, matching.pairs, limits)
-    to_judge += kernels
-    comparison = compare_pairs(before, after, matching, [one.pair for one in to_judge])
+    whole = Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group")
+    groups, (kernels, left_out) = _groups(before, after, limits), _kernels(before, after, matching.pairs, limits)
+    to_judge: _Judged = {whole: ("program", limits.total), **groups, **kernels}
+    comparison = compare_pairs(before, after, matching, list(to_judge))
     sure_of = certain([c.effect for c in comparison.pairs])
     items = [
-        replace(
-            _time_item(comparison, c, one.limit, certain=sure), kind=one.kind, share=_share(one.pair, before, after)
-        )
-        for one, c, sure in zip(to_judge, comparison.pairs, sure_of, strict=True)
+        replace(_time_item(comparison, c, limit, certain=sure), kind=kind, share=_share(c.pair, before, after))
+        for (kind, limit), c, sure in zip(to_judge.values(), comparison.pairs, sure_of, strict=True)
     ]
     of_kernels = comparison.pairs[len(to_judge) - len(kernels) :]
     items += [_metric_item(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
-    grouped = {name for one in to_judge if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
+    grouped = {name for pair in groups for name in (*pair.before, *pair.after)}
     vanished, new = ([n for n in names if n not in grouped] for names in (matching.only_before, matching.only_after))
     if items[0].status == "pass" and (why := _describe_unmatched(before, vanished, after, new, limits)):
         items[0] = replace(items[0], status="inconclusive", code="other_kernels", why=why)
@@ -176,18 +166,18 @@ def _refuse_other_runs(side: Sequence[Workload]) -> None:
                 )
 
 
-def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits) -> list[_PairToJudge]:
+def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits) -> _Judged:
     patterns = {group.name: (group.baseline, group.candidate or group.baseline) for group in limits.groups}
     caps = {g.name: limits.allowed if g.max_regression is None else g.max_regression for g in limits.groups}
-    return [_PairToJudge("group", p, caps[p.label]) for p in in_groups(before, after, patterns).pairs]
+    return {p: ("group", caps[p.label]) for p in in_groups(before, after, patterns).pairs}
 
 
 def _kernels(
     before: ComparedVersion, after: ComparedVersion, pairs: Sequence[Pair], limits: GateLimits
-) -> tuple[list[_PairToJudge], list[Item]]:
+) -> tuple[_Judged, list[Item]]:
     """The pairs that are judged individually, and those that are not."""
     caps = limits.of_kernels([pair.before[0] for pair in pairs])
-    to_judge: list[_PairToJudge] = []
+    to_judge: _Judged = {}
     left_out: list[Item] = []
     for pair in pairs:
         share, cap = _share(pair, before, after), caps[pair.before[0]]
@@ -197,7 +187,7 @@ def _kernels(
             why = sentence("small_share", share=share)
             left_out.append(Item("kernel", pair.label, "ignored", "small", why, share=share))
         else:
-            to_judge.append(_PairToJudge("kernel", pair, cap))
+            to_judge[pair] = ("kernel", cap)
     return to_judge, left_out
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Literal
 
 from ..base.problems import BadArgument
@@ -59,9 +60,9 @@ def match(before: Collection[KernelTotals], after: Collection[KernelTotals], *, 
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
     pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
     only_before, only_after = [n for n in left if n not in right], [n for n in right if n not in left]
-    finders: list[Callable[[list[str], list[str]], list[Pair]]] = [_same_base, _similar]
+    finders: list[Callable[[list[str], list[str]], list[Pair]]] = [_same_base, _best]
     if len(left) == len(right) == 1:
-        finders.insert(0, _only)
+        finders.insert(0, partial(_best, how="only"))
     elif fused and _are_fused([left[n].timed for n in only_before], [right[n].timed for n in only_after]):
         finders.insert(1, _all_together)
     for find in finders:
@@ -140,38 +141,23 @@ def _same_base(before: list[str], after: list[str]) -> list[Pair]:
     for i, names in enumerate((before, after)):
         for name in names:
             groups.setdefault(base_name(name), ([], []))[i].append(name)
-    return [
-        _pair(a, b, "parameters")
-        for left, right in groups.values()
-        for a, b, _ in _best(left[:_COMPARED], right[:_COMPARED], str, 0.0)
-    ]
+    return [pair for alike in groups.values() for pair in _best(*alike, "parameters")]
 
 
-def _only(before: list[str], after: list[str]) -> list[Pair]:
-    return [_pair(a, b, "only") for a, b in zip(before, after, strict=True)]
-
-
-def _similar(before: list[str], after: list[str]) -> list[Pair]:
-    alike = _best(before[:_COMPARED], after[:_COMPARED], base_name, _LIKE)
-    return [_pair(a, b, "similar", likeness) for a, b, likeness in alike]
-
-
-def _pair(before: str, after: str, how: How, likeness: float | None = None) -> Pair:
-    return Pair(f"{before} -> {after}", (before,), (after,), how, likeness)
-
-
-def _best(
-    before: Sequence[str], after: Sequence[str], key: Callable[[str], str], least: float
-) -> list[tuple[str, str, float]]:
-    """Pairs by decreasing similarity; each kernel is in at most one pair."""
+def _best(before: Sequence[str], after: Sequence[str], how: How = "similar") -> list[Pair]:
+    """Pairs by decreasing similarity of the names, or of the base names if these differ; each kernel is in one."""
+    key, least = (base_name, _LIKE) if how == "similar" else (str, 0.0)
     ranked = sorted(
-        ((a, b, SequenceMatcher(None, key(a), key(b)).ratio()) for a in before for b in after),
-        key=lambda ranked: -ranked[2],
+        (-SequenceMatcher(None, key(a), key(b)).ratio(), i, j)
+        for i, a in enumerate(before[:_COMPARED])
+        for j, b in enumerate(after[:_COMPARED])
     )
-    pairs: dict[str, tuple[str, str, float]] = {}
-    taken = set[str]()
-    for a, b, likeness in ranked:
-        if likeness >= least and a not in pairs and b not in taken:
-            pairs[a] = (a, b, likeness)
-            taken.add(b)
+    pairs: dict[str, Pair] = {}
+    taken = set[int]()
+    for unlike, i, j in ranked:
+        name = before[i]
+        if -unlike >= least and name not in pairs and j not in taken:
+            likeness = -unlike if how == "similar" else None
+            pairs[name] = Pair(f"{name} -> {after[j]}", (name,), (after[j],), how, likeness)
+            taken.add(j)
     return list(pairs.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..base import kernel_names
 from ..base.notes import Note
@@ -128,26 +128,57 @@ def series_summary(steps: Sequence[Comparison]) -> str:
 
 def notes(comparison: Comparison) -> list[Note]:
     """Notes on the pairs, the times and the two workloads."""
+    return list(dict.fromkeys(_notes(comparison)))
+
+
+def _notes(comparison: Comparison) -> Iterator[Note]:
     before, after, pairs = comparison.before, comparison.after, comparison.pairs
-    notes: list[Note | None] = []
     if before.id == after.id and any(c.pair.before == c.pair.after for c in pairs):
-        notes.append(note("same_workload"))
+        yield note("same_workload")
     for compared in pairs:
-        pair = compared.pair
-        if pair.how not in ("same_name", "group"):
-            notes.append(note("taken_for_versions", how=pairing_words(pair), pair=short(pair.label)))
-        notes += [_traffic_note(compared), _launches(compared), _medians(compared)]
-        notes.append(_doubt_note(compared))
-    notes += [_few_launches(comparison), _whole(comparison)]
+        yield from _pair_notes(compared)
+    few = [c.effect for c in pairs if c.effect and min(c.effect.n) < ENOUGH]
+    if few and comparison.other_gpu is None:
+        which = sentence("of_pairs" if len(pairs) > 1 else "of_one_pair", n=len(few), counts=few[0].n)
+        floor = sentence("treated_as_noise", floor=max(e.floor for e in few), enough=ENOUGH)
+        yield note("few_launches", enough=ENOUGH, which=which, floor=floor)
+    yield from _whole(comparison)
     if any(c.telling_terms for c in pairs):
-        notes.append(note("terms_add_up"))
+        yield note("terms_add_up")
     manifests = [before.workload.manifest, after.workload.manifest]
     if partial := [m.name for m in manifests if "partial" in m.tags]:
-        notes.append(note("partial_profiles", names=partial))
-    notes += _clocks(comparison)
+        yield note("partial_profiles", names=partial)
+    yield from _clocks(comparison)
     if len({m.host for m in manifests if m.host}) > 1:
-        notes.append(note("other_machine"))
-    return list(dict.fromkeys(each for each in notes if each))
+        yield note("other_machine")
+
+
+def _pair_notes(compared: ComparedPair) -> Iterator[Note]:
+    """Notes on how a pair was found, on its traffic and launches, and on what makes its times or counters doubtful."""
+    pair, sides, label = compared.pair, (compared.before, compared.after), short(compared.pair.label)
+    if pair.how not in ("same_name", "group"):
+        yield note("taken_for_versions", how=pairing_words(pair), pair=label)
+    if risen := _traffic_note(compared):
+        yield risen
+    before, after = (sum(k.timed for k in side.kernels) for side in sides)
+    words = []
+    if before != after and compared.effect is not None:
+        words.append(sentence("launched", before=before, after=after, basis=_basis(compared)))
+    if lost := sum(k.launches - k.timed for side in sides for k in side.kernels):
+        words.append(sentence("lost_launches", n=lost))
+    if words:
+        yield note("launches", pair=label, what="; ".join(words))
+    if compared.effect is not None:
+        # Sums and medians differ by outliers, warm-up, or launches of different sizes.
+        mean, median = compared.before.time_ns / compared.after.time_ns, compared.effect.speedup
+        if not 1 / _APART < mean / median < _APART:
+            yield note("mean_and_median", pair=label, mean=mean, median=median)
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in compared.doubts.items():
+        by_reason.setdefault(reason.text, []).append("time" if name == DURATION else name.replace("_", " "))
+    if by_reason:
+        suspects = "; ".join(f"{', '.join(names)} ({text})" for text, names in by_reason.items())
+        yield note("doubted", pair=label, suspects=suspects)
 
 
 def _clocks(comparison: Comparison) -> list[Note]:
@@ -203,68 +234,27 @@ def _traffic_note(compared: ComparedPair) -> Note | None:
     return note("traffic_rose", bandwidth=more * faster, faster=faster, more=more - 1)
 
 
-def _launches(compared: ComparedPair) -> Note | None:
-    sides = compared.before, compared.after
-    before, after = (sum(k.timed for k in side.kernels) for side in sides)
-    lost = sum(k.launches - k.timed for side in sides for k in side.kernels)
-    words = []
-    if before != after and compared.effect is not None:
-        words.append(sentence("launched", before=before, after=after, basis=_basis(compared)))
-    if lost:
-        words.append(sentence("lost_launches", n=lost))
-    return note("launches", pair=short(compared.pair.label), what="; ".join(words)) if words else None
-
-
 def _basis(compared: ComparedPair) -> str:
     if compared.in_total:
         return sentence("basis_whole")
     return sentence("basis_group" if compared.pair.of_several else "basis_launch", rounds=compared.rounds)
 
 
-def _doubt_note(compared: ComparedPair) -> Note | None:
-    """A note on the quantities of a pair that depend on doubted counters or times."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in compared.doubts.items():
-        by_reason.setdefault(reason.text, []).append("time" if name == DURATION else name.replace("_", " "))
-    suspects = "; ".join(f"{', '.join(names)} ({text})" for text, names in by_reason.items())
-    return note("doubted", pair=short(compared.pair.label), suspects=suspects) if suspects else None
-
-
-def _medians(compared: ComparedPair) -> Note | None:
-    """A note if sums and medians differ: outliers, warm-up, or launches of different sizes."""
-    if compared.effect is None:
-        return None
-    mean, median = compared.before.time_ns / compared.after.time_ns, compared.effect.speedup
-    if 1 / _APART < mean / median < _APART:
-        return None
-    return note("mean_and_median", pair=short(compared.pair.label), mean=mean, median=median)
-
-
-def _few_launches(comparison: Comparison) -> Note | None:
-    """One note for all pairs without an interval."""
-    few = [c.effect for c in comparison.pairs if c.effect and min(c.effect.n) < ENOUGH]
-    if not few or comparison.other_gpu is not None:
-        return None
-    which = sentence("of_pairs" if len(comparison.pairs) > 1 else "of_one_pair", n=len(few), counts=few[0].n)
-    floor = sentence("treated_as_noise", floor=max(e.floor for e in few), enough=ENOUGH)
-    return note("few_launches", enough=ENOUGH, which=which, floor=floor)
-
-
-def _whole(comparison: Comparison) -> Note | None:
+def _whole(comparison: Comparison) -> Iterator[Note]:
     """The overall effect, if the pairs are not everything."""
     before, after = comparison.before.total_ns, comparison.after.total_ns
     same_workload = comparison.before.id == comparison.after.id
     if not before or not after or comparison.other_gpu is not None or same_workload:
-        return None
+        return
     if sum(c.share for c in comparison.pairs) > 1 - _DRIFT_SHARE and len(comparison.pairs) == 1:
-        return None
+        return
     names = comparison.before.kernels, comparison.after.kernels
     matched = {name for pair in comparison.matching.pairs for name in pair.before} | {*comparison.matching.only_before}
-    if names[0].keys() != names[1].keys() and not matched.issuperset(names[0]):
-        return None  # if only some kernels were requested, the rest of each profile is not part of the sum
-    counts = len(names[0]), len(names[1])
-    what = sentence("all" if counts[0] == counts[1] else "all_of_both", counts=counts)
-    return note("all_kernels", what=what, before=before, after=after, ratio=before / after)
+    # If only some kernels were requested, the rest of each profile is not part of the sum.
+    if names[0].keys() == names[1].keys() or matched.issuperset(names[0]):
+        counts = len(names[0]), len(names[1])
+        what = sentence("all" if counts[0] == counts[1] else "all_of_both", counts=counts)
+        yield note("all_kernels", what=what, before=before, after=after, ratio=before / after)
 
 
 def causes(compared: ComparedPair, changed: Sequence[MetricChange]) -> list[str]:

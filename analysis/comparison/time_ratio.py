@@ -289,7 +289,12 @@ def _interval(
         return np.log(sum(spent[: len(before)])) - np.log(sum(spent[len(before) :]))
 
     most = max(ENOUGH, _RESAMPLED // (len(before) + len(after)))
-    data = tuple(np.asarray(_thin_out(part.times, most)) for part in (*before, *after))
+    # A limited number of times of each part, spread evenly.
+    data = tuple(
+        np.asarray(part.times)[np.arange(n) * len(part.times) // n]
+        for part in (*before, *after)
+        for n in [min(most, len(part.times))]
+    )
     at_once = max(1, min(_RESAMPLES, _DRAWN // sum(map(len, data))))
     # A fixed seed, so that the same samples give the same interval.
     interval = bootstrap(
@@ -297,10 +302,3 @@ def _interval(
         batch=at_once,
     ).confidence_interval  # fmt: skip
     return math.exp(interval.low), math.exp(interval.high)
-
-
-def _thin_out(times: tuple[float, ...], most: int) -> Sequence[float]:
-    """A limited number of these times, spread evenly."""
-    if len(times) <= most:
-        return times
-    return [times[i * len(times) // most] for i in range(most)]

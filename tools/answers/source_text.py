@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from ...analysis.base.problems import BadArgument
 from ...analysis.base.temporary_files import OPEN_SAFELY
-from ...analysis.base.text import CONTROLS, HIDDEN, count_text
+from ...analysis.base.text import count_text, visible
 from ..base.untrusted_text import plain_text
 
 OPTION = "--source-root"
@@ -154,6 +154,4 @@ def _visible_line(line: str) -> str:
 def _visible(character: str) -> str:
     if " " <= character <= "~":
         return character
-    code = ord(character)
-    hidden = any(first <= code <= last for first, last in (*CONTROLS, *HIDDEN))
-    return f"[U+{code:04X}]" if hidden else character
+    return character if visible(character) == character else f"[U+{ord(character):04X}]"

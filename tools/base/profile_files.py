@@ -68,17 +68,11 @@ def is_gzip(path: Path) -> bool:
 
 def head(path: Path, limit: int) -> bytes:
     """Return the first ``limit`` bytes of the content, decompressed if it is gzip."""
-    with open_regular(path) as file:
-        start = file.read(2)
-        file.seek(0)
-        if start != _GZIP_MAGIC:
-            return file.read(limit)
-        content = bytearray()
-        for block in _inflate(path, file):
-            content += block
-            if len(content) >= limit:
-                break
-        return bytes(content[:limit])
+    content = b""
+    with open_text(path) as file:
+        while len(content) < limit and (part := file.read(limit - len(content))):
+            content += part
+    return content
 
 
 class _UnpackedFile:

@@ -30,11 +30,15 @@ _METADATA_NOTE, _OLD_METADATA_NOTE = 32, 10
 _NUMBER_LIMIT = 1 << 32
 _CONTAINER_LIMIT = 64
 _KEY_LIMIT = 256
-_INTEGERS = (
-    ".vgpr_count", ".agpr_count", ".sgpr_count", ".vgpr_spill_count", ".sgpr_spill_count", ".group_segment_fixed_size",
-    ".private_segment_fixed_size", ".max_flat_workgroup_size", ".wavefront_size", ".workgroup_processor_mode",
-)  # fmt: skip
-_WANTED = (".name", ".reqd_workgroup_size", ".uses_dynamic_stack", *_INTEGERS)
+_INTEGERS = {
+    ".vgpr_count": "vgprs", ".agpr_count": "agprs", ".sgpr_count": "sgprs", ".vgpr_spill_count": "vgpr_spills",
+    ".sgpr_spill_count": "sgpr_spills", ".group_segment_fixed_size": "lds_bytes",
+    ".private_segment_fixed_size": "scratch_bytes", ".max_flat_workgroup_size": "max_workgroup_size",
+    ".wavefront_size": "wave_size",
+}  # fmt: skip
+"""Keys of numbers in the notes, and the fields of a kernel that they fill."""
+_MODE, _SIZE, _STACK = ".workgroup_processor_mode", ".reqd_workgroup_size", ".uses_dynamic_stack"
+_WANTED = (".name", _SIZE, _STACK, _MODE, *_INTEGERS)
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,16 @@ def kernels_of(elf: Elf, budget: Budget) -> list[CodeKernel]:
     notes = list(elf.notes(budget))
     if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
         raise BadInput("The code object has the old version 2 format", fix="Build it for version 4 or later")
+    machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
     all_kernels = []
     for content in (c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE):
         try:
             stated_target, kernels = _unpack_metadata(content, budget)
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
             raise _damaged_metadata(plain_text(str(error))) from error
-        target = stated_target or _machine(elf.flags & 0xFF)
+        # Code objects V3 do not state their target; the flags of the ELF header do.
+        machine = elf.flags & 0xFF
+        target = stated_target or machines.get(machine, f"unknown (machine {machine:#x})")
         all_kernels += [_kernel(entries, target) for entries in kernels]
     return all_kernels
 
@@ -138,40 +145,26 @@ def _keys(reader: Any) -> Iterator[str]:
 
 
 def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
-    numbers = {key: entries.get(key, 0) for key in _INTEGERS}
-    size = entries.get(".reqd_workgroup_size") or []
-    every = [*numbers.values(), *(size if isinstance(size, list) else [size])]
+    numbers = {field: entries.get(key, 0) for key, field in _INTEGERS.items()}
+    size, mode = entries.get(_SIZE) or [], entries.get(_MODE, 1)
+    every = [*numbers.values(), mode, *(size if isinstance(size, list) else [size])]
     whole = all(isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every)
     if not isinstance(entries.get(".name"), str) or not whole:
         raise _damaged_metadata("a name or a number in it is invalid")
-    gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
+    gpu = target.partition(":")[0]
     known = targets.find_target(gpu)
-    vgprs = numbers[".vgpr_count"] - (agprs if known and known.agprs == "unified" else 0)
-    if vgprs < 0:
+    numbers["vgprs"] -= numbers["agprs"] if known and known.agprs == "unified" else 0
+    if numbers["vgprs"] < 0:
         raise _damaged_metadata("it counts more AGPRs than registers in total")
     return CodeKernel(
         name=plain_text(entries[".name"], KERNEL_LIMIT),
         gpu=gpu,
         target=target,
-        vgprs=vgprs,
-        agprs=agprs,
-        sgprs=numbers[".sgpr_count"],
-        lds_bytes=numbers[".group_segment_fixed_size"],
-        scratch_bytes=numbers[".private_segment_fixed_size"],
-        vgpr_spills=numbers[".vgpr_spill_count"],
-        sgpr_spills=numbers[".sgpr_spill_count"],
-        max_workgroup_size=numbers[".max_flat_workgroup_size"],
         workgroup_size=prod(size) if size else None,
-        wave_size=numbers[".wavefront_size"],
-        cu_mode=entries.get(".workgroup_processor_mode") == 0,
-        dynamic_stack=bool(entries.get(".uses_dynamic_stack")),
+        cu_mode=mode == 0,
+        dynamic_stack=bool(entries.get(_STACK)),
+        **numbers,
     )
-
-
-def _machine(number: int) -> str:
-    """Return the target from the flags of the ELF header, for code objects V3, which do not state it."""
-    machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
-    return machines.get(number, f"unknown (machine {number:#x})")
 
 
 def _damaged_metadata(why: str) -> BadInput:

@@ -10,7 +10,7 @@ import posixpath
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from elftools.common.exceptions import DWARFError, ELFError
 
@@ -27,8 +27,7 @@ Span = tuple[int, int]
 """First address and the address after the last."""
 
 
-@dataclass(frozen=True)
-class InlineFrame:
+class InlineFrame(NamedTuple):
     """One level of inlining: the function, and where it was inlined."""
 
     function: str
@@ -36,8 +35,7 @@ class InlineFrame:
     line: int | None
 
 
-@dataclass(frozen=True)
-class SourcePlace:
+class SourcePlace(NamedTuple):
     """The source of an address; ``inlined`` are the functions through which it was inlined, innermost first."""
 
     file: str | None = None

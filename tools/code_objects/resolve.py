@@ -11,9 +11,9 @@ import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...analysis.base.problems import LimitExceeded, Problem
 from ..base.profile_files import open_regular
@@ -40,8 +40,7 @@ _SUFFIX = ".kd"
 """Suffix of the symbol of a kernel descriptor, by which profilers refer to kernels."""
 
 
-@dataclass(frozen=True)
-class DecodedInstruction:
+class DecodedInstruction(NamedTuple):
     """One instruction as far as it is known: a profile may lack its text, a code object its line."""
 
     offset: int
@@ -49,12 +48,12 @@ class DecodedInstruction:
     kind: str | None
     target: int | None
     """Address that it branches to."""
-    waits_for: tuple[int, ...]
+    waits_for: Sequence[int]
     """Addresses of the operations that a wait waits for."""
     function: str
     spill: bool | None = None
     """Whether it saves or restores a register; None if unknown, or if it is another access."""
-    place: SourcePlace = field(default_factory=SourcePlace)
+    place: SourcePlace = SourcePlace()
 
 
 @dataclass(frozen=True)
@@ -107,12 +106,12 @@ def resolve_code(query: CodeQuery, work: Path, programs: Sequence[Path] | None =
 
 def _add_message(resolved: ResolvedCode, message: Mapping[str, Any]) -> None:
     """Add the contents of a message from the child process."""
-    for offset, text, kind, target, waits, function, spill in message.get("code", ()):
-        resolved.code[offset] = DecodedInstruction(offset, text, kind, target, tuple(waits), function, spill)
+    for row in message.get("code", ()):
+        resolved.code[row[0]] = DecodedInstruction(*row)
     for offset, file, line, chain in message.get("places", ()):
         place = SourcePlace(file, line, tuple(InlineFrame(*frame) for frame in chain))
         known = resolved.code.get(offset) or DecodedInstruction(offset, "", None, None, (), "")
-        resolved.code[offset] = replace(known, place=place)
+        resolved.code[offset] = known._replace(place=place)
     if "missing" in message:
         resolved.missing.append(message["missing"])
 
@@ -173,11 +172,7 @@ def _send_code(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, pa
         return
     if lookup.reason:
         channel.send({"missing": f"{name}: {lookup.reason}"})
-    places = [
-        (offset, place.file, place.line, [(f.function, f.file, f.line) for f in place.inlined])
-        for offset, place in lookup.places.items()
-    ]
-    _send_in_batches(channel, "places", places)
+    _send_in_batches(channel, "places", [(offset, *place) for offset, place in lookup.places.items()])
 
 
 def _send_in_batches(channel: Channel, what: str, rows: list[Any]) -> None:

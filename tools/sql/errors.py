@@ -6,21 +6,17 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from ...analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, near
-from ...analysis.base.text import count_text
+from ...analysis.base.problems import BadArgument, NotFound, Problem, near
+from ...analysis.base.wording import Wordings
 from ...analysis.store.schema import unreadable_table_problem
-from .references import statements
 from .sandbox import ADDRESS_SPACE_BYTES, MEMORY_BYTES
 
-_LESS = "Filter or aggregate earlier, name fewer columns, or name one workload"
-_REFUSALS = {"NotAllowed": NotAllowed, "BadArgument": BadArgument, "LimitExceeded": LimitExceeded}
 _OUTSIDE = ("PermissionException", "IOException", "HTTPException", "ConnectionException")
 _NOT_EXPLAINED = ("InternalException", "FatalException", "SerializationException", "InvalidTypeException")
 """Errors whose text describes DuckDB internals or this machine."""
-
-
 _KEYWORD = "offset"
 """The only column whose name is an SQL keyword."""
 _LONG_FORM = ("counter", "counter_name", "counter_value", "value")
@@ -36,67 +32,37 @@ class FailedQuery:
     used: Collection[str] = ()
 
 
-def refusal_problem(reason: str) -> Problem:
-    """Return the Problem for a statement that may not run; ``reason`` is a code sent by the worker."""
-    stated = statements()["refused"][reason]
-    return _REFUSALS[stated["kind"]](stated["what"], stated.get("why", ""), stated["fix"])
-
-
-def out_of_time(timeout_s: float) -> Problem:
-    """Return the Problem of a query that was still running at its deadline."""
-    return LimitExceeded(
-        f"The query took more than {timeout_s:g} s and was stopped", "", f"{_LESS}, or raise timeout_s (60 at most)"
-    )
+query_problem = Wordings(Path(__file__).with_suffix(".toml")).problem
+"""Returns the problem with a code of errors.toml, such as one that the worker sends."""
 
 
 def out_of_memory() -> Problem:
     """Return the Problem of a worker that reached its memory limits."""
-    data, everything = MEMORY_BYTES / 1e9, ADDRESS_SPACE_BYTES / 1e9
-    why = f"The limit is {data:g} GB for tables, joins and sorts, {everything:g} GB in total"
-    return LimitExceeded("The query needed too much memory and was stopped", why, _LESS)
-
-
-def too_deep() -> Problem:
-    """Return the Problem of a parse tree that is nested too deeply to be checked."""
-    return LimitExceeded("The SQL is nested too deeply", "", "Split it with WITH, or use lists instead of long chains")
-
-
-def too_wide(table: str, rows: int, columns: int) -> Problem:
-    """Return the Problem of a query whose columns would exceed the memory limit when copied."""
-    what = f"The query would read {count_text(columns, 'column')} of {count_text(rows, 'row')} of {table}"
-    return LimitExceeded(what, f"That exceeds {MEMORY_BYTES / 1e9:g} GB", f"Name the columns instead of *. {_LESS}")
-
-
-def not_available(function: str, available: Collection[str]) -> Problem:
-    """Return the Problem of a function that reads anything but the tables, or hides what it reads."""
-    what = f"The function {function} is not available"
-    why = "SQL cannot access files, settings or extensions, and names its tables in FROM"
-    return NotAllowed(what, why, f"The table functions are {', '.join(sorted(available))}")
+    return query_problem("out_of_memory", data=MEMORY_BYTES / 1e9, everything=ADDRESS_SPACE_BYTES / 1e9)
 
 
 def problem(error: Mapping[str, Any], query: FailedQuery) -> Problem:
     """Return the Problem for an ``error`` of the worker: its phase (parse, load or run), type and message."""
     phase, kind = error["phase"], error["type"]
     if kind == "Refused":
-        return refusal_problem(error["message"])
+        return query_problem(error["message"])
     if kind in ("OutOfMemoryException", "MemoryError"):
         return out_of_memory()
     if kind == "InterruptException":
-        return LimitExceeded("The query took too long and was stopped", "", f"{_LESS}, or raise timeout_s")
+        return query_problem("interrupted")
     if phase == "load" or (phase == "parse" and kind != "ParserException"):
         return unreadable_table_problem()
     details = _parse_error(error["message"])
     text = " ".join(str(details.get("exception_message", "")).split("Candidate bindings")[0].split())[:600]
     name, table_missing = str(details.get("name", "")), details.get("type") == "Table"
     if kind in _OUTSIDE or "exists in the" in text or (table_missing and set("/.:\\") & set(name)):
-        why = "A query sees only the tables of the store"
-        return NotAllowed("SQL cannot access files, networks or extensions", why, f"Use {', '.join(query.tables)}")
+        return query_problem("outside", tables=list(query.tables))
     if kind in _NOT_EXPLAINED or not text:
-        return BadArgument("The query failed", "This form is not supported", "Write the query in another way")
+        return query_problem("not_explained")
     if "A CTE needs a SELECT" in text:
-        return refusal_problem("statement")
+        return query_problem("statement")
     if "expression depth" in text:
-        return too_deep()
+        return query_problem("too_deep")
     return _mistake_problem(kind, details, text, query)
 
 

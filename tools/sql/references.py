@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -237,10 +236,7 @@ Units = Mapping[str, Mapping[str, str | None]]
 """Table -> column -> unit, all names in lower case."""
 
 
-@cache
-def statements() -> dict[str, Any]:
-    """Return statements.toml."""
-    return files.load(Path(__file__).with_name("statements.toml"))
+_KEEPS_UNIT = frozenset(files.load(Path(__file__).with_suffix(".toml"))["keeps_unit"].split())
 
 
 def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
@@ -254,11 +250,13 @@ def result_units(root: Node, names: list[str], units: Units) -> list[str | None]
     return [by_name.get(name.lower()) for name in names]
 
 
+@dataclass
 class _UnitScope:
     """Units of the tables and common table expressions visible to a query; each query is visited once."""
 
-    def __init__(self, units: Units, ctes: Mapping[str, Node] | None = None, seen: dict[int, Offered] | None = None):
-        self.units, self.ctes, self.seen = units, ctes or {}, {} if seen is None else seen
+    units: Units
+    ctes: Mapping[str, Node] = field(default_factory=dict)
+    seen: dict[int, Offered] = field(default_factory=dict)
 
     def inside(self, query: Node) -> _UnitScope:
         """Return the scope inside ``query``, which adds its own WITH names."""
@@ -308,7 +306,7 @@ def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:
     while item:
         if item.get("type") == "COLUMN_REF":
             return sources.get(str(item["column_names"][-1]).lower())
-        if str(item.get("function_name", "")).lower() in statements()["keeps_unit"].split():
+        if str(item.get("function_name", "")).lower() in _KEEPS_UNIT:
             first = (item.get("arguments") or item.get("children") or [{}])[0]
             item = first.get("expression", first)
         elif item.get("class") == "CAST":

@@ -28,7 +28,7 @@ from ...analysis.store.store import TABLES, Manifest, Store, write_table
 from ...analysis.workload import Workload
 from ..base.results import Table
 from .computed_tables import DERIVED, Row, log_rows
-from .errors import too_wide
+from .errors import query_problem
 from .references import References
 from .sandbox import MEMORY_BYTES
 
@@ -197,7 +197,8 @@ def _write_rows(rows: Iterable[Row], table: str, folder: Path) -> str:
     try:
         with path.open("w", encoding="utf-8") as out:
             for row in rows:
-                out.write(json.dumps({name: _finite(value) for name, value in row.items()}) + "\n")
+                known = {k: v for k, v in row.items() if not isinstance(v, float) or math.isfinite(v)}
+                out.write(json.dumps(known) + "\n")
     except OSError as error:
         what = f"The rows of {table} cannot be passed on"
         raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
@@ -205,15 +206,11 @@ def _write_rows(rows: Iterable[Row], table: str, folder: Path) -> str:
     return f"read_json({sql_path(path)}, format = 'newline_delimited', columns = {{{types}}})"
 
 
-def _finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> None:
     """Raise a Problem at once for data that would only fill the memory after seconds of copying."""
     rows = sum(m.events if table == "events" else m.dispatches for m in manifests) if table in _LONG else 0
     if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
-        raise too_wide(table, rows, len(types))
+        raise query_problem("too_wide", table=table, rows=rows, columns=len(types), limit=MEMORY_BYTES / 1e9)
 
 
 _OF_ONE = ["column_name", "column_type", "null", "key", "default", "extra"]

@@ -83,9 +83,9 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
             }
             return _fetch_rows(con, text, explain, tree, units)
         except StatementRefused as refusal:
-            raise errors.refusal_problem(str(refusal)) from None
+            raise errors.query_problem(str(refusal)) from None
         except RecursionError:
-            raise errors.too_deep() from None
+            raise errors.query_problem("too_deep") from None
         except duckdb.Error as error:
             kind = type(error).__name__
             if kind in _OF_FILES:

@@ -37,16 +37,11 @@ def choose_workloads(
     if not fitting:
         every_label = sorted({label for m in manifests for label in labels(m)})
         if not manifests:
-            raise NotFound(_nothing(store), fix="Name another store, or import a profile into it")
+            missing = store.address == str(store.root) and not store.root.exists()
+            what = f"There is no store at {store.address}" if missing else f"The store {store.address} is empty"
+            raise NotFound(what, fix="Name another store, or import a profile into it")
         raise NotFound(f"No workload of {store.address} has {' and '.join(tags)}", near(tags[0], every_label))
     return fitting
-
-
-def _nothing(store: Store) -> str:
-    """Explain why a store has no workloads."""
-    if store.address == str(store.root) and not store.root.exists():
-        return f"There is no store at {store.address}"
-    return f"The store {store.address} is empty"
 
 
 def change_tags(store: Store, manifest: Manifest, add: Sequence[str], remove: Sequence[str]) -> Manifest:

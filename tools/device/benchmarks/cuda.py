@@ -12,7 +12,7 @@ from typing import Any
 from ....analysis.base.extensions import install_command
 from ....analysis.base.problems import MissingTool, NotFound, command_advice
 from ....analysis.catalogue.targets import find_target
-from .runtime import DeviceFailure, OpenGpu, driver_and_partition, result, status_text
+from .runtime import DeviceFailure, DriverCalls, OpenGpu, driver_and_partition, result, status_text
 
 _FIX = command_advice("Install both packages", install_command("cuda-bindings", "nvidia-cuda-nvrtc"))
 
@@ -79,47 +79,45 @@ def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) 
     return code
 
 
-class Cuda:
+class Cuda(DriverCalls):
     """An NVIDIA GPU with its primary context, current in the thread that opened it."""
 
     def __init__(self, index: int) -> None:
         self._cu, self._nvrtc = bindings()
+        super().__init__(self._cu, "cu", 0)
         number = count()
         if not 0 <= index < number:
             raise NotFound(f"There is no NVIDIA GPU {index}", f"the driver shows {number}", "Numbers start at 0")
-        handle = self._call("cuDeviceGet", index)
-        context = self._call("cuDevicePrimaryCtxRetain", handle)
-        self._call("cuCtxSetCurrent", context)
+        handle = self._call("DeviceGet", index)
+        context = self._call("DevicePrimaryCtxRetain", handle)
+        self._call("CtxSetCurrent", context)
         self._smem = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.device = self._describe(index, handle)
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        return result(name, getattr(self._cu, name)(*arguments))
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
         return compile_for(self._nvrtc, self.device.arch, source, defines)
 
     def load(self, code: bytes) -> Any:
-        return self._call("cuModuleLoadData", code)
+        return self._call("ModuleLoadData", code)
 
     def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
         function = result(f"cuModuleGetFunction({name})", self._cu.cuModuleGetFunction(module, name.encode()))
         if shared_bytes:
-            self._call("cuFuncSetAttribute", function, self._smem, shared_bytes)
+            self._call("FuncSetAttribute", function, self._smem, shared_bytes)
         return function
 
     def allocate(self, size: int) -> int:
         return int(result(f"cuMemAlloc({size})", self._cu.cuMemAlloc(size)))
 
     def clear(self, address: int, size: int) -> None:
-        self._call("cuMemsetD8Async", address, 0, size, 0)
+        self._call("MemsetD8Async", address, 0, size, 0)
 
     def upload(self, address: int, data: bytes) -> None:
-        self._call("cuMemcpyHtoD", address, data, len(data))
+        self._call("MemcpyHtoD", address, data, len(data))
 
     def download(self, address: int, size: int) -> bytes:
         data = bytearray(size)
-        self._call("cuMemcpyDtoH", (ctypes.c_char * size).from_buffer(data), address, size)
+        self._call("MemcpyDtoH", (ctypes.c_char * size).from_buffer(data), address, size)
         return bytes(data)
 
     def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
@@ -128,20 +126,7 @@ class Cuda:
         result("cuLaunchKernel", answer)
 
     def event(self) -> Any:
-        return self._call("cuEventCreate", 0)
-
-    def record(self, event: Any) -> None:
-        self._call("cuEventRecord", event, 0)
-
-    def is_done(self, event: Any) -> bool:
-        (status,) = self._cu.cuEventQuery(event)
-        if status == self._cu.CUresult.CUDA_ERROR_NOT_READY:
-            return False
-        result("a launch", (status,))
-        return True
-
-    def elapsed_ms(self, first: Any, last: Any) -> float:
-        return float(self._call("cuEventElapsedTime", first, last))
+        return self._call("EventCreate", 0)
 
     def _describe(self, index: int, handle: Any) -> OpenGpu:
 
@@ -149,10 +134,10 @@ class Cuda:
             which = getattr(self._cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
             return int(result(name, self._cu.cuDeviceGetAttribute(which, handle)))
 
-        free, total = self._call("cuMemGetInfo")
-        name = self._call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode(errors="replace")
-        raw = bytes(self._call("cuDeviceGetUuid", handle).bytes)
-        driver = self._call("cuDriverGetVersion")
+        free, total = self._call("MemGetInfo")
+        name = self._call("DeviceGetName", 128, handle).split(b"\0")[0].decode(errors="replace")
+        raw = bytes(self._call("DeviceGetUuid", handle).bytes)
+        driver = self._call("DriverGetVersion")
         nvrtc = self._nvrtc.nvrtcVersion()
         place = "{:08x}:{:02x}:{:02x}.0".format(
             attribute("PCI_DOMAIN_ID"), attribute("PCI_BUS_ID"), attribute("PCI_DEVICE_ID")

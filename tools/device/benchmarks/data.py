@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -109,8 +110,36 @@ class Operands:
 
 
 def operands(spec: BenchmarkSpec, seed: int, *, exact: bool) -> Operands:
-    """Return random operands for a matrix kernel."""
-    return {"mfma.cu": _mfma, "mma.cu": _mma, "wgmma.cu": _wgmma}[spec.source](spec, seed, exact)
+    """Return random operands for a matrix kernel, in the order in which its lanes hold them.
+
+    MFMA: lane l contains row l % M of A and column l % N of B, at the same positions along K for both. PTX fragments
+    (mma): lane l contains rows l / 4 (and 8 more) of A and column l / 4 of B, at l % 4 along K. WGMMA: tiles of shared
+    memory in core matrices of 8 rows x 16 bytes, two of them along K.
+    """
+    m, n, k = spec.shape
+    e = spec.elements
+
+    def side(number: int, rows: int) -> tuple[bytes, Array]:
+        shape, axes = {
+            # By block along K, row, element.
+            "mfma.cu": ((64 // m, m, e), (1, 0, 2)),
+            # By register (step along K, then half of the rows), lane (row, position along K), element.
+            "mma.cu": ((k // (4 * e or 1), rows // 8, 8, 4, e), (1, 2, 0, 3, 4)),
+            # By tile, row / 8, half of K, row % 8, element.
+            "wgmma.cu": ((_WGMMA_DEPTH, rows // 8, 2, 8, k // 2), (1, 3, 0, 2, 4)),
+        }[spec.source]
+        codes, values = random_numbers(spec.data, math.prod(shape), seed + number, exact=exact)
+        unit = 32 if spec.data in ("f6", "f4") else 0
+        packed = pack_codes(spec.data, codes.reshape(-1, shape[-1]), unit)
+        return packed, values.reshape(shape).transpose(axes).reshape(rows, -1)
+
+    if spec.source == "wgmma.cu":
+        b, columns = side(0, n)
+        sides = [side(1 + group, m) for group in range(_WGMMA_GROUPS)]
+    else:
+        sides = [side(0, m)]
+        b, columns = side(1, n)
+    return Operands(b"".join(a for a, _ in sides), b, tuple(rows @ columns.T for _, rows in sides))
 
 
 def side_by_side(spec: BenchmarkSpec) -> int:
@@ -137,54 +166,6 @@ def wrong_products(spec: BenchmarkSpec, matrices: Operands, out: bytes, rounds: 
     return ""
 
 
-def _mfma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
-    """Lane l contains row l % M of A and column l % N of B, at the same positions along K for both."""
-    m, _, k = spec.shape
-    blocks = 64 // m
-    unit = 32 if spec.data in ("f6", "f4") else 0
-
-    def side(number: int) -> tuple[bytes, Array]:
-        codes, values = random_numbers(spec.data, 64 * spec.elements, seed + number, exact=exact)
-        lanes = values.reshape(blocks, m, spec.elements)
-        return pack_codes(spec.data, codes.reshape(64, -1), unit), lanes.transpose(1, 0, 2).reshape(m, k)
-
-    (a, rows), (b, columns) = side(0), side(1)
-    return Operands(a, b, (rows @ columns.T,))
-
-
-def _mma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
-    """PTX fragments: lane l contains rows l / 4 (and 8 more) of A and column l / 4 of B, at l % 4 along K."""
-    m, n, k = spec.shape
-    e = spec.elements
-
-    def side(number: int, rows: int) -> tuple[bytes, Array]:
-        halves, steps = rows // 8, k // (4 * e)
-        codes, values = random_numbers(spec.data, rows * k, seed + number, exact=exact)
-        # By register (step along K, then half of the rows), lane (row, position along K), element.
-        shape = (steps, halves, 8, 4, e)
-        whole = values.reshape(shape).transpose(1, 2, 0, 3, 4).reshape(rows, k)
-        return pack_codes(spec.data, codes.reshape(steps * halves * 32, e), 0), whole
-
-    (a, rows), (b, columns) = side(0, m), side(1, n)
-    return Operands(a, b, (rows @ columns.T,))
-
-
-def _wgmma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
-    """Tiles of shared memory in core matrices of 8 rows x 16 bytes, two of them along K."""
-    m, n, k = spec.shape
-
-    def side(number: int, rows: int) -> tuple[bytes, Array]:
-        codes, values = random_numbers(spec.data, _WGMMA_DEPTH * rows * k, seed + number, exact=exact)
-        # By tile, row / 8, half of K, row % 8, element.
-        shape = (_WGMMA_DEPTH, rows // 8, 2, 8, k // 2)
-        whole = values.reshape(shape).transpose(0, 1, 3, 2, 4).reshape(_WGMMA_DEPTH, rows, k)
-        return codes.tobytes(), whole.transpose(1, 0, 2).reshape(rows, -1)
-
-    b, columns = side(0, n)
-    sides = [side(1 + group, m) for group in range(_WGMMA_GROUPS)]
-    return Operands(b"".join(a for a, _ in sides), b, tuple(rows @ columns.T for _, rows in sides))
-
-
 def noise(first: int, count: int, seed: int) -> Array:
     """Return words ``first`` to ``first + count`` of a buffer filled with ``seed``, as unsigned 32-bit integers."""
     return noise_at(np.arange(first, first + count, dtype=np.uint64), seed)
@@ -192,8 +173,8 @@ def noise(first: int, count: int, seed: int) -> Array:
 
 def noise_at(index: Array, seed: int) -> Array:
     """Return the words at these indices (kernels/memory.h, noise)."""
-    word: Array = (index.astype(np.uint64) + np.uint64(seed)).astype(np.uint32)
-    word = (word ^ (word >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    word = (word ^ (word >> np.uint32(15))) * np.uint32(0x846CA68B)
-    word = word ^ (word >> np.uint32(16))
-    return (word >> np.uint32(9)) | np.uint32(0x3F800000)
+    word: Array = (index.astype(np.uint64) + seed).astype(np.uint32)
+    word = (word ^ (word >> 16)) * 0x7FEB352D
+    word = (word ^ (word >> 15)) * 0x846CA68B
+    word = word ^ (word >> 16)
+    return (word >> 9) | 0x3F800000

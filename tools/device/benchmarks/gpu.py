@@ -10,7 +10,6 @@ from typing import Any
 
 from ....analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem, join_sentences
 from ....analysis.base.text import count_text
-from ..machine.sensors import reader
 from . import cuda, hip, kernel_results
 from .measure import (
     FILL_UNROLL,
@@ -70,7 +69,6 @@ class BenchmarkSession:
         self._runtime, self._specs, self._scale = runtime, specs, scale
         self._progress, self._cancelled = progress, cancelled
         self._total = sum(max(1, len(spec.points)) for spec in specs)
-        self._read = reader(runtime.device.vendor, runtime.device.pci)
         self._theory = theory(runtime.device)
         self._done: list[CeilingOutcome] = []
         self._until = time.monotonic() + scale.limit_s
@@ -146,7 +144,7 @@ class BenchmarkSession:
         return self._runtime.kernel(self._modules[build], name, shared_bytes)
 
     def _measure(self, ready: list[ReadyKernel], blank: CeilingOutcome, effort: LaunchEffort) -> CeilingOutcome:
-        fastest, timing = best(ready, effort, self._read)
+        fastest, timing = best(ready, effort)
         sizes = (
             f"{count_text(len(timing.samples), 'launch')} of {count_text(timing.rounds, 'round')}, "
             f"{count_text(timing.groups, 'group')}"

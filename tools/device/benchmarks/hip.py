@@ -23,7 +23,7 @@ from ....analysis.catalogue.targets import identify
 from ..machine import amd as kfd
 from ..machine.model import Device, Roots
 from ..machine.programs import readable_version
-from .runtime import DeviceFailure, OpenGpu, result, status_text
+from .runtime import DeviceFailure, DriverCalls, OpenGpu, result, status_text
 
 _LIMIT_S = 120.0
 _OPTIONS = ("-O3", "-fno-slp-vectorize")
@@ -124,7 +124,7 @@ def _last_error_line(text: str) -> str:
     return (errors or lines or ["no message"])[-1][:300]
 
 
-_NO_DEVICE, _NOT_READY = 100, 600
+_NO_DEVICE = 100
 _REFUSED_CODE = (200, 209, 303)
 """hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorSharedObjectInitFailed: this HIP cannot load the code."""
 _TO_DEVICE, _TO_HOST = 1, 2
@@ -154,11 +154,12 @@ def count() -> int:
     return 0 if int(status) == _NO_DEVICE else int(result("hipGetDeviceCount", (status, number)))
 
 
-class Hip:
+class Hip(DriverCalls):
     """An AMD GPU, current in the thread that opened it."""
 
     def __init__(self, index: int) -> None:
         self._hip = bindings()
+        super().__init__(self._hip, "hip", None)
         number = count()
         if not 0 <= index < number:
             raise NotFound(
@@ -166,14 +167,11 @@ class Hip:
                 f"HIP shows {number}",
                 "Numbers start at 0; rocminfo lists them, and HIP_VISIBLE_DEVICES may hide some",
             )
-        self._call("hipSetDevice", index)
+        self._call("SetDevice", index)
         self._kept: list[Any] = []
         self._made: dict[bytes, tuple[str, Mapping[str, str], CompiledHipCode]] = {}
         self._version = _VERSIONS[0]
         self.device = self._describe(index)
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        return result(name, getattr(self._hip, name)(*arguments))
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
         return self._compile_image(source, defines).image
@@ -216,15 +214,15 @@ class Hip:
         return int(pointer)
 
     def clear(self, address: int, size: int) -> None:
-        self._call("hipMemsetAsync", address, 0, size, None)
+        self._call("MemsetAsync", address, 0, size, None)
 
     def upload(self, address: int, data: bytes) -> None:
         kind = self._hip.hipMemcpyKind(_TO_DEVICE)
-        self._call("hipMemcpy", address, data, len(data), kind)
+        self._call("Memcpy", address, data, len(data), kind)
 
     def download(self, address: int, size: int) -> bytes:
         data, kind = bytearray(size), self._hip.hipMemcpyKind(_TO_HOST)
-        self._call("hipMemcpy", data, address, size, kind)
+        self._call("Memcpy", data, address, size, kind)
         return bytes(data)
 
     def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
@@ -236,20 +234,7 @@ class Hip:
         result("hipModuleLaunchKernel", answer)
 
     def event(self) -> Any:
-        return self._call("hipEventCreate")
-
-    def record(self, event: Any) -> None:
-        self._call("hipEventRecord", event, None)
-
-    def is_done(self, event: Any) -> bool:
-        (status,) = self._hip.hipEventQuery(event)
-        if int(status) == _NOT_READY:
-            return False
-        result("a launch", (status,))
-        return True
-
-    def elapsed_ms(self, first: Any, last: Any) -> float:
-        return float(self._call("hipEventElapsedTime", first, last))
+        return self._call("EventCreate")
 
     def _describe(self, index: int) -> OpenGpu:
         hip = self._hip
@@ -270,8 +255,8 @@ class Hip:
             raise DeviceFailure(
                 f"The target of {name} is unknown", "this HIP lacks hipGetDeviceProperties, and /sys does not show it"
             )
-        free, total = self._call("hipMemGetInfo")
-        version = int(self._call("hipRuntimeGetVersion"))
+        free, total = self._call("MemGetInfo")
+        version = int(self._call("RuntimeGetVersion"))
         return OpenGpu(
             vendor="amd",
             index=index,

@@ -48,7 +48,7 @@ def _stream(ready: ReadyKernel, groups: int) -> str:
         else:
             wanted = noise(first, _WINDOW, SEEDS[0])
             if spec.kernel == "hbm_triad":
-                wanted = wanted + np.uint32(2) * noise(first, _WINDOW, SEEDS[1])
+                wanted = wanted + 2 * noise(first, _WINDOW, SEEDS[1])
         if not np.array_equal(results, wanted):
             return f"{np.count_nonzero(results != wanted)} of {_WINDOW} words from word {first} on are wrong"
     return ""
@@ -60,7 +60,7 @@ def _sums(ready: ReadyKernel, groups: int) -> str:
     row = spec.threads * 4
     for group in (0, groups - 1):
         tiles = np.arange(group, ready.tiles, groups, dtype=np.uint64)
-        starts = tiles[:, None] * np.uint64(spec.tile_bytes // 4) + np.arange(spec.tile_bytes // 4, dtype=np.uint64)
+        starts = tiles[:, None] * (spec.tile_bytes // 4) + np.arange(spec.tile_bytes // 4, dtype=np.uint64)
         wanted = noise_at(starts, SEEDS[0]).reshape(-1, row).sum(axis=0, dtype=np.uint32)
         if not np.array_equal(_words(ready, group * row, row), wanted):
             return f"the sums of group {group} are wrong"
@@ -80,14 +80,14 @@ def _cache(ready: ReadyKernel) -> str:
     for group in range(_GROUPS):
         if spec.kind == "tiles":
             vectors = lanes[:, None] + np.arange(8 * tiles, dtype=np.uint64) * spec.threads
-            vectors = vectors + np.uint64(group * tiles * 8 * spec.threads)
+            vectors = vectors + group * tiles * 8 * spec.threads
         elif spec.kernel == "vl1d_read":
             span = int(spec.defines["SPAN"])
-            vectors = lanes[:, None] % span + np.arange(8, dtype=np.uint64) * np.uint64(span)
+            vectors = lanes[:, None] % span + np.arange(8, dtype=np.uint64) * span
         else:
-            vectors = lanes[:, None] % 512 + np.arange(8, dtype=np.uint64) * np.uint64(64)
-        words = vectors[:, :, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)
-        wanted = noise_at(words, SEEDS[0]).sum(axis=1, dtype=np.uint32) * np.uint32(_ROUNDS)
+            vectors = lanes[:, None] % 512 + np.arange(8, dtype=np.uint64) * 64
+        words = vectors[:, :, None] * 4 + np.arange(4, dtype=np.uint64)
+        wanted = noise_at(words, SEEDS[0]).sum(axis=1, dtype=np.uint32) * _ROUNDS
         if not np.array_equal(_words(ready, group * row, row), wanted.ravel()):
             return f"the sums of group {group} are wrong"
     return ""

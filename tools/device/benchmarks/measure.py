@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....analysis.base.problems import LimitExceeded
-from ....analysis.launches.device_clocks import ClockState
-from ..machine.sensors import Read
+from ....analysis.launches.device_clocks import ClockState, summary
+from ..machine.sensors import Sensor, SensorSampler
 from . import data
-from .runtime import BenchmarkClocks, DeviceFailure, Runtime, settle, wait
+from .runtime import DeviceFailure, Runtime, settle, wait
 from .specs import BenchmarkSpec
 
 SEEDS = (1, 0x51ED2701)
@@ -23,6 +23,7 @@ SLOTS = 4
 """Number of launches whose clocks are stored separately."""
 _LEAST_NS = 50_000
 """The device's timer ticks about every microsecond, so shorter groups are not accurate enough."""
+_READ_EVERY_S = 0.02
 _BURST_MS, _REST_S = 2.0, 0.03
 """Batches of matrix-product launches are short and separated by pauses: otherwise a GPU reaches its power limit and
 lowers the clock, and short kernels of real programs would then exceed the ceiling."""
@@ -188,7 +189,7 @@ def time_launches(ready: ReadyKernel, rounds: int, groups: int, count: int, expe
     return spans
 
 
-def best(variants: list[ReadyKernel], effort: LaunchEffort, read: Read | None) -> tuple[ReadyKernel, Timing]:
+def best(variants: list[ReadyKernel], effort: LaunchEffort) -> tuple[ReadyKernel, Timing]:
     """Try every variant with every number of groups, then measure the fastest one in full."""
     trials = []
     for number, ready in enumerate(variants):
@@ -200,17 +201,16 @@ def best(variants: list[ReadyKernel], effort: LaunchEffort, read: Read | None) -
             work = ready.spec.work_of(rounds, groups, point=ready.point)
             trials.append((work / span, number, groups, rounds, span))
     _, number, groups, rounds, span = max(trials)
-    return variants[number], measure_until_steady(variants[number], rounds, groups, span, effort, read)
+    return variants[number], measure_until_steady(variants[number], rounds, groups, span, effort)
 
 
-def measure_until_steady(
-    ready: ReadyKernel, rounds: int, groups: int, span: float, effort: LaunchEffort, read: Read | None
-) -> Timing:
+def measure_until_steady(ready: ReadyKernel, rounds: int, groups: int, span: float, effort: LaunchEffort) -> Timing:
     """Repeat a launch until the median is steady, or the effort's limit is reached."""
     samples: list[float] = []
     ran_at: list[float] = []
     steady, end = False, time.monotonic() + effort.limit_s
-    with BenchmarkClocks(read) as clocks:
+    device = ready.runtime.device
+    with SensorSampler([Sensor(device.vendor, device.pci)], "", _READ_EVERY_S) as clocks:
         while len(samples) < effort.most and not (len(samples) >= effort.least and (steady or time.monotonic() > end)):
             samples += time_launches(ready, rounds, groups, SLOTS, span)
             ran_at += clocks_mhz(ready)
@@ -220,7 +220,8 @@ def measure_until_steady(
             first, last = statistics.median(samples[:half]), statistics.median(samples[half:])
             steady = abs(first - last) < _STEADY * last
     work = ready.spec.work_of(rounds, groups, point=ready.point)
-    state = clocks.state
+    # A benchmark never idles, even if a slow sensor shows it.
+    state = summary([{**row, "busy_pct": None} for row in clocks.rows])
     clock = statistics.median(ran_at) if ran_at else state.mhz if state else None
     return Timing(tuple(samples), groups, rounds, work, clock, state, steady)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from ....analysis.base.text import count_text
+from ....analysis.base.wording import Wordings
 from ....analysis.catalogue import targets
 from ....analysis.catalogue.work_formulas import work_formulas
 from ....analysis.launches.device_clocks import FAULTS, ClockState
@@ -20,6 +21,7 @@ from ...base.results import NextCall, Table, table
 from .runtime import OpenGpu
 from .specs import BenchmarkSpec, Unit
 
+_sentence = Wordings(Path(__file__).with_suffix(".toml")).sentence
 Status = Literal["ok", "suspect", "impossible", "failed", "not_supported", "skipped"]
 _TIMER_PCT = 100.5
 """Rates above 100 % but below this are explained by the resolution of the events."""
@@ -127,12 +129,9 @@ def judge_outcome(
     status, reason = outcome.status, outcome.reason
     if pct > most:
         status = "impossible"
-        reason = (
-            f"{pct:.1f} % of theory: work was skipped, the timer is wrong (emulated or virtual GPU), or the clock or "
-            "the data sheet values of this device differ from those assumed"
-        )
+        reason = _sentence("impossible", pct=pct)
     elif pct > 100:
-        reason = _join(reason, "above 100 %: the clock was higher than the one that the peak is specified for")
+        reason = _join(reason, _sentence("above_peak"))
     return replace(
         outcome,
         status=status,
@@ -156,7 +155,7 @@ def held_back(outcome: CeilingOutcome, state: ClockState | None) -> CeilingOutco
     if not causes:
         return outcome
     faults = outcome.status == "ok" and not FAULTS.isdisjoint(state.notable_causes)
-    reason = _join(outcome.reason, f"the clock was limited by {state.causes_text}")
+    reason = _join(outcome.reason, _sentence("held_back", state=state))
     return replace(outcome, status="suspect" if faults else outcome.status, reason=reason)
 
 
@@ -166,7 +165,7 @@ def compare_caches(outcomes: list[CeilingOutcome]) -> list[CeilingOutcome]:
     l2, vl1d = rates.get("l2.bw"), rates.get("vl1d.bw")
     if not l2 or not vl1d or l2 < _CACHE_SHARE * vl1d:
         return outcomes
-    reason = f"{100 * l2 / vl1d:.0f} % of the rate of the vector L1 cache: the data may have come from there"
+    reason = _sentence("other_cache", pct=100 * l2 / vl1d)
     return [
         replace(o, status="suspect", reason=reason) if (o.ceiling, o.status) == ("l2.bw", "ok") else o for o in outcomes
     ]
@@ -178,9 +177,7 @@ def best_of_memory(outcomes: list[CeilingOutcome]) -> CeilingOutcome | None:
     if not ways:
         return None
     top = max(ways, key=lambda o: o.value or 0)
-    return replace(
-        top, ceiling="hbm.bw", method=f"{top.ceiling}, the highest of {count_text(len(ways), 'way')}: {top.method}"
-    )
+    return replace(top, ceiling="hbm.bw", method=_sentence("best_way", top=top, ways=len(ways)))
 
 
 def _join(*parts: str) -> str:
@@ -216,33 +213,22 @@ def notes(rows: Sequence[Row], mode: str) -> list[str]:
     # A run that failed before its first kernel reports that itself.
     if mode == "functional" and rows:
         right = sum(row.get("status") == "ok" for row in rows)
-        sentences.append(
-            f"{right} of {count_text(len(rows), 'kernel')} gave the right result; nothing was timed or stored."
-        )
+        sentences.append(_sentence("right", right=right, kernels=len(rows)))
     for name in dict.fromkeys(row["ceiling"] for row in rows if row.get("intensity") is not None):
         points = [row for row in rows if row["ceiling"] == name and row.get("value")]
         if points:
             low, high = (pick(points, key=lambda r: r["intensity"]) for pick in (min, max))
-            sentences.append(
-                f"{name}: {count_text(len(points), 'point')} from {low['intensity']:g} FLOP/B ({low['value']:.4g} "
-                f"{low['unit']}) to "
-                f'{high["intensity"]:g} ({high["value"]:.4g}); plot(kind="roofline") plots them.'
-            )
-    doubtful = [row["ceiling"] for row in rows if row.get("status") == "impossible"]
-    if doubtful:
-        sentences.append(f"Above theory, so they are not used as ceilings: {', '.join(dict.fromkeys(doubtful))}.")
+            sentences.append(_sentence("sweep", name=name, points=len(points), low=low, high=high))
+    if doubtful := list(dict.fromkeys(row["ceiling"] for row in rows if row.get("status") == "impossible")):
+        sentences.append(_sentence("doubtful", names=doubtful))
     if mode != "functional" and any(str(row["ceiling"]).startswith("host.") for row in rows):
-        sentences.append(
-            "These are ceilings of this machine's processors (host), not of a GPU. Bytes are those that the program "
-            "reads and writes (as STREAM counts them). The units per core and the clock are not known, so there is no "
-            "theoretical value to compare with."
-        )
+        sentences.append(_sentence("host"))
     if compilers := list(dict.fromkeys(str(row["compiler"]) for row in rows if row.get("compiler"))):
-        sentences.append(f"Kernels compiled by {'; '.join(compilers[:_METHODS])}.")
+        sentences.append(_sentence("compilers", compilers="; ".join(compilers[:_METHODS])))
     if mode != "functional":
         methods = list(dict.fromkeys(str(row["method"]) for row in rows if row.get("method") and row.get("value")))
         if 0 < len(methods) <= _METHODS:
-            sentences.append(f"Method: {'; '.join(methods)}.")
+            sentences.append(_sentence("methods", methods="; ".join(methods)))
     return sentences
 
 

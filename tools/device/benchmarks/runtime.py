@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import pynvml
 
 from ....analysis.base.problems import LimitExceeded, Problem
-from ....analysis.launches.device_clocks import ClockState, summary
-from ..machine.sensors import BackgroundSampler, Read, SensorReading, answer_or_none, handle_at
+from ..machine.sensors import answer_or_none, handle_at
 
 MONITORS = {"amd": "amd-smi or rocm-smi", "nvidia": "nvidia-smi"}
 """Programs that show who is using a GPU, by vendor."""
@@ -115,6 +114,33 @@ class Runtime(Protocol):
         """Return the milliseconds between two completed events."""
 
 
+_NOT_READY = 600
+"""The status of an event that the queue has not passed yet, of both libraries."""
+
+
+class DriverCalls:
+    """The functions that HIP has in common with CUDA's driver, under another prefix, on the default stream."""
+
+    def __init__(self, library: Any, prefix: str, stream: int | None) -> None:
+        self._library, self._prefix, self._stream = library, prefix, stream
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return result(self._prefix + name, getattr(self._library, self._prefix + name)(*arguments))
+
+    def record(self, event: Any) -> None:
+        self._call("EventRecord", event, self._stream)
+
+    def is_done(self, event: Any) -> bool:
+        (status,) = getattr(self._library, f"{self._prefix}EventQuery")(event)
+        if int(status) == _NOT_READY:
+            return False
+        result("a launch", (status,))
+        return True
+
+    def elapsed_ms(self, first: Any, last: Any) -> float:
+        return float(self._call("EventElapsedTime", first, last))
+
+
 def wait(runtime: Runtime, event: Any, expected_s: float = 0.0, *, eagerly: bool = False) -> None:
     """Wait by polling until the queue has passed an event, because the runtime's own waits can block forever.
 
@@ -139,30 +165,6 @@ def settle(runtime: Runtime, expected_s: float = 0.0) -> None:
     event = runtime.event()
     runtime.record(event)
     wait(runtime, event, expected_s)
-
-
-_EVERY_S = 0.02
-
-
-class BenchmarkClocks(BackgroundSampler):
-    """Samples clocks while its with block runs; without a reader there are no samples."""
-
-    def __init__(self, read: Read | None) -> None:
-        super().__init__(read is not None)
-        self._read = read
-        self._readings: list[SensorReading] = []
-
-    @property
-    def state(self) -> ClockState | None:
-        """Return the aggregated samples. All of them count: a benchmark never idles, even if a slow sensor shows it."""
-        return summary([{**one.as_row(), "busy_pct": None} for one in list(self._readings)])
-
-    def _sample(self) -> None:
-        assert self._read is not None
-        while True:
-            self._readings.append(self._read())
-            if self._over.wait(_EVERY_S):
-                return
 
 
 def driver_and_partition(pci: str) -> tuple[str | None, str | None]:

@@ -66,8 +66,8 @@ def markdown(
     about: Mapping[str, Any], metric_rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
 ) -> str:
     """Return the same report for people."""
-    lines = ["# Check of counters and formulas", ""]
-    lines += [f"- {name}: {value}" for name, value in about.items() if value not in (None, "")]
+    stated = [f"- {name}: {value}" for name, value in about.items() if value not in (None, "")]
+    lines = ["# Check of counters and formulas", "", *stated]
     counts = Counter(row["verdict"] for row in metric_rows)
     lines += [
         "",

@@ -6,7 +6,7 @@ Sources are in host_settings.toml, with the facts by target and release.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,16 +49,8 @@ def host_settings(roots: Roots, gpus: Sequence[Device], profilers: Iterable[Inst
     if not amd:
         return []
     release = next((p.release for p in profilers if p.vendor == "amd" and p.release), None)
-    found = [
-        *(check(roots, gpu) for gpu in amd for check in (_power_level, _partition)),
-        _numa_balancing(roots),
-        _governor(roots),
-        _iommu(roots, amd),
-        _seccomp(roots),
-        _ptrace(roots),
-        _driver_release(amd[0].driver, release),
-    ]
-    return [setting for setting in found if setting]
+    of_gpus = [setting for gpu in amd for setting in _settings_of_gpu(roots, gpu)]
+    return [*of_gpus, *_settings_of_host(roots, amd), *_driver_release(amd[0].driver, release)]
 
 
 def _setting(
@@ -87,84 +79,59 @@ def unsound(settings: Iterable[HostSetting], concerns: Iterable[str], device: in
     return sentences
 
 
-def _power_level(roots: Roots, gpu: Device) -> HostSetting | None:
-    """The performance level, which decides on RDNA 3 and 4 whether most counters count at all."""
-    level = sysfs.attribute(roots, gpu.pci, "power_dpm_force_performance_level")
-    if level is None:
-        return None
-    concerned = re.fullmatch(_facts()["performance_level"]["targets"], gpu.arch or "")
-    sound = level.startswith("profile_") or not concerned
-    return _setting("power_level", sound, {"level": clean(level, 40)}, gpu=gpu)
+def _settings_of_gpu(roots: Roots, gpu: Device) -> Iterator[HostSetting]:
+    """The performance level, which decides on RDNA 3 and 4 whether most counters count at all, and the compute and
+    memory partition of a card: a partition is a smaller device with ceilings of its own."""
+    if (level := sysfs.attribute(roots, gpu.pci, "power_dpm_force_performance_level")) is not None:
+        concerned = re.fullmatch(_facts()["performance_level"]["targets"], gpu.arch or "")
+        sound = level.startswith("profile_") or not concerned
+        yield _setting("power_level", sound, {"level": clean(level, 40)}, gpu=gpu)
+    if gpu.partition is not None:
+        stated = zip(("compute", "memory"), gpu.partition.partition("/")[::2], ("SPX", "NPS1"), strict=True)
+        wrong = [f"sudo amd-smi set --gpu all --{kind}-partition {whole}" for kind, mode, whole in stated
+                 if mode not in ("", whole)]  # fmt: skip
+        dies = f" with {gpu.compute_units} CUs" if gpu.compute_units else ""
+        yield _setting("partition", not wrong, {"dies": dies, "command": " && ".join(wrong)}, gpu=gpu)
 
 
-def _partition(_: Roots, gpu: Device) -> HostSetting | None:
-    """The compute and memory partition of a card: a partition is a smaller device with ceilings of its own."""
-    if gpu.partition is None:
-        return None
-    stated = zip(("compute", "memory"), gpu.partition.partition("/")[::2], ("SPX", "NPS1"), strict=True)
-    wrong = [f"sudo amd-smi set --gpu all --{kind}-partition {whole}" for kind, mode, whole in stated
-             if mode not in ("", whole)]  # fmt: skip
-    dies = f" with {gpu.compute_units} CUs" if gpu.compute_units else ""
-    return _setting("partition", not wrong, {"dies": dies, "command": " && ".join(wrong)}, gpu=gpu)
-
-
-def _numa_balancing(roots: Roots) -> HostSetting | None:
-    """Automatic NUMA balancing, which unmaps pages to see who uses them; it has no effect with one NUMA node."""
-    state = whole_number(read(roots.at("proc/sys/kernel/numa_balancing")))
-    if state is None:
-        return None
-    nodes = [n for n in listing(roots.at("sys/devices/system/node")) if re.fullmatch(r"node\d+", n.name)]
-    return _setting("numa_balancing", state == 0 or len(nodes) == 1, {"state": "on" if state else "off"})
-
-
-def _governor(roots: Roots) -> HostSetting | None:
-    """The governors of the processors' clocks; a driver that follows a preference counts by that."""
+def _settings_of_host(roots: Roots, gpus: Sequence[Device]) -> Iterator[HostSetting]:
+    # Automatic NUMA balancing unmaps pages to see who uses them; it has no effect with one NUMA node.
+    if (state := whole_number(read(roots.at("proc/sys/kernel/numa_balancing")))) is not None:
+        nodes = [n for n in listing(roots.at("sys/devices/system/node")) if re.fullmatch(r"node\d+", n.name)]
+        yield _setting("numa_balancing", state == 0 or len(nodes) == 1, {"state": "on" if state else "off"})
+    # A driver of the processors' clocks that follows a preference counts by that.
     cores = [p for p in listing(roots.at("sys/devices/system/cpu")) if re.fullmatch(r"cpu\d+", p.name)]
-    stated = [core / "cpufreq" for core in cores if path_exists(core / "cpufreq/scaling_governor")]
-    if not stated:
-        return None
-    slow = {
-        clean(governor, 40)
-        for folder in stated
-        if (governor := read(folder / "scaling_governor")) not in (None, "performance")
-        and read(folder / "energy_performance_preference") != "performance"
-    }
-    return _setting("governor", not slow, {"governors": ", ".join(sorted(slow))})
+    if stated := [core / "cpufreq" for core in cores if path_exists(core / "cpufreq/scaling_governor")]:
+        slow = {
+            clean(governor, 40)
+            for folder in stated
+            if (governor := read(folder / "scaling_governor")) not in (None, "performance")
+            and read(folder / "energy_performance_preference") != "performance"
+        }
+        yield _setting("governor", not slow, {"governors": ", ".join(sorted(slow))})
+    # The type identity of an IOMMU group is pass-through (iommu=pt).
+    if types := {kind for gpu in gpus if (kind := sysfs.attribute(roots, gpu.pci, "iommu_group/type"))}:
+        yield _setting("iommu", types == {"identity"})
+    # The system call filter of a container refuses the calls that place memory on NUMA nodes.
+    if mode := process_status(roots, "Seccomp"):
+        yield _setting("seccomp", mode != "2")
+    # Whether a profiler may attach to a running process of the same user.
+    if (scope := whole_number(read(roots.at("proc/sys/kernel/yama/ptrace_scope")))) is not None:
+        allowed = scope == 0 or (scope < 3 and has_capability(roots, SYS_PTRACE))
+        yield _setting("ptrace", allowed, {"scope": scope}, "fix" if scope < 3 else "fix_of_level_3")
 
 
-def _iommu(roots: Roots, gpus: Sequence[Device]) -> HostSetting | None:
-    """The type of the IOMMU group of the GPUs: identity is pass-through (iommu=pt)."""
-    types = {kind for gpu in gpus if (kind := sysfs.attribute(roots, gpu.pci, "iommu_group/type"))}
-    return _setting("iommu", types == {"identity"}) if types else None
-
-
-def _seccomp(roots: Roots) -> HostSetting | None:
-    """The system call filter of a container, which refuses the calls that place memory on NUMA nodes."""
-    mode = process_status(roots, "Seccomp")
-    return _setting("seccomp", mode != "2") if mode else None
-
-
-def _ptrace(roots: Roots) -> HostSetting | None:
-    """Whether a profiler may attach to a running process of the same user."""
-    scope = whole_number(read(roots.at("proc/sys/kernel/yama/ptrace_scope")))
-    if scope is None:
-        return None
-    allowed = scope == 0 or (scope < 3 and has_capability(roots, SYS_PTRACE))
-    return _setting("ptrace", allowed, {"scope": scope}, "fix" if scope < 3 else "fix_of_level_3")
-
-
-def _driver_release(driver: str | None, release: str | None) -> HostSetting | None:
-    """Whether driver and ROCm are releases that AMD tests together; None if one is not known."""
+def _driver_release(driver: str | None, release: str | None) -> Iterator[HostSetting]:
+    """Whether driver and ROCm are releases that AMD tests together; nothing if one is not known."""
     driver_version = re.match(r"amdgpu (\d+\.\d+)", driver or "")
     rocm = re.search(r"\d+\.\d+", release or "")
     tested = _facts()["driver"]
     of_driver = tested["released_with"].get(driver_version[1]) if driver_version else None
-    if of_driver is None or rocm is None or rocm[0] not in tested["releases"]:
-        return None
-    newer = tested["releases"].index(rocm[0]) - tested["releases"].index(of_driver)
-    values = {"driver": driver, "of_driver": of_driver, "release": release, "rocm": rocm[0]}
-    sound = -tested["older"] <= newer <= tested["newer"]
-    return _setting("driver_release", sound, values, "fix_driver" if newer > 0 else "fix_rocm")
+    if of_driver and rocm and rocm[0] in tested["releases"]:
+        newer = tested["releases"].index(rocm[0]) - tested["releases"].index(of_driver)
+        values = {"driver": driver, "of_driver": of_driver, "release": release, "rocm": rocm[0]}
+        sound = -tested["older"] <= newer <= tested["newer"]
+        yield _setting("driver_release", sound, values, "fix_driver" if newer > 0 else "fix_rocm")
 
 
 def torch_hip(roots: Roots) -> str | None:

@@ -14,7 +14,7 @@ from ....analysis.base.extensions import install_command
 from ....analysis.base.problems import command_advice
 from ....analysis.store.manifest import link
 from . import sysfs
-from .model import Device, Roots
+from .model import Device, Roots, Vendor
 from .programs import ProgramAnswer, ask
 from .sysfs import clean, fields, listing, path_exists
 
@@ -46,19 +46,12 @@ class NvidiaGpus:
     """Limits that the CUDA driver reports, by the index of the GPU."""
 
 
-class _NvmlGpu(pydantic.BaseModel):
+class _NvmlGpu(Device):
     """One GPU as nvidia_child.py prints it."""
 
-    index: int
+    vendor: Vendor = "nvidia"
     why: str = ""
     """What is wrong with the GPU; all other fields are then unknown."""
-    name: str | None = None
-    uuid: str | None = None
-    capability: tuple[int, int] | None = None
-    clock_max_mhz: int | None = None
-    memory_bytes: int | None = None
-    mig: bool | None = None
-    pci: str | None = None
     pcie_generation: int | None = None
     pcie_width: int | None = None
 
@@ -104,7 +97,7 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
     of_gpus = {gpu.index: limits.get(gpu.uuid or "", {}) for gpu in working}
     found_devices = [_device(roots, gpu, nvml.driver, of_gpus[gpu.index].get("sms")) for gpu in working]
     notes = [f"NVML reports for GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
-    if any(gpu.mig for gpu in nvml.gpus):
+    if any(gpu.partition == "MIG enabled" for gpu in nvml.gpus):
         notes.append(
             "A GPU is in MIG mode: programs see only its instances (nvidia-smi -L lists them), each with part of its "
             "SMs and memory."
@@ -125,15 +118,15 @@ def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, dict[s
 def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | None = None) -> Device:
     where = sysfs.normalize_address(gpu.pci or "")
     return Device(
-        vendor="nvidia",
+        vendor=gpu.vendor,
         index=gpu.index,
+        arch=gpu.arch,
+        partition=gpu.partition,
         name=clean(gpu.name or "") or None,
-        arch=f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu.capability else None,
         uuid=gpu.uuid if gpu.uuid and _UUID.fullmatch(gpu.uuid) else None,
         compute_units=sms or None,
         clock_max_mhz=gpu.clock_max_mhz or None,
         memory_bytes=gpu.memory_bytes or None,
-        partition=None if gpu.mig is None else "MIG enabled" if gpu.mig else "MIG disabled",
         driver=clean(driver or "") or None,
         pci=where,
         numa_node=sysfs.numa_node(roots, where),

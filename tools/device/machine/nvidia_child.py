@@ -48,15 +48,15 @@ def _gpu(pynvml: Any, index: int) -> dict[str, Any] | None:
         return _answer_or_none(pynvml, function, handle, *more)
 
     memory, mig = ask(pynvml.nvmlDeviceGetMemoryInfo), ask(pynvml.nvmlDeviceGetMigMode)
-    place = ask(pynvml.nvmlDeviceGetPciInfo)
+    place, capability = ask(pynvml.nvmlDeviceGetPciInfo), ask(pynvml.nvmlDeviceGetCudaComputeCapability)
     return {
         "index": index,
         "name": ask(pynvml.nvmlDeviceGetName),
         "uuid": ask(pynvml.nvmlDeviceGetUUID),
-        "capability": ask(pynvml.nvmlDeviceGetCudaComputeCapability),
+        "arch": capability and "sm_{}{}".format(*capability),
         "clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
         "memory_bytes": memory and memory.total,
-        "mig": mig and bool(mig[0]),
+        "partition": mig and ("MIG enabled" if mig[0] else "MIG disabled"),
         "pcie_generation": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
         "pcie_width": ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
         "pci": place and (place.busId.decode() if isinstance(place.busId, bytes) else place.busId),

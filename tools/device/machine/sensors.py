@@ -58,15 +58,18 @@ def _nvidia(pci: str) -> Read | None:
         return None
     import pynvml
 
+    def number(name: str, *which: int, unit: float = 1.0) -> float | None:
+        value = answer_or_none(getattr(pynvml, name), handle, *which)
+        return None if value is None else value / unit
+
     def read() -> SensorReading:
         reasons = answer_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-        power = answer_or_none(pynvml.nvmlDeviceGetPowerUsage, handle)
         use = answer_or_none(pynvml.nvmlDeviceGetUtilizationRates, handle)
         return SensorReading(
-            clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
-            memory_clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)),
-            power_w=None if power is None else power / 1000,
-            temperature_c=_float(answer_or_none(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)),
+            clock_mhz=number("nvmlDeviceGetClockInfo", pynvml.NVML_CLOCK_SM),
+            memory_clock_mhz=number("nvmlDeviceGetClockInfo", pynvml.NVML_CLOCK_MEM),
+            power_w=number("nvmlDeviceGetPowerUsage", unit=1000),
+            temperature_c=number("nvmlDeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU),
             busy_pct=None if use is None else float(use.gpu),
             held_back=None if reasons is None else _causes(reasons, "nvml"),
         )
@@ -102,10 +105,6 @@ def answer_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _causes(bits: int, source: str) -> frozenset[str]:
     return frozenset(entry["cause"] for entry in _facts()[source] if bits & entry["bits"])
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _amd(device: Path) -> Read | None:
@@ -208,36 +207,23 @@ class Sensor:
     sysfs: str = "/sys"
 
 
-class BackgroundSampler:
-    """Runs ``_sample`` in a thread while its with block runs, unless there is nothing to sample."""
+class SensorSampler:
+    """Samples in a thread while its with block runs; ``rows`` are rows of the table clocks."""
 
-    def __init__(self, something: bool) -> None:
-        self._something, self._over = something, threading.Event()
+    def __init__(self, sensors: list[Sensor], step: str, every_s: float = _EVERY_S, most: int = _MOST) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._sensors, self._step, self._every_s, self._most = sensors, step, every_s, most
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True, name="sensors")
 
     def __enter__(self) -> Self:
-        if self._something:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._something:
-            # If the driver hangs, only this thread is blocked.
-            self._thread.join(_PATIENCE_S)
-
-    def _sample(self) -> None:
-        """Sample until ``_over`` is set."""
-        raise NotImplementedError
-
-
-class SensorSampler(BackgroundSampler):
-    """Samples while its with block runs; ``rows`` are rows of the table clocks (launches/device_clocks.py)."""
-
-    def __init__(self, sensors: list[Sensor], step: str, every_s: float = _EVERY_S, most: int = _MOST) -> None:
-        super().__init__(bool(sensors))
-        self.rows: list[dict[str, Any]] = []
-        self._sensors, self._step, self._every_s, self._most = sensors, step, every_s, most
+        # If the driver hangs, only this thread is blocked.
+        self._thread.join(_PATIENCE_S)
 
     def _sample(self) -> None:
         reads = [(s, read) for s in self._sensors if (read := reader(s.vendor, s.pci, Path(s.sysfs)))]

@@ -14,6 +14,7 @@ from rooflens.tools.device.benchmarks.gpu import BenchmarkScale, BenchmarkSessio
 from rooflens.tools.device.benchmarks.measure import LaunchEffort
 from rooflens.tools.device.benchmarks.outcomes import CeilingOutcome
 from rooflens.tools.device.benchmarks.specs import choose_specs
+from rooflens.tools.device.machine import sensors
 from rooflens.tools.device.machine.sensors import SensorReading
 
 from .stand_in import DEVICE, StandIn
@@ -143,7 +144,7 @@ def test_a_ceiling_taken_while_heat_or_hardware_held_the_clock_is_suspect(
 
 def test_a_run_keeps_clock_power_and_cause_with_its_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     hot = SensorReading(clock_mhz=1200.0, power_w=300.0, temperature_c=95.0, held_back=frozenset({"temperature"}))
-    monkeypatch.setattr(run, "reader", lambda vendor, pci: lambda: hot)
+    monkeypatch.setattr(sensors, "reader", lambda vendor, pci, sysfs: lambda: hot)
     found = _run(StandIn(gbs=_RATES), ["valu.f32"])["valu.f32"]
     assert (found.clock_mhz, found.power_w, found.temperature_c, found.held_back) == (
         1200.0,
