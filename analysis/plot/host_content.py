@@ -21,7 +21,7 @@ from ..timeline.trace import Ints
 _ROWS, _LINES, _LEAST_SHARE = 24, 10, 0.001
 
 
-class Box(NamedTuple):
+class StackBox(NamedTuple):
     """A function or a library: its row and its place in shares of the width, and its file if it is own code."""
 
     row: int
@@ -36,7 +36,7 @@ class Icicle:
     """Boxes that are as wide as their share of what the title says."""
 
     title: str
-    boxes: Sequence[Box]
+    boxes: Sequence[StackBox]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _fold(tree: HostTree) -> _Folded:
     return _Folded(list(numbers), np.array(of_node), np.array(line))
 
 
-def _boxes(tree: HostTree, folded: _Folded, values: Floats) -> Iterator[Box]:
+def _boxes(tree: HostTree, folded: _Folded, values: Floats) -> Iterator[StackBox]:
     """Yield the boxes that are wide enough to be seen, the widest first."""
     callers = [caller for caller, _ in folded.boxes]
     sums = add_callees(callers, np.bincount(folded.of_node[tree.cells.node], values, len(callers)).tolist())
@@ -119,8 +119,8 @@ def _boxes(tree: HostTree, folded: _Folded, values: Floats) -> Iterator[Box]:
         row, left = places[box] = places[caller][0] + 1, places[caller][1] + filled[caller]
         filled[caller] += widths[box]
         if isinstance(what, str):
-            yield Box(row, left, widths[box], what, None)
+            yield StackBox(row, left, widths[box], what, None)
         else:
             frame = tree.frames[what]
             words = f"{frame.function}:{frame.line or ''}"
-            yield Box(row, left, widths[box], words.rstrip(":"), frame.file or "")
+            yield StackBox(row, left, widths[box], words.rstrip(":"), frame.file or "")

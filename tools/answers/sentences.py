@@ -16,7 +16,7 @@ from ...analysis.base.wording import Wording
 def sentence(code: str, **values: Any) -> str:
     """Return the sentence with this code, such as ``metrics.one``, with its values; numbers get four digits."""
     group, _, name = code.partition(".")
-    return _Wording().format(_sentences()[group][name], **values)
+    return AnswerWording().format(_sentences()[group][name], **values)
 
 
 def note(code: str, **values: Any) -> Note:
@@ -29,7 +29,7 @@ def value_text(value: float | None, unit: str | None) -> str:
     return "unknown" if value is None else f"{figure(value)}{f' {unit}' if unit else ''}"
 
 
-class _Wording(Wording):
+class AnswerWording(Wording):
     """Formats numbers for reading, unless the wording states how."""
 
     def format_field(self, value: Any, format_spec: str) -> str:

@@ -81,7 +81,7 @@ class _Stream:
 
 
 @dataclass
-class _Sample:
+class _MojoSample:
     """The sample that is being read."""
 
     pid: int
@@ -122,7 +122,7 @@ class _Mojo:
         self._strings: dict[int, str] = {}
         self._frames: dict[int, HostFrame] = {}
         self._last: dict[tuple[int, str], list[HostFrame]] = {}
-        self._sample: _Sample | None = None
+        self._sample: _MojoSample | None = None
         self._in_task = False
 
     def read(self, stream: _Stream) -> None:
@@ -151,7 +151,7 @@ class _Mojo:
                 place = self._strings.get(file, ""), max(line, 0)
                 self._frames[key] = HostFrame(self._strings.get(function, "?"), *place)
             case "stack", [pid, *_, thread]:
-                self._sample, self._in_task = _Sample(pid, thread), False
+                self._sample, self._in_task = _MojoSample(pid, thread), False
             case "frame_ref", [key]:
                 self._add(self._frames.get(key, _NO_FRAME))
             case "invalid", _:

@@ -39,7 +39,7 @@ _SOURCE = re.compile(r"\s+(?P<file>\S.*?):(?P<line>\d{1,9})(?: \(.*\))?")
 
 
 @dataclass
-class _Sample:
+class _PerfSample:
     """One sample: when, in which thread, and the lines of its stack."""
 
     time_ns: int
@@ -92,9 +92,9 @@ def read(files: ProfileFiles) -> Profile:
     return host_profile(file, HostRecording("perf", stacks.close(), samples, clock, limits))
 
 
-def _samples(file: Path) -> Iterator[_Sample]:
+def _samples(file: Path) -> Iterator[_PerfSample]:
     """Yield the samples of a file, in its order."""
-    sample: _Sample | None = None
+    sample: _PerfSample | None = None
     for line in map(str.rstrip, lines(file)):
         begins = _SAMPLE.fullmatch(line) if line[:1].strip() or sample is None else None
         if begins or not line:
@@ -105,7 +105,7 @@ def _samples(file: Path) -> Iterator[_Sample]:
             time = int(begins["s"]) * 1_000_000_000 + int(begins["fraction"].ljust(9, "0"))
             pid = int(begins["pid"]) if begins["pid"] else None
             interval = int(begins["period"] or 0) if _CLOCK.search(begins["event"]) else 0
-            sample = _Sample(time, pid, int(begins["tid"]), interval)
+            sample = _PerfSample(time, pid, int(begins["tid"]), interval)
         elif sample is not None:
             sample.lines.append(line)
     if sample and sample.lines:

@@ -16,7 +16,7 @@ _LIST = re.compile(r"(?P<count>\+?)(?P<most>\d*)(?P<separator>.*)")
 _LISTED = 8
 
 
-class _Wording(Formatter):
+class ReaderWording(Formatter):
     """Formats values as the wording states.
 
     ``{launches:launch}`` is a number, or the number of items of a list, with its noun; ``{rows:row has|rows have}``
@@ -43,10 +43,10 @@ def note(key: str, **values: Any) -> Note:
     """Return the note with this key: its code, and after a dot which of the notes with that code it is."""
     code, _, which = key.partition(".")
     wording = module_data(__file__)["notes"][code]
-    return Note(code, _Wording().format(wording[which] if which else wording, **values))
+    return Note(code, ReaderWording().format(wording[which] if which else wording, **values))
 
 
 def refusal(key: str, **values: Any) -> BadInput:
     """Return the error with this key: what is wrong with a profile, why, and what to do."""
     wording = module_data(__file__)["refusals"][key]
-    return BadInput(**{part: _Wording().format(text, **values) for part, text in wording.items()})
+    return BadInput(**{part: ReaderWording().format(text, **values) for part, text in wording.items()})
