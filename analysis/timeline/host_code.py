@@ -72,6 +72,8 @@ class HostCode:
     """The calls whose stacks were recorded as they were made, by process and thread."""
     helpers: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """For threads that work for the first one of their process: their spans, with its code where they have none."""
+    wakers: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
+    """The waits of threads that the program's own code of another thread ended, with the stack of that thread."""
     gradients: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """The operators that compute gradients, with the code that called the operator of the forward pass."""
 
@@ -162,10 +164,14 @@ def _read_code(trace: Trace) -> HostCode:
     """Return the sampled code, and where a thread was not sampled, the code around its recorded calls."""
     workload = trace.workload
     known = recorded_stacks(workload)
-    threads = {}
+    threads, wakers = {}, {}
     if workload.has("host_samples"):
-        source = f"{workload.relation('host_samples')} WHERE end_ns > start_ns"
+        samples = workload.relation("host_samples")
+        source = f"{samples} WHERE end_ns > start_ns"
         threads = {who: _spans(rows.s, rows.e, rows.stack) for who, rows in _thread_stacks(trace, source)}
+        own = ", ".join(str(n) for n, stack in enumerate(known) if any(frame.own for frame in stack)) or "NULL"
+        woken = f"(SELECT * REPLACE (waker AS stack) FROM {samples}) WHERE end_ns > start_ns AND stack IN ({own})"
+        wakers = dict(_thread_stacks(trace, woken))
     combined = _CombinedStacks(known)
     helpers = combined.separate_helpers(threads)
     sampled = {pid for pid, _ in threads}
@@ -175,7 +181,7 @@ def _read_code(trace: Trace) -> HostCode:
         # In a process with Python code, threads without any work for those that have some.
         if who[0] not in sampled:
             threads[who] = combined.native_code(rows.s, rows.e, rows.stack)
-    return HostCode(combined.stacks, threads, calls, helpers)
+    return HostCode(combined.stacks, threads, calls, helpers, wakers)
 
 
 def _columns(trace: Trace, names: Sequence[str], source: str) -> list[Ints]:

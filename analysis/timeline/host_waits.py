@@ -1,5 +1,6 @@
 """Whom code of the host waits for: a thread that waits is followed to the threads and processes that work meanwhile.
 
+* If the recording states which thread ended a wait, the time of the wait is charged to what that thread ran then.
 * Code that waits for a queue, a lock or another process (host_rules.toml) does nothing itself. The time is charged to
   what other threads of the process run at that time, or its worker processes if it waits for one of these; if none of
   them works, it stays where it is.
@@ -95,6 +96,10 @@ class Waits:
 
     def follow(self, who: tuple[int, int], charges: Charges) -> Iterator[tuple[Charges, Via]]:
         """Yield the charges of a thread, those of waits charged to what others run, and those of others shared."""
+        if ended := self.code.wakers.get(who):
+            taken, followed, _ = self._spread(charges, [ended], keep=0)
+            yield from ((one, "wait") for one in followed)
+            charges = charges[~taken]
         waits = self.waiting[charges.stack]
         processes = waits & self.for_process[charges.stack]
         for mine, inside in ((processes, False), (waits & ~processes, True)):

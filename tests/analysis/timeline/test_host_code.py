@@ -151,6 +151,17 @@ def test_who_waits_is_followed_to_who_works(store, frames, pid, via):
     assert (row.frame.function, row.via) == ("decode", via)
 
 
+@pytest.mark.parametrize(("file", "charge"), [("data.py:1", "decode"), ("lib/kernel.c:9", "read")])
+def test_a_wait_is_charged_to_the_programs_code_that_ended_it(store, file, charge):
+    made = Made()
+    pair(made, (10, 20), (50, 60))
+    waker = made.stack(f"decode {file}")
+    made.sample(made.stack("train train.py:1", "read lib/pipe.py:7"), 0, 60 * MS)
+    made.host_samples[-1]["waker"] = waker
+    made.sample(made.stack("other other.py:1"), 0, 60 * MS, thread=7)
+    assert charged(store, made) == {(charge, "host"): pytest.approx(30, rel=0.01)}
+
+
 def test_a_wait_for_nobody_stays_where_it_is(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
