@@ -19,7 +19,9 @@ from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels,
 from ..analysis.hotspots.ranking import FEW, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
 from ..analysis.tables import device_lines, host_lines
+from ..analysis.timeline.host_findings import name
 from ..analysis.timeline.host_limits import host_limits
+from ..analysis.timeline.host_tree import host_tree
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
@@ -115,9 +117,8 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     answer = sentence("hotspots.host_none")
     if by != "idle_ns":
         what = {"self_ns": "time", "self_samples": "samples"}[by]
-        answer = sentence(
-            "hotspots.host_alone", place=_host_place(first), pct=100 * (first[by] or 0) / total, what=what
-        )
+        pct = 100 * (first[by] or 0) / total
+        answer = sentence("hotspots.host_alone", place=_host_place(first), pct=pct, what=what, own=_own_code(opened))
     elif first[by]:
         answer = sentence(
             "hotspots.host",
@@ -146,6 +147,16 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         if manifest.events
         else [],
     )
+
+
+def _own_code(opened: Workload) -> str:
+    """Return a sentence on the line of the program's own code with most time or samples; empty if it has none."""
+    tree = host_tree(opened)
+    if tree is None:
+        return ""
+    sums = tree.own_sums(tree.cells.time)
+    most = tree.frames[int(sums.argmax())]
+    return sentence("hotspots.host_own", place=name(most), pct=100 * float(sums.max() / sums.sum())) if most.own else ""
 
 
 def _host_place(row: Mapping[str, Any]) -> str:

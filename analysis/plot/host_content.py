@@ -68,7 +68,7 @@ def of_tree(tree: HostTree, title: str) -> tuple[HostPicture, list[str]]:
     icicles = [
         Icicle(f"{what}: {show(float(ns.sum()))}", list(_boxes(tree, folded, ns))) for what, ns, _, show in views
     ]
-    sums = [np.bincount(folded.line[tree.cells.node], every, len(tree.frames)) for _, _, every, _ in views]
+    sums = [tree.own_sums(every) for _, _, every, _ in views]
     top = [frame for frame in np.argsort(-sums[-1], kind="stable")[:_LINES] if sums[-1][frame] > 0]
     heads = ["time of all threads", "GPU idle"][: len(views)]
     facts, table = [icicle.title + "." for icicle in icicles], [["Line, with the libraries that it calls", *heads]]
@@ -85,8 +85,6 @@ class _Folded(NamedTuple):
     boxes: Sequence[tuple[int, int | str]]
     """The caller of each box, -1 without one, and the frame or the package that it shows."""
     of_node: Ints
-    line: Ints
-    """For each node, the frame of the program's own code that it belongs to, or its own frame without one."""
 
 
 def _fold(tree: HostTree) -> _Folded:
@@ -94,15 +92,13 @@ def _fold(tree: HostTree) -> _Folded:
     of_node: list[int] = []
     above: list[int] = []
     """The box of the program's own code that each node is in; -1 without one."""
-    line: list[int] = []
     for parent, number in zip(tree.parent.tolist(), tree.frame.tolist(), strict=True):
         frame, outer = tree.frames[number], above[parent] if parent >= 0 else -1
         caller = of_node[parent] if frame.own and parent >= 0 else outer
         what = number if frame.own else frame.module or "library"
         of_node.append(numbers.setdefault((caller, what), len(numbers)))
         above.append(of_node[-1] if frame.own else outer)
-        line.append(number if frame.own or outer < 0 else line[parent])
-    return _Folded(list(numbers), np.array(of_node), np.array(line))
+    return _Folded(list(numbers), np.array(of_node))
 
 
 def _boxes(tree: HostTree, folded: _Folded, values: Floats) -> Iterator[StackBox]:

@@ -57,6 +57,17 @@ class HostTree:
     cells: Cells
     unit: Literal["ns", "samples"] = "ns"
 
+    def own_sums(self, values: Floats) -> Floats:
+        """Return the sums of the values of cells by frame: those of libraries count for the innermost frame of the
+        program's own code that calls them, if any."""
+        frames: list[int] = []
+        owned: list[bool] = []
+        for parent, number in zip(self.parent.tolist(), self.frame.tolist(), strict=True):
+            own, below = self.frames[number].own, parent >= 0 and owned[parent]
+            frames.append(frames[parent] if below and not own else number)
+            owned.append(own or below)
+        return np.bincount(np.array(frames)[self.cells.node], values, len(self.frames)).astype("f8")
+
     def inclusive(self, values: Floats) -> Floats:
         """Return the sums of the values of cells by node, together with all nodes below it."""
         return add_callees(self.parent.tolist(), np.bincount(self.cells.node, values, len(self.parent)).tolist())
