@@ -38,21 +38,28 @@ from .trace_loading import prepare
 Row = dict[str, Any]
 
 
-def _table(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[Row]]:
-    """Return a function that computes the rows for a workload; none without device work, or without usable times."""
+def _table(name: str) -> Callable[[Callable[[Trace], list[Row]]], Callable[[Workload], list[Row]]]:
+    """Return a decorator for functions that compute the rows of a table, in any order of its columns.
 
-    @wraps(rows)
-    def compute(workload: Workload) -> list[Row]:
-        try:
-            trace = prepare(workload)
-        except BadInput:
-            return []
-        return [{"workload": workload.id, **row} for row in rows(trace)]
+    There are no rows without device work, or without usable times.
+    """
 
-    return compute
+    def for_workload(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[Row]]:
+        @wraps(rows)
+        def compute(workload: Workload) -> list[Row]:
+            try:
+                made = rows(prepare(workload))
+            except BadInput:
+                return []
+            columns = schema()[name].columns
+            return [{c: workload.id if c == "workload" else row[c] for c in columns} for row in made]
+
+        return compute
+
+    return for_workload
 
 
-@_table
+@_table("steps")
 def step_rows(trace: Trace) -> list[Row]:
     """Return the complete steps of a program with the time of each part, as sums over all devices.
 
@@ -87,7 +94,7 @@ def step_rows(trace: Trace) -> list[Row]:
     ]
 
 
-@_table
+@_table("phases")
 def phase_rows(trace: Trace) -> list[Row]:
     """Return the phases that the program's ranges state, with the device work that they requested, by their start."""
     times = ("start", "end", "device_start", "device_end", "interval", "busy")
@@ -116,7 +123,7 @@ def _busy_between(trace: Trace, edges: Sequence[int], name: str, classes: Sequen
     return total
 
 
-@_table
+@_table("lanes")
 def lane_rows(trace: Trace) -> list[Row]:
     """Return the time of each part for every device; empty if there is no device work."""
     times = busy(trace, Within([trace.whole]))
@@ -138,7 +145,7 @@ def lane_rows(trace: Trace) -> list[Row]:
     ]
 
 
-@_table
+@_table("operators")
 def operator_rows(trace: Trace) -> list[Row]:
     """Return the operators of PyTorch by shapes and types, against their roofline; empty if no shapes were recorded.
 
@@ -147,7 +154,7 @@ def operator_rows(trace: Trace) -> list[Row]:
     return _pick_columns("operators", operators(trace).rows)
 
 
-@_table
+@_table("collectives")
 def collective_rows(trace: Trace) -> list[Row]:
     """Return the collectives by kind and size, with their bandwidths; empty if the trace states none."""
     return _pick_columns("collectives", collectives(trace))
@@ -159,7 +166,7 @@ def _pick_columns(table: str, rows: Sequence[object]) -> list[Row]:
     return [{name: getattr(row, name) for name in names} for row in rows]
 
 
-@_table
+@_table("gaps")
 def gap_rows(trace: Trace) -> list[Row]:
     """Return the parts of all gaps: one row for each cause to which a part of a gap is attributed.
 

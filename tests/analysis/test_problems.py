@@ -77,6 +77,23 @@ def messages(kinds: Set[str] = KINDS) -> list[tuple[str, int, str]]:
 COMMAND = re.compile(r"(?<![\w/])(uv pip|pip install|sudo|chmod|modprobe|apt-get|ncu --\w+|nsys export)\b")
 
 
+def wordings() -> list[tuple[str, int, str]]:
+    """The reasons and remedies of problems whose wording is data."""
+    files = (file for folder in ("analysis", "tools", "server", "api") for file in (ROOT / folder).rglob("*.toml"))
+    found: list[tuple[str, int, str]] = []
+
+    def collect(file: Path, value: object) -> None:
+        if isinstance(value, dict):
+            found.extend((file.name, 0, value[key]) for key in ("why", "fix") if isinstance(value.get(key), str))
+            for part in value.values():
+                collect(file, part)
+
+    for file in files:
+        if file.name in ("wording.toml", "errors.toml", "sentences.toml"):
+            collect(file, tomllib.loads(file.read_text(encoding="utf-8")))
+    return found
+
+
 def remedies_of_data() -> list[tuple[str, int, str]]:
     """What known failures and defects of profilers advise."""
     file = ROOT / "tools" / "running" / "known_failures.toml"
@@ -85,7 +102,7 @@ def remedies_of_data() -> list[tuple[str, int, str]]:
 
 
 def test_no_message_of_the_product_has_a_command_within_a_sentence() -> None:
-    said = [*messages(KINDS | {"HostSetting", "CounterPermission"}), *remedies_of_data()]
+    said = [*messages(KINDS | {"HostSetting", "CounterPermission"}), *wordings(), *remedies_of_data()]
     sentences = [(*place, re.sub(r"`[^`]*`|\n  .*", "", text)) for *place, text in said]
     assert len(said) > 600 and [entry for entry in sentences if COMMAND.search(entry[-1])] == []
 
@@ -98,7 +115,7 @@ def test_what_follows_a_command_begins_on_a_new_line() -> None:
 
 
 def test_no_message_of_the_product_goes_on_in_lower_case_after_a_stop() -> None:
-    parts = messages()
+    parts = [*messages(), *wordings()]
     assert len(parts) > 500
     wrong = [
         (*place, found[1])

@@ -54,7 +54,7 @@ def phoenix(machine: Machine) -> None:
 def gb10(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GB10, as NVML and the CUDA driver describe it."""
     machine.write("proc/driver/nvidia/version", "made up")
-    gpu = {"index": 0, "uuid": UUID, "name": "NVIDIA GB10", "capability": [12, 1], "clock_max_mhz": 3003}
+    gpu = {"index": 0, "uuid": UUID, "name": "NVIDIA GB10", "arch": "sm_121", "clock_max_mhz": 3003}
     lines = [json.dumps({"driver": "580.1", "gpus": [gpu]}), json.dumps({UUID: GB10})]
     monkeypatch.setattr(nvidia, "ask", lambda argv, s: ProgramAnswer(0, "\n".join(lines)))
 
