@@ -366,7 +366,8 @@ class _ConfigurationName(NamedTuple):
 
 _NUMBER_COLUMN = "launch"
 _OPTIONAL_COLUMNS = {"dispatches": (*COLUMNS, _NUMBER_COLUMN), "samples": ("lanes",), "events": ("stack",)} | {
-    "ranges": ("forward_thread", "forward_ns")
+    "host_samples": ("time_ns", "samples", "waker"),
+    "ranges": ("forward_thread", "forward_ns"),
 }
 """Optional integer columns, which not every profile has."""
 _BY_TIME = "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
