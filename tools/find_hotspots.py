@@ -117,7 +117,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     answer = sentence("hotspots.host_none")
     if by != "idle_ns":
         what = {"self_ns": "time", "self_samples": "samples"}[by]
-        pct = 100 * (first[by] or 0) / total
+        pct = 100 * (first[by] or 0) / max(total, 1)
         answer = sentence("hotspots.host_alone", place=_host_place(first), pct=pct, what=what, own=_own_code(opened))
     elif first[by]:
         answer = sentence(
