@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..base.notes import Note
-from ..base.wording import Wording
+from ..base.wording import Wording, Wordings
 from ..catalogue import files
 
 
@@ -22,11 +21,5 @@ def word(wording: str, **figures: Any) -> str:
     return Wording().format(wording, **figures)
 
 
-def sentence(code: str, **figures: Any) -> str:
-    """The sentence of sentences.toml with this code."""
-    return word(entries("sentences")[code], **figures)
-
-
-def note(code: str, **figures: Any) -> Note:
-    """The note with this code, whose sentence has the same code."""
-    return Note(code, sentence(code, **figures))
+_SENTENCES = Wordings(Path(__file__).with_name("sentences.toml"))
+sentence, note = _SENTENCES.sentence, _SENTENCES.note

@@ -240,7 +240,7 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     decrease if values are reused from registers or LDS, so a decrease means different work only if the traffic to HBM
     decreases too. A check that passed leaves one doubt, another problem size; one that failed leaves none.
     """
-    counted = _CountedQuantities(evidence(target, before, after))
+    counted = _WorkEvidence(evidence(target, before, after))
     lost = not_counted(target, before, after) + _hidden_in_atomics(counted)
     if checked is False:
         outcome = "check_failed"
@@ -262,7 +262,7 @@ def _word_outcome(outcome: str, figures: Mapping[str, Any]) -> tuple[Answer, str
     return answer, word(why, **figures)
 
 
-class _CountedQuantities:
+class _WorkEvidence:
     """The quantities that both sides counted, and those that decide."""
 
     def __init__(self, quantities: list[Quantity]) -> None:
@@ -325,7 +325,7 @@ class _CountedQuantities:
         }
 
 
-def _hidden_in_atomics(counted: _CountedQuantities) -> list[str]:
+def _hidden_in_atomics(counted: _WorkEvidence) -> list[str]:
     """The atomics, if there are enough new ones for the operations that are gone: units of L2 compute them, which is
     not counted. A request is for up to 64 lanes."""
     gone = counted.flop.before - counted.flop.after if counted.flop else 0.0
@@ -333,7 +333,7 @@ def _hidden_in_atomics(counted: _CountedQuantities) -> list[str]:
     return [f"what {e.title} compute" for e in known if gone > 0 and _LANES * (e.after - e.before) >= gone]
 
 
-def _by_operations(counted: _CountedQuantities, flop: Quantity, lost: list[str]) -> str:
+def _by_operations(counted: _WorkEvidence, flop: Quantity, lost: list[str]) -> str:
     ratio, alike = flop.ratio or 0.0, counted.asked is not None and _near(_ratio(counted.asked))
     if abs(ratio - 1) <= SAME:
         return "other_types" if _moved_types(counted) else "same_operations"
@@ -352,13 +352,13 @@ def _by_operations(counted: _CountedQuantities, flop: Quantity, lost: list[str])
     return "many_more" if ratio > _EXTRA else "recomputed"
 
 
-def _moved_types(counted: _CountedQuantities) -> list[Quantity]:
+def _moved_types(counted: _WorkEvidence) -> list[Quantity]:
     """The types of floating-point operations whose numbers changed."""
     total = max(counted.flop.before, counted.flop.after) if counted.flop else 0.0
     return [e for e in counted.quantities if e.role == "flop" and abs(e.after - e.before) > SAME * total]
 
 
-def _by_requests(counted: _CountedQuantities, data: Quantity) -> str:
+def _by_requests(counted: _WorkEvidence, data: Quantity) -> str:
     ratio, moved = _ratio(data), counted.traffic
     if _near(ratio) and data.quantity not in _BYTES and moved is not None and moved >= _FAR:
         return "more_traffic"
@@ -373,7 +373,7 @@ def _by_requests(counted: _CountedQuantities, data: Quantity) -> str:
     return "fewer_requests" if ratio < 1 else "more_requests"
 
 
-def _by_the_rest(counted: _CountedQuantities) -> str:
+def _by_the_rest(counted: _WorkEvidence) -> str:
     if not counted.quantities:
         return "nothing_counted"
     if counted.common_factor:

@@ -33,19 +33,19 @@ _NS = {"seconds": 1e9, "milliseconds": 1e6, "microseconds": 1e3, "nanoseconds": 
 
 def detect(path: Path) -> bool:
     """Return whether ``path`` has collapsed stacks, or a folder has one such file."""
-    return bool(_collapsed(path))
+    return bool(_collapsed_files(path))
 
 
 def detect_speedscope(path: Path) -> bool:
     """Return whether ``path`` is a file of speedscope, or a folder with one."""
-    return bool(_speedscope(path))
+    return bool(_speedscope_files(path))
 
 
-def _collapsed(path: Path) -> list[Path]:
+def _collapsed_files(path: Path) -> list[Path]:
     return files_of_format(path, _SUFFIXES, _is_collapsed)
 
 
-def _speedscope(path: Path) -> list[Path]:
+def _speedscope_files(path: Path) -> list[Path]:
     return files_of_format(path, (".json",), lambda file: _SPEEDSCOPE in head(file, _HEAD))
 
 
@@ -58,9 +58,9 @@ def _is_collapsed(file: Path) -> bool:
 
 def read(files: ProfileFiles) -> Profile:
     """Return the recording at ``files.path``; BadInput if a line is no stack."""
-    if found := _speedscope(files.path):
+    if found := _speedscope_files(files.path):
         return _read_speedscope(files, one_file(files, found, "speedscope"))
-    file = one_file(files, _collapsed(files.path), "collapsed stacks")
+    file = one_file(files, _collapsed_files(files.path), "collapsed stacks")
     samples, source = UntimedSamples(files), "collapsed"
     for number, text in enumerate(lines(file), 1):
         if not text.strip() or text.startswith("#"):

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sized
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text, first_few
+from ....analysis.base.wording import Wording
 from ..parsing.module_data import module_data
 
 _LIST = re.compile(r"(?P<count>\+?)(?P<most>\d*)(?P<separator>.*)")
 _LISTED = 8
 
 
-class ReaderWording(Formatter):
-    """Formats values as the wording states.
+class ReaderWording(Wording):
+    """Formats values as the wording of a reader states, also the number of items of a list with their noun.
 
-    ``{launches:launch}`` is a number, or the number of items of a list, with its noun; ``{rows:row has|rows have}``
-    gives an irregular plural. ``{names:4}`` are the first four of a list, and an ellipsis if there are more;
+    ``{names:4}`` are the first four of a list, and an ellipsis if there are more;
     ``{names:+4}`` says how many more there are, and ``{names:4; }`` has another separator. A file is named without its
     folder.
     """
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec[1:2].isalpha():
-            return count_text(value if isinstance(value, int) else len(value), *format_spec.split("|"))
+        if isinstance(value, Sized) and format_spec[1:2].isalpha():
+            return count_text(len(value), *format_spec.split("|"))
         if isinstance(value, list):
             match = _LIST.fullmatch(format_spec)
             assert match
@@ -36,7 +36,7 @@ class ReaderWording(Formatter):
             if match["count"]:
                 return first_few(names, most, separator)
             return separator.join(names[:most]) + (" ..." if len(names) > most else "")
-        return value.name if isinstance(value, Path) else format(value, format_spec)
+        return value.name if isinstance(value, Path) else super().format_field(value, format_spec)
 
 
 def note(key: str, **values: Any) -> Note:
