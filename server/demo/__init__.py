@@ -22,10 +22,10 @@ from ...tools.import_profile import import_profile
 from ...tools.list_workloads import list_workloads
 from ...tools.plot import plot
 from ...tools.query_counters import query_counters
+from ...tools.rendering import render
+from ...tools.rendering.layout import heading
 from ...tools.run_peak_benchmarks import run_peak_benchmarks
 from ...tools.running import start as launch
-from ..rendering import render
-from ..rendering.layout import heading
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 _MATMUL = "matmul_fp64"

@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from ...analysis.base.problems import Problem
 from ...tools.base.results import Result
 from ...tools.plot import PlotResult
-from ..rendering import render
+from ...tools.rendering import render
 
 BUSY = -32000
 """The error code for too many concurrent calls: the first of the codes for implementations."""

@@ -15,9 +15,9 @@ from ...analysis.store.store import Store
 from ...tools.base.progress import listening
 from ...tools.isolation.channel import Channel
 from ...tools.isolation.fork_server import ForkServer
+from ...tools.rendering import render
 from ...tools.report.collect import ReportLimits, collect
 from ..page.build import pack_document, page
-from ..rendering import render
 from .calls import Call, Calls
 from .resources import content
 from .toolbox import OK, functions, outcome

@@ -28,7 +28,7 @@ from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.store import schema
 from ...analysis.store.store import Store
-from ..rendering import render
+from ...tools.rendering import render
 from .calls import Call, Calls
 from .toolbox import OK
 

@@ -16,7 +16,7 @@ from ...analysis.store.integrity import store_problem_behind
 from ...analysis.store.store import Store
 from ...tools.base.arguments import model, validate_arguments
 from ...tools.base.results import Result
-from ..rendering import render
+from ...tools.rendering import render
 from ..terminal.log import logger
 
 OK = "ok"

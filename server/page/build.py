@@ -13,7 +13,7 @@ from typing import Any
 
 from ...analysis.base.text import visible_lines
 from ...tools.base.results import round_number
-from ..rendering import render
+from ...tools.rendering import render
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "host_stacks.js", "kernel.js", "sections.js", "host.js", "main.js")

@@ -65,7 +65,7 @@ def tell(outcome: Outcome, as_json: bool) -> int:
 
 def _tell(outcome: Outcome, as_json: bool) -> None:
     if as_json:
-        from ..rendering.render import clean
+        from ...tools.rendering.render import clean
 
         for _ in outcome.words:
             pass

@@ -15,8 +15,8 @@ from typing import Any
 
 from rooflens.analysis.base.notes import Note, Reason
 from rooflens.analysis.base.problems import Problem
-from rooflens.server.rendering import render
 from rooflens.tools.base.results import Result
+from rooflens.tools.rendering import render
 
 _SENTENCES = """
     about advice answer because caveat claim description detail doubt evidence falsify loads meaning note notes

@@ -13,10 +13,10 @@ from rooflens.analysis.base.notes import Note
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
-from rooflens.server.rendering import render
 from rooflens.tests.given_tool import tool_of
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base.results import NextCall, Result, Table, table
+from rooflens.tools.rendering import render
 
 TOOLS = {tool.name: tool for tool in toolbox.TOOLS}
 SECONDS = 2.0

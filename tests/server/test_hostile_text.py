@@ -28,13 +28,13 @@ from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor.examination import doctor
 from rooflens.server.mcp import app, toolbox
-from rooflens.server.rendering import render
 from rooflens.server.terminal import log
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base import progress
 from rooflens.tools.base.results import Result, table
 from rooflens.tools.base.untrusted_text import plain_text, visible_name
 from rooflens.tools.plot import PlotResult
+from rooflens.tools.rendering import render
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "server" / "samples" / "yax_before"

@@ -14,13 +14,13 @@ from rooflens.analysis.comparison.experiment_log import earlier_experiments, ent
 from rooflens.analysis.launches.device_clocks import COLUMNS
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
-from rooflens.server.rendering import render
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI300X
 from rooflens.tools.base.results import Table
 from rooflens.tools.compare_workloads import CompareResult, compare_workloads
 from rooflens.tools.query_counters import query_counters
+from rooflens.tools.rendering import render
 
 SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
 

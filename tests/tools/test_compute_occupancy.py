@@ -15,10 +15,10 @@ from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.eval.interventions.diagnoses import COUNTERS, TIMES
 from rooflens.eval.interventions.scoring import truths
 from rooflens.server.mcp.toolbox import Tool
-from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_occupancy import OccupancyResult, compute_occupancy
 from rooflens.tools.import_profile import import_profile
+from rooflens.tools.rendering import render
 
 DATA = Path(__file__).parent / "code_objects" / "data"
 HSACO, BUNDLE = str(DATA / "kernels_gfx90a.hsaco"), str(DATA / "kernels_three_targets.ccob")

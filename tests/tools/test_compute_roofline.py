@@ -11,13 +11,13 @@ import pytest
 
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.store.store import Manifest, Store, write_table
-from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI250X, publish
 from rooflens.tools.answers import roofline_summary
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.plan_profile import plan_profile
+from rooflens.tools.rendering import render
 
 CONTRACT = ("kernel", "level", "intensity", "performance", "unit", "bytes", "operations", "time_ns", "attainable",
             "pct_of_attainable", "bound", "limiter", "status")  # fmt: skip

@@ -16,7 +16,6 @@ from rooflens.analysis.timeline.timeline import application
 from rooflens.analysis.workload import Workload
 from rooflens.server import cli
 from rooflens.server.mcp import toolbox
-from rooflens.server.rendering import render
 from rooflens.tests import recordings
 from rooflens.tests.pictures import collisions, outside, texts
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
@@ -25,6 +24,7 @@ from rooflens.tools.base.results import Table
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
 from rooflens.tools.plot import over_time, plot
+from rooflens.tools.rendering import render
 
 ROOT = Path(__file__).parents[2]
 US, MS = 1_000, 1_000_000

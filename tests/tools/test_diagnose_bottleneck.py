@@ -12,10 +12,10 @@ from rooflens.analysis.catalogue.metrics import SUBSYSTEMS
 from rooflens.analysis.comparison import experiment_log
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp.toolbox import Tool, call
-from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
 from rooflens.tools.query_counters import query_counters
+from rooflens.tools.rendering import render
 
 SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -13,7 +13,6 @@ from rooflens.analysis.diagnosis.findings import diagnose
 from rooflens.analysis.store.doubts import Doubt
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.base.results import Result, Table
 from rooflens.tools.compare_workloads import compare_workloads
@@ -24,6 +23,7 @@ from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
 from rooflens.tools.query_counters import query_counters
+from rooflens.tools.rendering import render
 from rooflens.tools.sql.computed_tables import metric_rows
 
 COLLECTING = "cycles of collection"

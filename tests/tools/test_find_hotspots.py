@@ -13,13 +13,13 @@ from rooflens.analysis.hotspots.ranking import quotes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server.mcp import toolbox
-from rooflens.server.rendering import render
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.tools.profiles.ncu.test_code import block, imported, page
 from rooflens.tools.base.results import Table
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.find_hotspots import HotspotsResult, find_hotspots
 from rooflens.tools.import_profile import import_profile
+from rooflens.tools.rendering import render
 
 EXPECTED = {  # of labelled.cu: kernel -> line that holds its bottleneck by construction, main reason, main instruction
     "strided_read": (13, "memory", "LDG"),

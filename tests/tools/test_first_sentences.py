@@ -11,10 +11,10 @@ import pytest
 from rooflens.analysis.catalogue.vocabulary import in_vendor_terms
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
-from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.answers import sentences
 from rooflens.tools.base.results import Result, TextBlock
+from rooflens.tools.rendering import render
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,8 @@ import pytest
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
-from rooflens.server.rendering import render
 from rooflens.tools.plan_profile import PlanResult, plan_profile
+from rooflens.tools.rendering import render
 from rooflens.tools.running.profiled_program import parse_run_metrics
 
 

@@ -12,11 +12,11 @@ import pytest
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server.rendering import render
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import publish
 from rooflens.tools.plot import RooflineOptions, draw_occupancy, draw_speed_of_light, on_roofline, plot
+from rooflens.tools.rendering import render
 
 PNG = b"\x89PNG\r\n\x1a\n"
 FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,

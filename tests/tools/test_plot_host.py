@@ -14,11 +14,11 @@ from rooflens.analysis.timeline.host_code import Frame
 from rooflens.analysis.timeline.host_tree import Cells, HostTree, host_tree
 from rooflens.analysis.workload import Workload
 from rooflens.server.mcp import toolbox
-from rooflens.server.rendering import render
 from rooflens.tests.pictures import collisions, outside, texts
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, publish
 from rooflens.tools.plot import PlotResult, draw_host, plot
+from rooflens.tools.rendering import render
 
 MS = 1_000_000
 

@@ -11,10 +11,10 @@ import pytest
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.analysis.timeline.busy import ProgramCeiling
-from rooflens.server.rendering import render
 from rooflens.tests.tools.test_profile_amd import Node, launching
 from rooflens.tools.answers.rounds import OptimisationRound
 from rooflens.tools.get_run import RunResult, get_run
+from rooflens.tools.rendering import render
 from rooflens.tools.running import start as launch
 
 PASSES = ["/bin/sh", "-c", "echo checked >> checks"]

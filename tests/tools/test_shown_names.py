@@ -10,9 +10,9 @@ import pytest
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server.rendering import render
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.rendering import render
 
 SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
 NAMES = Path(__file__).parents[1] / "analysis" / "data" / "h200_training_step_kernels.txt"

@@ -50,7 +50,7 @@ def chosen_form(options: Namespace, *, terminal: str = "text") -> Form:
 
 def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
     """Print an answer and return the number of characters. Raises Misuse if --csv asks for a table that is missing."""
-    from ...rendering import render
+    from ....tools.rendering import render
 
     if form.name == "csv":
         table = getattr(result, verb.table, None) if verb.table else None
@@ -75,7 +75,7 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
 
 def answer_text(result: Result, form: Form) -> str:
     """The words that MCP clients read, with aligned tables, and with the next calls as commands."""
-    from ...rendering import render
+    from ....tools.rendering import render
 
     words = align_tables(render.text(result.model_copy(update={"next": []})))
     if not result.next:
@@ -124,7 +124,7 @@ def _cut_table_text(table: Table, verb: Verb) -> str:
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     """Print a table as CSV and return the number of characters; a missing value is an empty cell."""
-    from ...rendering.render import clean
+    from ....tools.rendering.render import clean
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -188,7 +188,7 @@ def call_and_print(store: Store, verb: Verb, given: dict[str, Any], form: Form, 
     """Call the tool of a verb, print its answer and return the exit status. Raises a refusal of the tool."""
     from ....tools.answers.source_text import allowing, roots_of
     from ....tools.isolation.limits import keep_freed_memory
-    from ...rendering import render
+    from ....tools.rendering import render
     from ..call import finish_call
 
     keep_freed_memory()

@@ -169,7 +169,7 @@ def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: b
 
 def _result_facts(results: Sequence[ImportedPath], *, failed: bool) -> list[dict[str, Any]]:
     """The answers, or the problems, as data, each with its path."""
-    from ...rendering import render
+    from ....tools.rendering import render
     from ...terminal.outcome import error_facts
 
     chosen = [one for one in results if isinstance(one.answer, Problem) == failed]

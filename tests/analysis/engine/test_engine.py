@@ -203,8 +203,8 @@ def test_a_level_metric_takes_both_parts_from_its_own_pass(tmp_path: Path) -> No
 def test_any_float_in_a_counter_gives_valid_json(
     tmp_path_factory: pytest.TempPathFactory, hits: float, requests: float
 ) -> None:
-    from rooflens.server.rendering import render
     from rooflens.tools.compute_metrics import compute_metrics
+    from rooflens.tools.rendering import render
 
     store = build(tmp_path_factory.mktemp("f"), [dispatch(hits, requests)])
     result = render.structured_content(

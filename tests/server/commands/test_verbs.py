@@ -17,10 +17,10 @@ from rooflens.server.cli import main
 from rooflens.server.commands.verbs import BY_NAME, BY_TOOL, VERBS
 from rooflens.server.commands.verbs.answers import command_line
 from rooflens.server.mcp.toolbox import TOOLS, answer, tool_named
-from rooflens.server.rendering import render
 from rooflens.server.terminal.outcome import REFUSED, USAGE
 from rooflens.tests.waiting import END_S
 from rooflens.tools.base.results import NextCall, Result
+from rooflens.tools.rendering import render
 
 
 def run(capsys: pytest.CaptureFixture[str], store: Store, *words: str) -> tuple[int, str, str]:

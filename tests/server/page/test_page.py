@@ -366,8 +366,8 @@ def test_as_an_app_it_reads_the_report_through_its_host(browser: Browser, store:
 def test_as_an_app_without_resources_it_shows_what_the_call_answered(
     browser: Browser, store: Store, tmp_path: Path
 ) -> None:
-    from rooflens.server.rendering.render import structured_content
     from rooflens.tools.compute_roofline import compute_roofline
+    from rooflens.tools.rendering.render import structured_content
 
     host = hosted(
         tmp_path,

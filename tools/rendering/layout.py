@@ -18,7 +18,7 @@ import pydantic
 from ...analysis.base.kernel_names import short
 from ...analysis.base.text import figure, inert, visible_lines
 from ...analysis.catalogue.vocabulary import in_vendor_terms
-from ...tools.base.results import Result, Table, TextBlock
+from ..base.results import Result, Table, TextBlock
 
 _DIGITS, _EXACT_DIGITS, _CONFIDENCE_DIGITS = 4, 6, 2
 _CONFIDENCE = "confidence"

@@ -15,7 +15,7 @@ from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert, reads_like_a_sentence, shorten, visible_lines
 from ...analysis.catalogue.vocabulary import document_in_vendor_terms
-from ...tools.base.results import NextCall, Result, Table
+from ..base.results import NextCall, Result, Table
 from .layout import texts, vendor_context, words_of
 
 CHARACTERS = 32_000

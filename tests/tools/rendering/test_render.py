@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from rooflens.server.rendering import render
 from rooflens.tools.base.results import NextCall, Result, Table, table
+from rooflens.tools.rendering import render
 
 
 class Answer(Result):
